@@ -1,0 +1,49 @@
+# Compiler, language level and flags. GCC before 14 miscompiles ordinary coroutine code
+# without a diagnostic (docs/decisions.md), so it is refused rather than trusted.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  message(FATAL_ERROR
+    "GCC ${CMAKE_CXX_COMPILER_VERSION} miscompiles C++ coroutines: a task may return neither branch of an if. "
+    "Use Clang 19 (Debian: clang-19), as the presets do: cmake --preset release")
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 19)
+  message(FATAL_ERROR "Clang ${CMAKE_CXX_COMPILER_VERSION} is too old: Loch needs Clang 19 (Debian: clang-19).")
+endif()
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+
+set(LOCH_SANITIZE "" CACHE STRING "Sanitizer of this build: empty, asan, tsan or fuzz")
+
+find_program(LOCH_CCACHE ccache)
+if(LOCH_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCH_CCACHE})
+endif()
+
+# Every target links this one: warnings, sanitizers, include root.
+add_library(loch_flags INTERFACE)
+target_include_directories(loch_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(loch_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align
+  -Woverloaded-virtual -Wunused -Wno-missing-field-initializers -Werror=return-type
+  -Werror=unused-result -fno-omit-frame-pointer)
+if(LOCH_SANITIZE STREQUAL "asan")
+  target_compile_options(loch_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all)
+  target_link_options(loch_flags INTERFACE -fsanitize=address,undefined)
+  target_compile_definitions(loch_flags INTERFACE LOCH_ASAN=1)
+elseif(LOCH_SANITIZE STREQUAL "tsan")
+  target_compile_options(loch_flags INTERFACE -fsanitize=thread)
+  target_link_options(loch_flags INTERFACE -fsanitize=thread)
+  target_compile_definitions(loch_flags INTERFACE LOCH_TSAN=1)
+elseif(LOCH_SANITIZE STREQUAL "fuzz")
+  target_compile_options(loch_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_link_options(loch_flags INTERFACE -fsanitize=address,undefined)
+  target_compile_definitions(loch_flags INTERFACE LOCH_ASAN=1)
+elseif(NOT LOCH_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "LOCH_SANITIZE=${LOCH_SANITIZE}: expected asan, tsan, fuzz or nothing")
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_link_options(loch_flags INTERFACE -fuse-ld=lld)
+endif()

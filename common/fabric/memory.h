@@ -1,0 +1,73 @@
+// CPU accesses to registered memory that a peer may be reading or writing at the same time: 8-byte
+// words by relaxed atomics (the ends by bytes), so that a race with a one-sided operation is what
+// the hardware makes of it and not undefined behaviour, and ThreadSanitizer reports protocol races
+// and nothing else. Word loads acquire and word stores release.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace loch::fabric {
+
+namespace detail {
+inline bool is_aligned(const void* p) { return (reinterpret_cast<std::uintptr_t>(p) & 7) == 0; }
+// libstdc++ has no atomic_ref<const T> yet; a load does not write.
+template <typename T>
+[[nodiscard]] inline T load(const std::byte* from, std::memory_order order) {
+  return std::atomic_ref<T>(*reinterpret_cast<T*>(const_cast<std::byte*>(from))).load(order);
+}
+template <typename T>
+inline void store(std::byte* to, T value, std::memory_order order) {
+  std::atomic_ref<T>(*reinterpret_cast<T*>(to)).store(value, order);
+}
+}  // namespace detail
+
+[[nodiscard]] inline std::uint64_t load_word(const std::byte* word) {
+  return detail::load<std::uint64_t>(word, std::memory_order_acquire);
+}
+inline void store_word_release(std::byte* word, std::uint64_t value) {
+  detail::store(word, value, std::memory_order_release);
+}
+
+// Copies out of shared memory into private memory.
+inline void copy_from_shared(void* to, const std::byte* from, std::size_t bytes) {
+  auto* out = static_cast<std::byte*>(to);
+  for (; bytes != 0 && !detail::is_aligned(from); --bytes) {
+    *out++ = detail::load<std::byte>(from++, std::memory_order_relaxed);
+  }
+  for (; bytes >= 8; bytes -= 8, from += 8, out += 8) {
+    const auto word = detail::load<std::uint64_t>(from, std::memory_order_relaxed);
+    std::memcpy(out, &word, 8);
+  }
+  for (; bytes != 0; --bytes) *out++ = detail::load<std::byte>(from++, std::memory_order_relaxed);
+}
+
+// Copies private memory into shared memory.
+inline void copy_to_shared(std::byte* to, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const std::byte*>(from);
+  for (; bytes != 0 && !detail::is_aligned(to); --bytes) {
+    detail::store(to++, *in++, std::memory_order_relaxed);
+  }
+  for (; bytes >= 8; bytes -= 8, to += 8, in += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, in, 8);
+    detail::store(to, word, std::memory_order_relaxed);
+  }
+  for (; bytes != 0; --bytes) detail::store(to++, *in++, std::memory_order_relaxed);
+}
+
+// Shared to shared: what a one-sided READ or WRITE does on shm.
+inline void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (detail::is_aligned(to) && detail::is_aligned(from)) {
+    for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {
+      detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed), std::memory_order_relaxed);
+    }
+  }
+  for (; bytes != 0; --bytes) {
+    detail::store(to++, detail::load<std::byte>(from++, std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+}
+
+}  // namespace loch::fabric

@@ -1,0 +1,99 @@
+// Registered memory, local slices of it, and what a peer needs to reach it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace loch::fabric {
+
+using NodeId = std::uint16_t;
+
+// Which bytes of a region are really kept. In simulation a region of equal entries may keep only
+// the first `keep_head` and the last `keep_tail` bytes of each, so that 15 nodes of 20 GB fit in a
+// laptop; offsets and lengths stay those of the full layout. entry_bytes 0: every byte is kept.
+struct Elision {
+  std::uint64_t entry_bytes = 0;
+  std::uint32_t keep_head = 0;
+  std::uint32_t keep_tail = 0;
+  [[nodiscard]] bool on() const { return entry_bytes != 0; }
+  [[nodiscard]] std::uint64_t kept_per_entry() const { return std::uint64_t{keep_head} + keep_tail; }
+  // Bytes of memory that `logical` bytes take (whole entries).
+  [[nodiscard]] std::uint64_t physical_bytes(std::uint64_t logical) const {
+    return on() ? (logical + entry_bytes - 1) / entry_bytes * kept_per_entry() : logical;
+  }
+};
+
+// One node's region. The fabric owns memory and registration; a fabric derives from it to add its
+// keys. CPU accesses that a peer may race with go through memory.h.
+class Region {
+ public:
+  Region(NodeId node, std::uint32_t id, std::string name, std::byte* data, std::uint64_t bytes,
+         const Elision& elision)
+      : data_(data), bytes_(bytes), elision_(elision), node_(node), id_(id), name_(std::move(name)) {}
+  virtual ~Region() = default;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  [[nodiscard]] NodeId node() const { return node_; }
+  [[nodiscard]] std::uint32_t id() const { return id_; }  // dense on its node, in order of registration
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // logical size
+  [[nodiscard]] const Elision& elision() const { return elision_; }
+
+  // The byte at a logical offset; it must be one that is kept. A run of bytes is contiguous in
+  // memory as far as kept() says.
+  [[nodiscard]] std::byte* at(std::uint64_t offset) const {
+    if (!elision_.on()) return data_ + offset;
+    const std::uint64_t entry = offset / elision_.entry_bytes;
+    const std::uint64_t within = offset % elision_.entry_bytes;
+    std::byte* base = data_ + entry * elision_.kept_per_entry();
+    if (within < elision_.keep_head) return base + within;
+    LOCH_CHECK(within >= elision_.entry_bytes - elision_.keep_tail,
+               "byte {} of an entry of region {} is elided", within, name_);
+    return base + elision_.keep_head + (within - (elision_.entry_bytes - elision_.keep_tail));
+  }
+  // How many bytes from `offset` on are kept and contiguous, at most `want`; 0 in an elided part.
+  [[nodiscard]] std::uint64_t kept(std::uint64_t offset, std::uint64_t want) const {
+    if (!elision_.on()) return want;
+    const std::uint64_t within = offset % elision_.entry_bytes;
+    const std::uint64_t tail_at = elision_.entry_bytes - elision_.keep_tail;
+    std::uint64_t run = 0;
+    if (within < elision_.keep_head) run = elision_.keep_head - within;
+    else if (within >= tail_at) run = elision_.entry_bytes - within;
+    return run < want ? run : want;
+  }
+  // In an elided part: bytes until the next kept one.
+  [[nodiscard]] std::uint64_t elided_run(std::uint64_t offset) const {
+    const std::uint64_t within = offset % elision_.entry_bytes;
+    return elision_.entry_bytes - elision_.keep_tail - within;
+  }
+
+ private:
+  std::byte* data_;
+  std::uint64_t bytes_;
+  Elision elision_;
+  NodeId node_;
+  std::uint32_t id_;
+  std::string name_;
+};
+
+// A place in one of this node's own regions; the length goes with the work request.
+struct LocalSlice {
+  Region* region = nullptr;
+  std::uint64_t offset = 0;
+  [[nodiscard]] std::byte* data() const { return region->at(offset); }
+};
+
+// What a peer knows of a region: a plain value, void after a restart of its node (epoch).
+struct RemoteRegion {
+  NodeId node = 0;
+  std::uint32_t id = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace loch::fabric

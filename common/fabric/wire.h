@@ -1,0 +1,40 @@
+// Bytes on the wire of one work request, header by header (InfiniBand architecture volume 1,
+// chapter 9; docs/formats.md has the table).
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric {
+
+enum class LinkFormat : std::uint8_t { infiniband, roce_v1, roce_v2 };
+
+struct WireBytes {
+  std::uint64_t request = 0;   // requester to responder
+  std::uint64_t response = 0;  // responder to requester: READ data, atomic reply, ACK
+  std::uint32_t request_packets = 1;
+  std::uint32_t response_packets = 0;
+  [[nodiscard]] std::uint64_t total() const { return request + response; }
+};
+
+// LRH 8 + BTH 12 + ICRC 4 + VCRC 2, or the Ethernet equivalents.
+[[nodiscard]] constexpr std::uint32_t packet_overhead(LinkFormat format) {
+  switch (format) {
+    case LinkFormat::infiniband: return 26;
+    case LinkFormat::roce_v1: return 14 + 4 + 40 + 12 + 4;
+    case LinkFormat::roce_v2: return 14 + 4 + 20 + 8 + 12 + 4;
+  }
+  return 0;
+}
+
+// `length` payload bytes (8 for atomics) in packets of at most `mtu` bytes of payload.
+[[nodiscard]] WireBytes wire_bytes(Verb verb, Transport transport, std::uint64_t length, std::uint32_t mtu,
+                                   LinkFormat format, bool has_immediate = false);
+
+// Data bytes that cross the network: what the papers' counters count. CAS and FAA: 8.
+[[nodiscard]] constexpr std::uint64_t payload_bytes(Verb verb, std::uint64_t length) {
+  return verb == Verb::cas || verb == Verb::faa ? 8 : length;
+}
+
+}  // namespace loch::fabric

@@ -1,0 +1,57 @@
+// Typed protocol options, the same on the command line (--nessie.filter-bits 7), in YAML
+// (nessie.filter-bits: 7) and in --set.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace loch::kv {
+
+enum class OptionType : std::uint8_t { boolean, integer, real, size, duration, choice };
+
+struct OptionSpec {
+  std::string key;            // "nessie.filter-bits"
+  OptionType type = OptionType::integer;
+  std::string initial;        // the default, as people write it ("7", "2us", "true", "hardened")
+  std::string help;           // one line, with unit and paper section
+  std::vector<std::string> choices;          // OptionType::choice
+  double minimum = 0, maximum = 9e18;        // integer, real, size (bytes), duration (ns)
+};
+
+// Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's
+// error and aborts.
+class Options {
+ public:
+  using Value = std::variant<bool, std::int64_t, double, std::string>;
+
+  // All defaults.
+  explicit Options(std::vector<OptionSpec> specs = {});
+
+  // Parses and sets one value; the error names the key, what was expected, and for an unknown key
+  // the nearest valid name.
+  [[nodiscard]] Result<> set(std::string_view key, std::string_view text);
+
+  [[nodiscard]] bool boolean(std::string_view key) const;
+  [[nodiscard]] std::int64_t integer(std::string_view key) const;  // integer; size in bytes; duration in ns
+  [[nodiscard]] double real(std::string_view key) const;
+  [[nodiscard]] const std::string& choice(std::string_view key) const;
+
+  [[nodiscard]] const std::vector<OptionSpec>& specs() const { return specs_; }
+  [[nodiscard]] const std::map<std::string, Value, std::less<>>& values() const { return values_; }
+
+ private:
+  [[nodiscard]] const Value& at(std::string_view key) const;
+  std::vector<OptionSpec> specs_;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+// The candidate closest to `name` by edit distance, or empty when nothing is near.
+[[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace loch::kv

@@ -1,0 +1,36 @@
+#include "common/kv/options.h"
+
+#include <gtest/gtest.h>
+
+namespace loch::kv {
+namespace {
+
+Options sample() {
+  return Options({{"nessie.filter-bits", OptionType::integer, "7", "", {}, 0, 15},
+                  {"nessie.variant", OptionType::choice, "hardened", "", {"published", "hardened"}},
+                  {"nessie.expiry", OptionType::duration, "1s", "", {}},
+                  {"nessie.cache", OptionType::boolean, "true", "", {}}});
+}
+
+TEST(Options, DefaultsAndTypes) {
+  Options options = sample();
+  EXPECT_EQ(options.integer("nessie.filter-bits"), 7);
+  EXPECT_EQ(options.integer("nessie.expiry"), 1'000'000'000);
+  ASSERT_TRUE(options.set("nessie.cache", "off").has_value());
+  EXPECT_FALSE(options.boolean("nessie.cache"));
+}
+
+TEST(Options, BadInputNamesTheKey) {
+  Options options = sample();
+  const auto range = options.set("nessie.filter-bits", "99");
+  ASSERT_FALSE(range.has_value());
+  EXPECT_NE(range.error().message.find("nessie.filter-bits"), std::string::npos);
+  const auto unknown = options.set("nessie.filterbits", "3");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_NE(unknown.error().message.find("did you mean nessie.filter-bits"), std::string::npos);
+  EXPECT_FALSE(options.set("nessie.variant", "other").has_value());
+  EXPECT_EQ(options.integer("nessie.filter-bits"), 7);
+}
+
+}  // namespace
+}  // namespace loch::kv

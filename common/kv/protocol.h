@@ -1,0 +1,148 @@
+// What a protocol module gives (its Module), what a deployed store is (its Store), and what a load
+// generator drives (its Client). A module is a folder; main builds the Registry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+#include "common/kv/options.h"
+
+namespace loch::kv {
+
+// A fixed-size key; the bytes outlive the operation.
+struct Key {
+  const std::byte* data = nullptr;
+  std::uint32_t size = 0;
+};
+
+// A value of `size` bytes of which the first `kept` are present in memory: all of them, or just the
+// stamp (value.h) where the simulation elides values. The bytes outlive the operation.
+struct ValueView {
+  const std::byte* data = nullptr;
+  std::uint32_t size = 0;
+  std::uint32_t kept = 0;
+};
+
+enum class OpStatus : std::uint8_t {
+  ok,
+  not_found,
+  conflict,    // gave up after its retries: another operation was in the way
+  timeout,     // the operation's expiry period passed
+  table_full,  // "enlarge the table"
+  error,       // a connection failed
+};
+[[nodiscard]] std::string_view name(OpStatus status);
+
+// Whether an operation that did not return ok or not_found took effect.
+enum class Effect : std::uint8_t { none, unknown };
+
+struct OpResult {
+  OpStatus status = OpStatus::ok;
+  Effect effect = Effect::none;  // of a failed PUT or DELETE
+  std::uint32_t retries = 0;     // attempts beyond the first
+  ValueView value;               // GET, ok: valid until the client's next operation
+};
+
+// How a protocol's histories are judged (common/check).
+enum class Consistency : std::uint8_t {
+  linearizable,  // per key
+  lossy_cache,   // a GET may miss, but never returns a stale value
+  none,          // an emulation that stores nothing
+};
+[[nodiscard]] std::string_view name(Consistency consistency);
+
+// One outstanding operation at a time. Made for one window slot of one client worker; lives until
+// its worker's main has ended. `stats` is filled in, never null.
+class Client {
+ public:
+  virtual ~Client() = default;
+  [[nodiscard]] virtual coro::Task<OpResult> get(Key key, fabric::OpStats* stats) = 0;
+  [[nodiscard]] virtual coro::Task<OpResult> put(Key key, ValueView value, fabric::OpStats* stats) = 0;
+  [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
+};
+
+// The keys and first values of a run, by record number 0 … count-1.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  [[nodiscard]] virtual std::uint64_t count() const = 0;
+  // Writes record i's key (exactly DeployConfig::key_size bytes).
+  virtual void key(std::uint64_t i, std::byte* out) const = 0;
+  // Writes the first `bytes` bytes of record i's initial value.
+  virtual void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const = 0;
+};
+
+// The shape of a deployment: the same on every node.
+struct DeployConfig {
+  std::uint32_t nodes = 1;
+  std::uint32_t client_workers = 1;   // a node
+  std::uint32_t server_workers = 0;   // a node
+  std::uint32_t window = 1;           // outstanding operations a client worker
+  std::uint32_t key_size = 128;       // bytes
+  std::uint32_t value_size = 1024;    // bytes
+  std::uint64_t keys = 0;             // preloaded records, whole cluster
+  std::uint64_t max_keys = 0;         // with later inserts; >= keys
+  std::uint32_t kept_value_bytes = 0; // of each value that memory keeps; value_size: all
+  std::uint64_t memory_bytes = 0;     // a node; what the regions must fit in
+  std::uint64_t seed = 1;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  // Registers the regions of one local node. Before Fabric::exchange.
+  [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
+  // Looks up remote regions. After Fabric::exchange, before any worker starts.
+  [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
+  // Builds the table directly. Every process calls it and fills at least its own nodes' memory; it
+  // is deterministic, so that processes agree.
+  [[nodiscard]] virtual Result<> preload(fabric::Fabric& fabric, const Dataset& data) = 0;
+  // The main of server worker `index` (0 … server_workers-1) of its node; leaves when
+  // worker.stopping(). Only called when server_workers > 0.
+  [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Client> client(fabric::Worker& worker, std::uint32_t slot) = 0;
+  // Background work of a client worker (recycling, say), spawned beside its clients; ends soon
+  // after *done becomes true. The default has none.
+  [[nodiscard]] virtual bool has_background() const { return false; }
+  [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
+  // Repairs what dead clients held, on request: "fence, then scrub". Runs on one worker after the
+  // fabric has fenced `dead`; returns how many entries were repaired, by kind.
+  [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(fabric::Worker& worker,
+                                                                             std::vector<fabric::NodeId> dead);
+  // Protocol counters for the result ("migrations": 3), over this process's nodes.
+  [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
+};
+
+// A published design. Stateless; owned by the registry.
+class Module {
+ public:
+  virtual ~Module() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;      // "nessie"
+  [[nodiscard]] virtual std::string_view summary() const = 0;   // one line, for `loch list protocols`
+  [[nodiscard]] virtual std::string_view paper() const = 0;     // where it comes from
+  [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
+  [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
+  // Servers a node by default; 0 for a client-driven design.
+  [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
+  // The named known-bad variants: name and what it breaks.
+  [[nodiscard]] virtual std::map<std::string, std::string> mutants() const { return {}; }
+  // Refuses impossible combinations with one line that names the flag. `mutant` is empty or one
+  // of mutants().
+  [[nodiscard]] virtual Result<std::unique_ptr<Store>> deploy(const DeployConfig& config, const Options& options,
+                                                              std::string_view mutant) const = 0;
+};
+
+// Every protocol of this build, by name; made in main, no static registration.
+using Registry = std::map<std::string, std::unique_ptr<Module>, std::less<>>;
+
+}  // namespace loch::kv
