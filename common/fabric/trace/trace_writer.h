@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -13,11 +14,16 @@
 
 namespace loch::fabric {
 
+// Any thread may call any of it; events keep the order of the calls. Write errors (a full disk) are
+// kept and reported by close().
 class TraceWriter {
  public:
   // Writes to a temporary beside `path` and renames it in close(): nothing half-written.
   [[nodiscard]] static Result<std::unique_ptr<TraceWriter>> open(const std::string& path);
+  // Removes the temporary of a trace that was not closed.
   ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
 
   void name_node(std::uint32_t node, std::string_view text);
   void name_track(std::uint32_t node, std::uint32_t track, std::string_view text);
@@ -25,13 +31,20 @@ class TraceWriter {
   void span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start, Nanos span,
             std::string_view args_json = {});
   void instant(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos at);
+  // Ends the document and gives it its name; once.
   [[nodiscard]] Result<> close();
 
  private:
   TraceWriter() = default;
+  void metadata(std::string_view kind, std::uint32_t node, std::uint32_t track, std::string_view text);
+  void emit();  // line_ as one more element of traceEvents
+
+  std::mutex mutex_;  // guards all that follows
   std::FILE* file_ = nullptr;
-  std::string path_;
+  std::string path_, temporary_;
+  std::string line_;  // the event being written; keeps its capacity
   bool is_first_ = true;
+  bool has_failed_ = false;
 };
 
 }  // namespace loch::fabric

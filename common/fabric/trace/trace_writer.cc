@@ -1,0 +1,128 @@
+#include "common/fabric/trace/trace_writer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "common/base/check.h"
+
+namespace loch::fabric {
+namespace {
+
+void append_string(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+// Nanoseconds as microseconds, exactly: 1234567 -> 1234.567.
+void append_micros(std::string& out, Nanos ns) {
+  const bool negative = ns < 0;
+  const std::uint64_t magnitude =
+      negative ? ~static_cast<std::uint64_t>(ns) + 1 : static_cast<std::uint64_t>(ns);
+  fmt::format_to(std::back_inserter(out), "{}{}.{:03}", negative ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path) {
+  std::unique_ptr<TraceWriter> writer(new TraceWriter);
+  writer->path_ = path;
+  writer->temporary_ = fmt::format("{}.{}.tmp", path, getpid());
+  writer->file_ = std::fopen(writer->temporary_.c_str(), "w");
+  if (writer->file_ == nullptr) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("trace {}: cannot be written: {}", path, std::strerror(errno)));
+  }
+  writer->has_failed_ = std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", writer->file_) < 0;
+  return writer;
+}
+
+TraceWriter::~TraceWriter() {
+  if (file_ == nullptr) return;
+  (void)std::fclose(file_);
+  (void)std::remove(temporary_.c_str());
+}
+
+void TraceWriter::emit() {
+  LOCH_CHECK(file_ != nullptr, "an event after the end of trace {}", path_);
+  if (std::fputs(is_first_ ? "\n" : ",\n", file_) < 0 ||
+      std::fwrite(line_.data(), 1, line_.size(), file_) != line_.size()) {
+    has_failed_ = true;
+  }
+  is_first_ = false;
+}
+
+void TraceWriter::metadata(std::string_view kind, std::uint32_t node, std::uint32_t track, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  line_.clear();
+  fmt::format_to(std::back_inserter(line_), R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":)", node,
+                 track, kind);
+  append_string(line_, text);
+  line_ += "}}";
+  emit();
+}
+
+void TraceWriter::name_node(std::uint32_t node, std::string_view text) { metadata("process_name", node, 0, text); }
+
+void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::string_view text) {
+  metadata("thread_name", node, track, text);
+}
+
+void TraceWriter::span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start, Nanos span,
+                       std::string_view args_json) {
+  const std::lock_guard lock(mutex_);
+  line_.clear();
+  fmt::format_to(std::back_inserter(line_), R"({{"ph":"X","pid":{},"tid":{},"ts":)", node, track);
+  append_micros(line_, start);
+  line_ += ",\"dur\":";
+  append_micros(line_, span);
+  line_ += ",\"name\":";
+  append_string(line_, text);
+  if (!args_json.empty()) {
+    line_ += ",\"args\":";
+    line_ += args_json;
+  }
+  line_ += '}';
+  emit();
+}
+
+void TraceWriter::instant(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos at) {
+  const std::lock_guard lock(mutex_);
+  line_.clear();
+  fmt::format_to(std::back_inserter(line_), R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":)", node, track);
+  append_micros(line_, at);
+  line_ += ",\"name\":";
+  append_string(line_, text);
+  line_ += '}';
+  emit();
+}
+
+Result<> TraceWriter::close() {
+  const std::lock_guard lock(mutex_);
+  LOCH_CHECK(file_ != nullptr, "trace {} is closed once", path_);
+  if (std::fputs("\n]}\n", file_) < 0) has_failed_ = true;
+  if (std::fclose(file_) != 0) has_failed_ = true;
+  file_ = nullptr;
+  if (has_failed_ || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    (void)std::remove(temporary_.c_str());
+    return fail(ErrorCode::exhausted, fmt::format("trace {}: cannot be written: {}", path_, why));
+  }
+  return {};
+}
+
+}  // namespace loch::fabric
