@@ -1,0 +1,23 @@
+// Who this process is among those of one launch, as mpirun, srun or a PMI launcher says it in the
+// environment. No MPI call is made.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace loch::cluster {
+
+struct LaunchEnv {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::string job;       // the same text in every process of the launch, letters, digits, '-' and '_'
+  std::string launcher;  // "mpirun", "srun", "pmi", or "none": a single process
+};
+
+// Reads OMPI_COMM_WORLD_RANK/SIZE, then SLURM_PROCID/NTASKS, then PMI_RANK/SIZE. Half of a pair, or
+// a text that is no number, is an error that names the variable.
+[[nodiscard]] Result<LaunchEnv> launch_env();
+
+}  // namespace loch::cluster
