@@ -1,0 +1,66 @@
+// A log-linear histogram of non-negative integers (nanoseconds, bytes): every value is known to
+// three significant digits, however large; recording is a shift and an add. Octaves are allocated
+// when first touched, so that hundreds of them stay small.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace loch::measure {
+
+class Histogram {
+ public:
+  Histogram() = default;
+  Histogram(Histogram&&) noexcept = default;
+  Histogram& operator=(Histogram&&) noexcept = default;
+
+  // Negative values count as 0.
+  void record(std::int64_t value, std::uint64_t times = 1);
+  void merge(const Histogram& other);
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::int64_t min() const { return count_ == 0 ? 0 : min_; }  // exact
+  [[nodiscard]] std::int64_t max() const { return max_; }                    // exact
+  [[nodiscard]] double mean() const;                                         // exact
+  // The smallest recorded value (to three digits) that at least `percent` of the values do not
+  // exceed; 0 when empty. percent in [0, 100].
+  [[nodiscard]] std::int64_t percentile(double percent) const;
+
+  // Occupied buckets as (highest value of the bucket, count), ascending.
+  [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
+  // The same in buckets 16 times as wide (under 1 % of the value): for storing.
+  [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
+  // Rebuilds a histogram from what buckets(), min(), max() and mean() of another gave.
+  [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,
+                                         std::int64_t min, std::int64_t max, double sum);
+  [[nodiscard]] double sum() const { return sum_; }
+
+  // HdrHistogram's percentile distribution text ("Value Percentile TotalCount 1/(1-Percentile)"),
+  // values divided by `unit` (1000: microseconds of nanoseconds).
+  [[nodiscard]] std::string percentile_text(double unit) const;
+
+ private:
+  // Values below 2048 have a bucket each; above, 1024 buckets an octave.
+  static constexpr int linear_bits = 11;
+  static constexpr std::size_t octave_buckets = std::size_t{1} << (linear_bits - 1);
+  static constexpr std::size_t octaves = 64 - linear_bits + 2;
+  using Octave = std::array<std::uint64_t, octave_buckets>;
+  struct Place {
+    std::size_t octave, bucket;
+  };
+  [[nodiscard]] static Place place(std::uint64_t value);
+  [[nodiscard]] static std::int64_t highest(Place place);
+  template <typename F>
+  void each(F visit) const;
+
+  std::array<std::unique_ptr<Octave>, octaves> octaves_;
+  std::uint64_t count_ = 0;
+  std::int64_t min_ = 0, max_ = 0;
+  double sum_ = 0;
+};
+
+}  // namespace loch::measure

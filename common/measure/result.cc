@@ -1,0 +1,316 @@
+#include "common/measure/result.h"
+
+#include <fmt/format.h>
+
+#include "common/measure/file.h"
+#include "common/measure/provenance.h"
+
+namespace loch::measure {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+double ratio(std::uint64_t part, std::uint64_t of) {
+  return of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of);
+}
+
+ordered_json latency_json(const Histogram& h) {
+  const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / 1000.0; };
+  ordered_json out;
+  out["mean"] = h.mean() / 1000.0;
+  out["min"] = us(h.min());
+  out["p50"] = us(h.percentile(50));
+  out["p90"] = us(h.percentile(90));
+  out["p95"] = us(h.percentile(95));
+  out["p99"] = us(h.percentile(99));
+  out["p99_9"] = us(h.percentile(99.9));
+  out["max"] = us(h.max());
+  out["count"] = h.count();
+  ordered_json buckets = ordered_json::array();  // [upper bound in us, count], under 1 % wide
+  for (const auto& [value, n] : h.coarse_buckets()) buckets.push_back({us(value), n});
+  out["histogram"] = std::move(buckets);
+  return out;
+}
+
+// [[value, share of operations with at most that many], …]
+ordered_json cdf_json(const CountDistribution& d) {
+  const auto counts = d.counts();
+  std::uint64_t total = 0, seen = 0;
+  for (const auto& [value, n] : counts) total += n;
+  ordered_json out = ordered_json::array();
+  for (const auto& [value, n] : counts) {
+    seen += n;
+    out.push_back({value, ratio(seen, total)});
+  }
+  return out;
+}
+
+ordered_json per_operation(const KindTally& kind) {
+  const RequestTotals& r = kind.requests;
+  const std::uint64_t n = kind.total();
+  ordered_json out;
+  out["read"] = ratio(r.read, n);
+  out["write"] = ratio(r.write, n);
+  out["cas"] = ratio(r.cas, n);
+  out["faa"] = ratio(r.faa, n);
+  out["send"] = ratio(r.send, n);
+  out["recv"] = ratio(r.recv, n);
+  out["total"] = ratio(r.read + r.write + r.cas + r.faa + r.send, n);
+  out["index_read"] = ratio(r.index_read, n);
+  out["index_cas"] = ratio(r.index_cas, n);
+  out["cache_hits"] = ratio(r.cache_hits, n);
+  out["local_accesses"] = ratio(r.local_accesses, n);
+  out["cdf"] = {{"total", cdf_json(r.requests)},
+                {"read", cdf_json(r.reads)},
+                {"index_read", cdf_json(r.index_reads)},
+                {"cas", cdf_json(r.swaps)},
+                {"payload_bytes", cdf_json(r.payload)}};
+  return out;
+}
+
+ordered_json operations_json(const Tally& t) {
+  std::array<std::uint64_t, outcomes> by{};
+  for (const KindTally& kind : t.kinds) {
+    for (std::size_t o = 0; o < outcomes; ++o) by[o] += kind.by_outcome[o];
+  }
+  const auto of = [&](Outcome o) { return by[static_cast<std::size_t>(o)]; };
+  ordered_json out;
+  out["total"] = t.total();
+  out["get"] = t.of(OpKind::get).total();
+  out["put"] = t.of(OpKind::put).total();
+  out["delete"] = t.of(OpKind::remove).total();
+  out["ok"] = of(Outcome::ok);
+  out["not_found"] = of(Outcome::not_found);
+  out["conflict"] = of(Outcome::conflict);
+  out["timeout"] = of(Outcome::timeout);
+  out["error"] = of(Outcome::error) + of(Outcome::table_full);
+  out["table_full"] = of(Outcome::table_full);
+  out["retries"] = t.retries;
+  out["verified"] = t.verified;
+  out["corrupt"] = t.corrupt;
+  out["outside_window"] = t.unmeasured;
+  return out;
+}
+
+ordered_json latencies_json(const Tally& t) {
+  Histogram all;
+  for (const KindTally& kind : t.kinds) all.merge(kind.latency_ns);
+  ordered_json out;
+  out["all"] = latency_json(all);
+  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+    out[std::string(name(kind))] = latency_json(t.of(kind).latency_ns);
+  }
+  return out;
+}
+
+ordered_json verbs_json(const Tally& t) {
+  RequestTotals all;
+  for (const KindTally& kind : t.kinds) all.merge(kind.requests);
+  ordered_json out;
+  out["read"] = all.read;
+  out["write"] = all.write;
+  out["cas"] = all.cas;
+  out["faa"] = all.faa;
+  out["send"] = all.send;
+  out["recv"] = all.recv;
+  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+    out[fmt::format("per_{}", name(kind))] = per_operation(t.of(kind));
+  }
+  return out;
+}
+
+ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
+  std::uint64_t total = 0;
+  ordered_json tx = ordered_json::array(), rx = ordered_json::array();
+  for (const NodePart& node : nodes) {
+    total += node.report.tx_wire_bytes;
+    tx.push_back(node.report.tx_wire_bytes);
+    rx.push_back(node.report.rx_wire_bytes);
+  }
+  ordered_json out;
+  out["total"] = total;
+  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+    const KindTally& k = t.of(kind);
+    out[fmt::format("per_{}", name(kind))] = ratio(k.requests.wire_bytes, k.total());
+    out[fmt::format("payload_per_{}", name(kind))] = ratio(k.requests.payload_bytes, k.total());
+  }
+  out["per_node_tx"] = std::move(tx);
+  out["per_node_rx"] = std::move(rx);
+  return out;
+}
+
+ordered_json cpu_json(const std::vector<NodePart>& nodes) {
+  double busy = 0, client = 0, server = 0;
+  for (const NodePart& node : nodes) {
+    busy += node.report.cpu_busy;
+    client += node.report.client_busy;
+    server += node.report.server_busy;
+  }
+  const double n = nodes.empty() ? 1 : static_cast<double>(nodes.size());
+  return {{"busy_fraction", busy / n}, {"client_busy", client / n}, {"server_busy", server / n}};
+}
+
+ordered_json power_json(const std::vector<NodePart>& nodes) {
+  double sum = 0;
+  ordered_json each = ordered_json::array();
+  for (const NodePart& node : nodes) {
+    sum += node.report.power_w;
+    each.push_back(node.report.power_w);
+  }
+  return {{"mean", nodes.empty() ? 0 : sum / static_cast<double>(nodes.size())}, {"per_node", std::move(each)}};
+}
+
+ordered_json nodes_json(const PointResult& point) {
+  ordered_json out = ordered_json::array();
+  for (const NodePart& node : point.nodes) {
+    ordered_json one;
+    one["node"] = node.node;
+    one["lost"] = node.report.is_lost;
+    one["throughput_ops_s"] =
+        point.duration_s > 0 ? static_cast<double>(node.tally.completed()) / point.duration_s : 0;
+    one["operations"] = operations_json(node.tally);
+    Histogram all;
+    for (const KindTally& kind : node.tally.kinds) all.merge(kind.latency_ns);
+    one["latency_us_mean"] = all.mean() / 1000.0;
+    one["tx_wire_bytes"] = node.report.tx_wire_bytes;
+    one["rx_wire_bytes"] = node.report.rx_wire_bytes;
+    one["cpu_busy_fraction"] = node.report.cpu_busy;
+    one["power_w"] = node.report.power_w;
+    one["counters"] = node.report.counters;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+ordered_json sim_json(const std::optional<fabric::SimReport>& sim) {
+  if (!sim) return nullptr;
+  return {{"events", sim->events},
+          {"virtual_s", sim->virtual_s},
+          {"wall_s", sim->wall_s},
+          {"events_per_s", sim->wall_s > 0 ? static_cast<double>(sim->events) / sim->wall_s : 0},
+          {"trace_hash", fmt::format("{:016x}", sim->trace_hash)},
+          {"request_allocations", sim->request_allocations},
+          {"peak_memory_bytes", peak_memory_bytes()}};
+}
+
+}  // namespace
+
+ordered_json to_json(const fabric::Capabilities& c) {
+  constexpr std::array<const char*, 3> scopes = {"none", "nic", "global"};
+  return {{"fabric", c.fabric},
+          {"device", c.device},
+          {"rc", c.rc},
+          {"uc", c.uc},
+          {"ud", c.ud},
+          {"atomic_scope", scopes[static_cast<std::size_t>(c.atomic_scope)]},
+          {"untorn_bytes", c.untorn_bytes},
+          {"in_order_placement", c.in_order_placement},
+          {"max_rd_atomic", c.max_rd_atomic},
+          {"max_inline_bytes", c.max_inline_bytes},
+          {"mtu_bytes", c.mtu_bytes},
+          {"send_queue_depth", c.send_queue_depth},
+          {"recv_queue_depth", c.recv_queue_depth},
+          {"simulated", c.simulated}};
+}
+
+ordered_json to_json(const PointResult& point) {
+  Tally all;
+  for (const NodePart& node : point.nodes) all.merge(node.tally);
+  const BuildInfo build = build_info();
+  const std::uint64_t moved = all.of(OpKind::get).by_outcome[0] + all.of(OpKind::put).by_outcome[0];
+  const double seconds = point.duration_s;
+  ordered_json out;
+  out["schema"] = schema_version;
+  out["loch"] = {{"version", build.version}, {"commit", build.commit}, {"dirty", build.is_dirty}};
+  out["protocol"] = point.protocol;
+  out["fabric"] = point.fabric;
+  out["hardware"] = point.hardware.empty() ? ordered_json(nullptr) : ordered_json(point.hardware);
+  out["seed"] = point.seed;
+  out["repeat"] = point.repeat;
+  out["config"] = point.config;
+  out["capabilities"] = to_json(point.capabilities);
+  out["duration_s"] = seconds;
+  out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;
+  out["goodput_bytes_s"] = seconds > 0 ? static_cast<double>(moved) * point.value_size / seconds : 0;
+  out["operations"] = operations_json(all);
+  out["latency_us"] = latencies_json(all);
+  out["verbs"] = verbs_json(all);
+  out["wire_bytes"] = wire_json(all, point.nodes);
+  out["cpu"] = cpu_json(point.nodes);
+  out["power_w"] = power_json(point.nodes);
+  out["nodes"] = nodes_json(point);
+  out["run_end"] = point.run_end;
+  out["lost_nodes"] = point.lost_nodes;
+  out["protocol_counters"] = point.protocol_counters;
+  out["fabric_counters"] = point.fabric_counters;
+  out["scrub"] = point.scrub;
+  out["check"] = point.check;
+  out["notes"] = point.notes;
+  out["provenance"] = provenance(point.argv);
+  out["sim"] = sim_json(point.sim);
+  return out;
+}
+
+json to_json(const NodePart& part) {
+  const fabric::NodeReport& r = part.report;
+  return {{"node", part.node},
+          {"tally", to_json(part.tally)},
+          {"tx_wire_bytes", r.tx_wire_bytes},
+          {"rx_wire_bytes", r.rx_wire_bytes},
+          {"cpu_busy", r.cpu_busy},
+          {"client_busy", r.client_busy},
+          {"server_busy", r.server_busy},
+          {"power_w", r.power_w},
+          {"is_lost", r.is_lost},
+          {"counters", r.counters}};
+}
+
+Result<NodePart> node_part_from_json(const json& in) {
+  try {
+    NodePart part;
+    part.node = in.at("node");
+    LOCH_ASSIGN(part.tally, tally_from_json(in.at("tally")));
+    part.report.tx_wire_bytes = in.at("tx_wire_bytes");
+    part.report.rx_wire_bytes = in.at("rx_wire_bytes");
+    part.report.cpu_busy = in.at("cpu_busy");
+    part.report.client_busy = in.at("client_busy");
+    part.report.server_busy = in.at("server_busy");
+    part.report.power_w = in.at("power_w");
+    part.report.is_lost = in.at("is_lost");
+    part.report.counters = in.at("counters").get<std::map<std::string, double>>();
+    return part;
+  } catch (const json::exception& error) {
+    return fail(ErrorCode::corrupt, fmt::format("a process's report is unreadable: {}", error.what()));
+  }
+}
+
+std::string summary(const ordered_json& r) {
+  const auto line = [&](const char* kind) {
+    const auto& l = r.at("latency_us").at(kind);
+    if (l.at("count").get<std::uint64_t>() == 0) return std::string();
+    return fmt::format("  {:<6} {:>10} ops   mean {:8.2f} us   p50 {:8.2f}   p99 {:8.2f}   max {:9.2f}\n", kind,
+                       l.at("count").get<std::uint64_t>(), l.at("mean").get<double>(), l.at("p50").get<double>(),
+                       l.at("p99").get<double>(), l.at("max").get<double>());
+  };
+  const auto& ops = r.at("operations");
+  std::string text = fmt::format("{} on {}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n",
+                                 r.at("protocol").get<std::string>(), r.at("fabric").get<std::string>(),
+                                 r.at("throughput_ops_s").get<double>(), r.at("goodput_bytes_s").get<double>() / 1e6,
+                                 r.at("duration_s").get<double>());
+  text += line("get") + line("put") + line("delete");
+  text += fmt::format("  ok {}  not_found {}  conflict {}  timeout {}  error {}  retries {}  verified {}  corrupt {}\n",
+                      ops.at("ok").get<std::uint64_t>(), ops.at("not_found").get<std::uint64_t>(),
+                      ops.at("conflict").get<std::uint64_t>(), ops.at("timeout").get<std::uint64_t>(),
+                      ops.at("error").get<std::uint64_t>(), ops.at("retries").get<std::uint64_t>(),
+                      ops.at("verified").get<std::uint64_t>(), ops.at("corrupt").get<std::uint64_t>());
+  if (!r.at("sim").is_null()) {
+    const auto& s = r.at("sim");
+    text += fmt::format("  simulated {:g} s in {:.2f} s, {:.1f} M events/s, trace hash {}\n",
+                        s.at("virtual_s").get<double>(), s.at("wall_s").get<double>(),
+                        s.at("events_per_s").get<double>() / 1e6, s.at("trace_hash").get<std::string>());
+  }
+  return text;
+}
+
+}  // namespace loch::measure

@@ -1,0 +1,53 @@
+// The result of one point: JSON, schema 1 (docs/formats.md; README of the commands). Every key is
+// always present; what nobody measured is null or empty, never left out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/measure/tally.h"
+
+namespace loch::measure {
+
+constexpr int schema_version = 1;
+
+// One node's share, as its process saw it.
+struct NodePart {
+  std::uint32_t node = 0;
+  Tally tally;
+  fabric::NodeReport report;
+};
+
+struct PointResult {
+  std::string protocol, fabric, hardware;
+  std::uint64_t seed = 0;
+  std::uint32_t repeat = 0;
+  nlohmann::ordered_json config;         // everything, defaults included
+  fabric::Capabilities capabilities;
+  double duration_s = 0;                 // of the measurement window
+  std::uint32_t value_size = 0;          // bytes: goodput is operations times this
+  std::vector<NodePart> nodes;           // by node; a lost node has what it told before
+  std::optional<fabric::SimReport> sim;
+  std::map<std::string, double> protocol_counters, fabric_counters;
+  std::string run_end = "finished";      // or deadlock, deadline, interrupted
+  std::vector<std::uint32_t> lost_nodes;
+  nlohmann::ordered_json scrub = nullptr;  // what the dead had held, when asked for
+  nlohmann::ordered_json check = nullptr;  // a verdict on the history, when one was taken in memory
+  std::vector<std::string> notes;        // what the reader should know (ignored workload keys, …)
+  std::vector<std::string> argv;
+};
+
+[[nodiscard]] nlohmann::ordered_json to_json(const PointResult& point);
+[[nodiscard]] nlohmann::ordered_json to_json(const fabric::Capabilities& capabilities);
+[[nodiscard]] nlohmann::json to_json(const NodePart& part);
+[[nodiscard]] Result<NodePart> node_part_from_json(const nlohmann::json& json);
+
+// A few lines for a person: throughput, latencies, work requests.
+[[nodiscard]] std::string summary(const nlohmann::ordered_json& result);
+
+}  // namespace loch::measure

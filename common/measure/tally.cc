@@ -1,0 +1,187 @@
+#include "common/measure/tally.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace loch::measure {
+namespace {
+
+using nlohmann::json;
+
+// Every plain counter of RequestTotals with its name, for merging and for JSON alike.
+template <typename Totals, typename F>
+void each_counter(Totals& t, F visit) {
+  visit("read", t.read);
+  visit("write", t.write);
+  visit("cas", t.cas);
+  visit("faa", t.faa);
+  visit("send", t.send);
+  visit("recv", t.recv);
+  visit("payload_bytes", t.payload_bytes);
+  visit("wire_bytes", t.wire_bytes);
+  visit("index_read", t.index_read);
+  visit("index_cas", t.index_cas);
+  visit("cache_hits", t.cache_hits);
+  visit("local_accesses", t.local_accesses);
+}
+
+template <typename Totals, typename F>
+void each_distribution(Totals& t, F visit) {
+  visit("requests", t.requests);
+  visit("reads", t.reads);
+  visit("index_reads", t.index_reads);
+  visit("swaps", t.swaps);
+  visit("payload", t.payload);
+}
+
+json histogram_json(const Histogram& h) {
+  return {{"min", h.min()}, {"max", h.max()}, {"sum", h.sum()}, {"buckets", h.buckets()}};
+}
+
+Histogram histogram_from(const json& j) {
+  return Histogram::restore(j.at("buckets").get<std::vector<std::pair<std::int64_t, std::uint64_t>>>(),
+                            j.at("min"), j.at("max"), j.at("sum"));
+}
+
+}  // namespace
+
+std::string_view name(OpKind kind) {
+  switch (kind) {
+    case OpKind::get: return "get";
+    case OpKind::put: return "put";
+    case OpKind::remove: return "delete";
+  }
+  return "?";
+}
+
+std::string_view name(Outcome outcome) {
+  constexpr std::array<std::string_view, outcomes> names = {"ok",      "not_found",  "conflict",
+                                                            "timeout", "table_full", "error"};
+  return names[static_cast<std::size_t>(outcome)];
+}
+
+void CountDistribution::add(std::uint64_t value, std::uint64_t times) {
+  if (value < small_.size()) small_[value] += times;
+  else large_[value] += times;
+}
+
+void CountDistribution::merge(const CountDistribution& other) {
+  for (const auto& [value, n] : other.counts()) add(value, n);
+}
+
+std::map<std::uint64_t, std::uint64_t> CountDistribution::counts() const {
+  std::map<std::uint64_t, std::uint64_t> all = large_;
+  for (std::size_t value = 0; value < small_.size(); ++value) {
+    if (small_[value] != 0) all[value] = small_[value];
+  }
+  return all;
+}
+
+void RequestTotals::record(const fabric::OpStats& s) {
+  read += s.read;
+  write += s.write;
+  cas += s.cas;
+  faa += s.faa;
+  send += s.send;
+  recv += s.recv;
+  payload_bytes += s.payload_bytes;
+  wire_bytes += s.wire_bytes;
+  index_read += s.index_read;
+  index_cas += s.index_cas;
+  cache_hits += s.cache_hits;
+  local_accesses += s.local_accesses;
+  requests.record(std::uint64_t{s.read} + s.write + s.cas + s.faa + s.send);
+  reads.record(s.read);
+  index_reads.record(s.index_read);
+  swaps.record(s.cas);
+  payload.record(s.payload_bytes);
+}
+
+void RequestTotals::merge(const RequestTotals& other) {
+  std::vector<std::uint64_t> values;
+  each_counter(other, [&](const char*, std::uint64_t value) { values.push_back(value); });
+  std::size_t at = 0;
+  each_counter(*this, [&](const char*, std::uint64_t& value) { value += values[at++]; });
+  requests.merge(other.requests);
+  reads.merge(other.reads);
+  index_reads.merge(other.index_reads);
+  swaps.merge(other.swaps);
+  payload.merge(other.payload);
+}
+
+std::uint64_t KindTally::total() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : by_outcome) sum += n;
+  return sum;
+}
+std::uint64_t KindTally::completed() const { return by_outcome[0] + by_outcome[1]; }
+
+std::uint64_t Tally::total() const {
+  std::uint64_t sum = 0;
+  for (const KindTally& kind : kinds) sum += kind.total();
+  return sum;
+}
+std::uint64_t Tally::completed() const {
+  std::uint64_t sum = 0;
+  for (const KindTally& kind : kinds) sum += kind.completed();
+  return sum;
+}
+
+void Tally::merge(const Tally& other) {
+  for (std::size_t k = 0; k < op_kinds; ++k) {
+    kinds[k].latency_ns.merge(other.kinds[k].latency_ns);
+    for (std::size_t o = 0; o < outcomes; ++o) kinds[k].by_outcome[o] += other.kinds[k].by_outcome[o];
+    kinds[k].requests.merge(other.kinds[k].requests);
+  }
+  retries += other.retries;
+  verified += other.verified;
+  corrupt += other.corrupt;
+  unmeasured += other.unmeasured;
+  first_ns = std::min(first_ns, other.first_ns);
+  last_ns = std::max(last_ns, other.last_ns);
+}
+
+json to_json(const Tally& tally) {
+  json out = {{"retries", tally.retries},   {"verified", tally.verified}, {"corrupt", tally.corrupt},
+              {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns}};
+  for (const KindTally& kind : tally.kinds) {
+    json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_outcome}};
+    each_counter(kind.requests, [&](const char* key, std::uint64_t value) { one["requests"][key] = value; });
+    each_distribution(kind.requests, [&](const char* key, const CountDistribution& d) {
+      one["distributions"][key] = d.counts();
+    });
+    out["kinds"].push_back(std::move(one));
+  }
+  return out;
+}
+
+Result<Tally> tally_from_json(const json& in) {
+  try {
+    Tally tally;
+    tally.retries = in.at("retries");
+    tally.verified = in.at("verified");
+    tally.corrupt = in.at("corrupt");
+    tally.unmeasured = in.at("unmeasured");
+    tally.first_ns = in.at("first_ns");
+    tally.last_ns = in.at("last_ns");
+    for (std::size_t k = 0; k < op_kinds; ++k) {
+      const json& one = in.at("kinds").at(k);
+      KindTally& kind = tally.kinds[k];
+      kind.latency_ns = histogram_from(one.at("latency_ns"));
+      kind.by_outcome = one.at("by_outcome");
+      each_counter(kind.requests, [&](const char* key, std::uint64_t& value) { value = one.at("requests").at(key); });
+      each_distribution(kind.requests, [&](const char* key, CountDistribution& d) {
+        for (const auto& [value, n] : one.at("distributions").at(key).get<std::map<std::uint64_t, std::uint64_t>>()) {
+          d.add(value, n);
+        }
+      });
+    }
+    return tally;
+  } catch (const json::exception& error) {
+    return fail(ErrorCode::corrupt, fmt::format("a process's counts are unreadable: {}", error.what()));
+  }
+}
+
+}  // namespace loch::measure

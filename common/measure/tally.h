@@ -1,0 +1,82 @@
+// What one worker counts while it drives load, and what is merged over workers, nodes and
+// processes: operations by kind and outcome, their latencies, their work requests and bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/fabric/fabric.h"
+#include "common/measure/histogram.h"
+
+namespace loch::measure {
+
+enum class OpKind : std::uint8_t { get, put, remove };
+constexpr std::size_t op_kinds = 3;
+[[nodiscard]] std::string_view name(OpKind kind);  // "get", "put", "delete"
+
+enum class Outcome : std::uint8_t { ok, not_found, conflict, timeout, table_full, error };
+constexpr std::size_t outcomes = 6;
+[[nodiscard]] std::string_view name(Outcome outcome);
+
+// Which number of work requests, index reads, … an operation used, and how often.
+class CountDistribution {
+ public:
+  void record(std::uint64_t value) {
+    if (value < small_.size()) ++small_[value];
+    else ++large_[value];
+  }
+  void merge(const CountDistribution& other);
+  // value -> how many operations, ascending.
+  [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const;
+  void add(std::uint64_t value, std::uint64_t times);
+
+ private:
+  std::array<std::uint64_t, 32> small_{};
+  std::map<std::uint64_t, std::uint64_t> large_;
+};
+
+// The work requests and bytes of many operations of one kind.
+struct RequestTotals {
+  std::uint64_t read = 0, write = 0, cas = 0, faa = 0, send = 0, recv = 0;
+  std::uint64_t payload_bytes = 0, wire_bytes = 0;
+  std::uint64_t index_read = 0, index_cas = 0, cache_hits = 0, local_accesses = 0;
+  CountDistribution requests;       // READ + WRITE + CAS + FAA + SEND of one operation
+  CountDistribution reads, index_reads, swaps;
+  CountDistribution payload;        // bytes of one operation
+
+  void record(const fabric::OpStats& stats);
+  void merge(const RequestTotals& other);
+};
+
+struct KindTally {
+  Histogram latency_ns;  // of operations that ended ok or not_found
+  std::array<std::uint64_t, outcomes> by_outcome{};
+  RequestTotals requests;  // of every operation that is counted
+  [[nodiscard]] std::uint64_t total() const;
+  [[nodiscard]] std::uint64_t completed() const;  // ok or not_found
+};
+
+struct Tally {
+  std::array<KindTally, op_kinds> kinds;
+  std::uint64_t retries = 0;
+  std::uint64_t verified = 0;  // GETs whose value was checked and right
+  std::uint64_t corrupt = 0;   // GETs whose value was wrong
+  std::uint64_t unmeasured = 0;  // operations that ended outside the measurement window
+  std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
+
+  [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] KindTally& of(OpKind kind) { return kinds[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] std::uint64_t total() const;
+  [[nodiscard]] std::uint64_t completed() const;
+  void merge(const Tally& other);
+};
+
+// For gathering from other processes.
+[[nodiscard]] nlohmann::json to_json(const Tally& tally);
+[[nodiscard]] Result<Tally> tally_from_json(const nlohmann::json& json);
+
+}  // namespace loch::measure
