@@ -1,0 +1,76 @@
+// What the simulator can do to a protocol: each weak behaviour of the contract (fabric.h, rules 1
+// to 7) and each failure is one named option, off by default. A YAML file sets them by these names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/rng.h"
+#include "common/base/units.h"
+#include "common/fabric/region.h"
+
+namespace loch::fabric::sim {
+
+// Something that happens to a node (or a worker of it) at an instant of virtual time.
+struct ScheduledFault {
+  enum class Kind : std::uint8_t {
+    crash,      // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
+    pause,      // its workers do not run for `span`; its NIC goes on
+    nic_stall,  // its NIC does nothing for `span`
+    cut,        // its link is down for `span` (0: for good)
+    kill,       // one worker dies between two instructions; the node and its memory live on
+  };
+  Kind kind = Kind::pause;
+  NodeId node = 0;
+  std::uint16_t worker = 0;   // kill
+  Nanos at = 0, span = 0;
+};
+
+// A probability is per message (per poll for jitter), a span the longest that is drawn.
+struct SimFaults {
+  // Rule 1: lines fetched or placed at different instants, in permuted order.
+  double torn_read = 0;             // the responder's fetch of a READ
+  double torn_write = 0;            // the responder's placement of a WRITE or SEND
+  double torn_landing = 0;          // the requester's placement of READ data
+  Nanos torn_span = 2'000;          // within this span
+  std::uint32_t torn_chunks = 8;    // into at most so many pieces
+  // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
+  bool split_atomics = false;
+  Nanos split_span = 300;
+  // Rule 3: a WRITE completes before the remote CPU can see it.
+  double late_write = 0;
+  Nanos late_write_span = 5'000;
+  // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
+  double overtaking_write = 0;
+  Nanos overtaking_span = 3'000;
+  // Rule 6.
+  double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
+  double ud_reorder = 0;
+  Nanos ud_reorder_span = 20'000;
+  double rc_loss = 0;               // one try of an RC request or its response; the NIC retries
+  double rnr = 0;                   // a SEND finds no receive buffer at its first try
+  // Time.
+  Nanos clock_skew = 0;             // each node's clock is off by up to so much, either way
+  double clock_drift_ppm = 0;       // and runs off by up to so much
+  Nanos jitter = 0;                 // each poll is late by up to so much
+  double slow_dma = 0;              // a DMA takes longer
+  Nanos slow_dma_span = 10'000;
+  // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
+  std::vector<ScheduledFault> schedule;
+  double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
+  Nanos outage_span = 100'000;      // longest drawn pause, stall, cut, time until a restart
+  std::uint32_t kills = 0;          // never more drawn kills and crashes than this
+  Nanos heal_at = 0;                // no fault is drawn after this time (0: never healed)
+
+  [[nodiscard]] bool any() const;
+};
+
+// Errors are one line: file, line, key, what was expected.
+[[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
+// A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
+// behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.
+[[nodiscard]] SimFaults swarm(Rng& rng);
+
+}  // namespace loch::fabric::sim

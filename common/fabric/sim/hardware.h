@@ -1,0 +1,131 @@
+// A hardware profile: every constant that the simulator knows of a machine, its NIC and its network.
+// Profiles are YAML files in experiments/hardware; each constant carries its unit and its source, a
+// datasheet or a microbenchmark (docs/simulator.md). Nothing here is fitted to a system-level figure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/units.h"
+#include "common/fabric/wire.h"
+
+namespace loch::fabric::sim {
+
+// The NIC. Times of "per request" are the pace of its processing units when nothing misses: the
+// reciprocal of a published peak rate.
+struct NicProfile {
+  // Requester side: nanoseconds between requests of one kind, all queue pairs together.
+  double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0, request_atomic_ns = 0;
+  // Responder side: likewise for what arrives.
+  double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
+  double response_ns = 0;          // requester side: taking in a READ response, an ACK or an atomic reply
+  double pipeline_ns = 0;          // latency of one pass through the NIC beyond its pace
+  std::uint32_t atomic_buckets = 1;  // locks for atomics, by address; 1: one for the whole NIC
+  double atomic_hold_ns = 0;       // how long a lock is held: one PCIe read and one write
+  std::uint32_t queue_pair_entries = 0;   // contexts of queue pairs that fit in its cache
+  std::uint32_t translation_entries = 0;  // page translations (MTT) that fit
+  std::uint32_t work_request_entries = 0; // work requests kept until their response
+  std::uint64_t page_bytes = 4096;        // page size of registered memory
+  std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses in flight at once
+  std::uint32_t max_rd_atomic = 16;       // READs and atomics outstanding on a queue pair
+  std::uint32_t max_inline_bytes = 0;
+  std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
+  bool is_post_by_mmio = false;    // a lone work request is written through MMIO, not fetched by DMA
+  bool is_in_order_placement = true;      // a message's bytes appear in address order
+  double retry_timeout_ns = 0;     // of RC: 4.096 us * 2^n
+  std::uint32_t retry_count = 7, rnr_retry_count = 7;
+  double rnr_timer_ns = 0;
+};
+
+struct PcieProfile {
+  double gbytes_s = 0;             // each direction, after line coding (GB = 10^9 bytes)
+  double read_ns = 0;              // a DMA read: request to first data
+  double write_ns = 0;             // a DMA write: until a CPU can see it
+  double mmio_ns = 0;              // a CPU's write through MMIO: until the NIC has it
+  double read_header_bytes = 26;   // request header and framing (P_r)
+  double data_header_bytes = 22;   // of each packet that carries data (P_c)
+  std::uint32_t packet_bytes = 128;     // data bytes of a read completion or posted write
+  std::uint32_t completion_bytes = 64;  // a completion queue entry
+};
+
+struct LinkProfile {
+  LinkFormat format = LinkFormat::infiniband;
+  double gbits_s = 0;              // data rate of a node's link, each direction, after line coding
+  std::uint32_t mtu_bytes = 4096;
+  double switch_ns = 0;            // one switch, port to port
+  double cable_ns = 0;             // both cables, node to node
+};
+
+// Cores and what protocol work costs on them. (Meaning and use: cpu.h.)
+struct CpuProfile {
+  std::uint32_t cores = 1, sockets = 1;
+  double post_ns = 0;              // building one work request
+  double doorbell_ns = 0;          // ringing it: one uncached store
+  double write_combine_ns = 0;     // each 64-byte line written through MMIO
+  double poll_ns = 0;              // from a completion or word in memory to the code that polls for it
+  double completion_ns = 0;        // handling one completion
+  double hash_fixed_ns = 0, hash_byte_ns = 0;
+  double compare_fixed_ns = 0, compare_byte_ns = 0;
+  double copy_fixed_ns = 0, copy_byte_ns = 0;
+  double crc_byte_ns = 0;
+  double operation_ns = 0;         // a store operation's own bookkeeping
+};
+
+// The kernel's scheduler (Meaning and use: scheduler.h.)
+struct SchedulerProfile {
+  double latency_ms = 24;          // period while all runnable threads fit in it
+  double minimum_granularity_ms = 3;
+  double wakeup_granularity_ms = 4;
+  double migration_cost_ms = 0.5;  // a thread that ran within this is hot
+  double tick_ms = 4;
+  double balance_idle_ms = 1, balance_busy_ms = 64;
+  double imbalance_percent = 125;
+  double wakeup_us = 0;            // from the wake-up to the first instruction, on an idle core
+  double context_switch_us = 0;
+};
+
+// (Meaning and use: power.h.)
+struct PowerProfile {
+  double idle_w = 0;               // the whole node, nothing running
+  double core_busy_w = 0;          // each core that polls or computes, above idle
+  double core_wake_j = 0;          // energy of one wake-up
+  double nic_byte_nj = 0;          // each byte on the wire
+  double nic_busy_w = 0;           // the NIC at its full rate, above idle
+};
+
+struct HardwareProfile {
+  std::string name;                // "connectx3-10gbe"
+  std::string description;
+  NicProfile nic;
+  PcieProfile pcie;
+  LinkProfile link;
+  CpuProfile cpu;
+  SchedulerProfile scheduler;
+  PowerProfile power;
+  std::map<std::string, std::string> sources;  // "nic.request_read" -> where the constant comes from
+};
+
+// One constant of the file: its key, its unit, where it goes and what is sensible. The table is the
+// whole of the format: the loader, `loch list hardware` and the tests go through it.
+struct HardwareField {
+  using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*>;
+  const char* section;
+  const char* key;
+  const char* unit;                // "ns", "GB/s", "1" (a count), "yes/no", "format"
+  Place (*place)(HardwareProfile& profile);
+  double least = 0, most = 1e12;
+};
+[[nodiscard]] const std::vector<HardwareField>& hardware_fields();
+
+// Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, else under
+// the source folder) or from a YAML file. Errors are one line: file, line, key, what was expected.
+[[nodiscard]] Result<HardwareProfile> load_hardware(std::string_view name_or_file);
+// Names of the profiles that load_hardware finds by name, sorted.
+[[nodiscard]] std::vector<std::string> list_hardware();
+
+}  // namespace loch::fabric::sim
