@@ -1,0 +1,350 @@
+#include "common/fabric/shm/job.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace loch::fabric::shm {
+namespace {
+
+constexpr std::string_view prefix = "loch.";
+constexpr Nanos poll_interval = 200'000;       // of barriers
+constexpr Nanos dead_check_interval = 50'000'000;
+
+Nanos monotonic() {
+  timespec at{};
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+void pause_for(Nanos span) {
+  const timespec interval{0, span};
+  nanosleep(&interval, nullptr);
+}
+
+// Start time of a process in clock ticks since boot (field 22 of /proc/PID/stat); 0: no such process.
+std::uint64_t start_time(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/stat", pid);
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return 0;
+  char text[1024];
+  const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
+  (void)std::fclose(file);
+  text[length] = 0;
+  const char* at = std::strrchr(text, ')');  // the name before it may hold blanks
+  if (at == nullptr) return 0;
+  unsigned long long start = 0;
+  char state = 0;
+  const int fields = std::sscanf(at + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                                 &state, &start);
+  if (fields != 2 || state == 'X') return 0;
+  return start;
+}
+
+bool is_alive(pid_t pid, std::uint64_t start) { return pid != 0 && start_time(pid) == start && start != 0; }
+
+Error system_error(std::string_view what, const std::string& name) {
+  const ErrorCode code = errno == ENOSPC || errno == ENOMEM ? ErrorCode::exhausted : ErrorCode::unavailable;
+  return {code, fmt::format("shared memory {}: {}: {}", name, what, std::strerror(errno))};
+}
+
+Result<Mapping> map_file(int file, const std::string& name, std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return std::unexpected(system_error("cannot be mapped", name));
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  return Mapping(static_cast<std::byte*>(memory), bytes);
+}
+
+Result<Mapping> create_object(const std::string& name, std::size_t bytes) {
+  const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) return std::unexpected(system_error("cannot be made", name));
+  int error = 0;
+  do {
+    error = posix_fallocate(file, 0, static_cast<off_t>(bytes));  // reserves: no SIGBUS later
+  } while (error == EINTR);
+  Result<Mapping> mapping = Mapping();
+  if (error != 0) {
+    errno = error;
+    mapping = std::unexpected(system_error(fmt::format("has no room for {} bytes", bytes), name));
+  } else {
+    mapping = map_file(file, name, bytes);
+  }
+  close(file);
+  if (!mapping) shm_unlink(name.c_str());
+  return mapping;
+}
+
+Result<Mapping> open_object(const std::string& name, std::size_t bytes) {
+  const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) return std::unexpected(system_error("cannot be opened", name));
+  struct stat status{};
+  if (fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) < bytes) {
+    close(file);
+    return fail(ErrorCode::unavailable, fmt::format("shared memory {}: shorter than {} bytes", name, bytes));
+  }
+  auto mapping = map_file(file, name, bytes);
+  close(file);
+  return mapping;
+}
+
+std::string control_name(std::string_view job) { return fmt::format("/{}{}.ctl", prefix, job); }
+
+// Maps a complete control block, whatever its size.
+Result<Mapping> open_control(const std::string& name) {
+  LOCH_ASSIGN(const Mapping head, open_object(name, sizeof(ControlBlock)));
+  const auto& block = *reinterpret_cast<const ControlBlock*>(head.data());
+  if (block.magic.load(std::memory_order_acquire) != ControlBlock::valid_magic ||
+      block.version != ControlBlock::current_version) {
+    return fail(ErrorCode::unavailable, fmt::format("shared memory {}: no control block of this version yet", name));
+  }
+  return open_object(name, ControlBlock::bytes(block.ranks));
+}
+
+ControlBlock& block_of(const Mapping& mapping) { return *reinterpret_cast<ControlBlock*>(mapping.data()); }
+
+bool anyone_alive(const ControlBlock& block) {
+  if (is_alive(block.creator, block.creator_start)) return true;
+  for (std::uint32_t rank = 0; rank < block.ranks; ++rank) {
+    if (is_alive(block.slot(rank).pid.load(), block.slot(rank).pid_start.load())) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> object_names() {
+  std::vector<std::string> names;
+  DIR* folder = opendir("/dev/shm");
+  if (folder == nullptr) return names;
+  while (const dirent* entry = readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(prefix)) names.emplace_back(name);
+  }
+  closedir(folder);
+  return names;
+}
+
+// "loch.JOB.ctl" and "loch.JOB.0.r3" belong to JOB, which has no dots.
+std::string job_of(std::string_view object) {
+  const std::string_view rest = object.substr(prefix.size());
+  return std::string(rest.substr(0, rest.find('.')));
+}
+
+void unlink_with_prefix(std::string_view start) {
+  for (const std::string& name : object_names()) {
+    if (name.starts_with(start)) shm_unlink(("/" + name).c_str());
+  }
+}
+
+bool everyone_gone(const ControlBlock& block) {
+  for (std::uint32_t rank = 0; rank < block.ranks; ++rank) {
+    if (block.slot(rank).is_lost.load() == 0 && block.slot(rank).has_left.load() == 0) return false;
+  }
+  return true;
+}
+
+Result<Mapping> make_control(const std::string& name, std::uint32_t ranks) {
+  if (const auto old = open_control(name); old && anyone_alive(block_of(*old))) {
+    return fail(ErrorCode::invalid_argument, fmt::format("shared memory {}: a job of this name is running", name));
+  }
+  shm_unlink(name.c_str());
+  LOCH_ASSIGN(Mapping mapping, create_object(name, ControlBlock::bytes(ranks)));
+  ControlBlock& block = block_of(mapping);
+  block.version = ControlBlock::current_version;
+  block.ranks = ranks;
+  block.creator = getpid();
+  block.creator_start = start_time(getpid());
+  block.clock_base_ns = monotonic();
+  block.magic.store(ControlBlock::valid_magic, std::memory_order_release);
+  return mapping;
+}
+
+// A block whose creator is dead is one that an earlier job left: the new one is still to come.
+Result<Mapping> await_control(const std::string& name, std::uint32_t ranks, Nanos within) {
+  const Nanos deadline = monotonic() + within;
+  for (;;) {
+    auto mapping = open_control(name);
+    if (mapping && is_alive(block_of(*mapping).creator, block_of(*mapping).creator_start)) {
+      if (block_of(*mapping).ranks != ranks) {
+        return fail(ErrorCode::invalid_argument,
+                    fmt::format("shared memory {}: made for {} nodes, not {}", name, block_of(*mapping).ranks, ranks));
+      }
+      return mapping;
+    }
+    if (monotonic() > deadline) {
+      return fail(ErrorCode::timed_out, fmt::format("shared memory {}: node 0 did not make it within {}", name,
+                                                    format_duration(within)));
+    }
+    pause_for(poll_interval);
+  }
+}
+
+}  // namespace
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+Result<std::unique_ptr<Job>> Job::join(const std::string& name, std::uint32_t rank, std::uint32_t ranks,
+                                       Nanos within) {
+  if (name.empty() || name.size() > 128 || name.find_first_of("./ ") != std::string::npos) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("job \"{}\": expected 1 to 128 characters, none of '.', '/' and blank", name));
+  }
+  if (rank == 0) (void)remove_stale_jobs();
+  LOCH_ASSIGN(Mapping control, rank == 0 ? make_control(control_name(name), ranks)
+                                         : await_control(control_name(name), ranks, within));
+  std::unique_ptr<Job> job(new Job(name, rank, std::move(control)));
+  job->mine().pid_start.store(start_time(getpid()));
+  job->mine().pid.store(getpid());
+  return job;
+}
+
+Job::~Job() {
+  mine().has_left.store(1);
+  unlink_with_prefix(fmt::format("{}{}.{}.", prefix, name_, rank_));
+  if (everyone_gone(control())) shm_unlink(control_name(name_).c_str());
+}
+
+std::string Job::object(std::uint32_t rank, char kind, std::uint64_t id) const {
+  return fmt::format("/{}{}.{}.{}{}", prefix, name_, rank, kind, id);
+}
+
+Result<Mapping> Job::create(char kind, std::uint64_t id, std::size_t bytes) {
+  return create_object(object(rank_, kind, id), bytes);
+}
+
+Result<Mapping> Job::map(std::uint32_t rank, char kind, std::uint64_t id, std::size_t bytes) const {
+  return open_object(object(rank, kind, id), bytes);
+}
+
+void Job::unlink(char kind, std::uint64_t id) { shm_unlink(object(rank_, kind, id).c_str()); }
+
+void Job::look_for_dead() {
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    RankSlot& slot = control().slot(rank);
+    const pid_t pid = slot.pid.load();
+    if (pid != 0 && slot.has_left.load() == 0 && slot.is_lost.load() == 0 && !is_alive(pid, slot.pid_start.load())) {
+      if (slot.has_left.load() == 0) slot.is_lost.store(1);  // it may have left between the two looks
+    }
+  }
+}
+
+Result<> Job::barrier(std::string_view what, Nanos within) {
+  const std::uint64_t target = mine().barriers.load() + 1;
+  mine().barriers.store(target);
+  const Nanos started = monotonic();
+  Nanos next_check = started + dead_check_interval;
+  for (;;) {
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+      const RankSlot& slot = of(rank);
+      if (slot.barriers.load() >= target || slot.is_lost.load() != 0) continue;
+      if (slot.has_left.load() != 0) {
+        return fail(ErrorCode::unavailable, fmt::format("{}: node {} has left the job", what, rank));
+      }
+      missing.push_back(rank);
+    }
+    if (missing.empty()) return {};
+    const Nanos now = monotonic();
+    if (now - started > within) {
+      return fail(ErrorCode::timed_out, fmt::format("{}: node {} did not come within {}", what,
+                                                    fmt::join(missing, ", "), format_duration(within)));
+    }
+    if (now > next_check) {
+      look_for_dead();
+      next_check = now + dead_check_interval;
+    }
+    pause_for(poll_interval);
+  }
+}
+
+Result<std::vector<std::string>> Job::gather(const std::string& text, Nanos within) {
+  const std::uint64_t number = ++gathers_;
+  if (!text.empty() && rank_ != 0) {
+    LOCH_ASSIGN(const Mapping object, create('g', number, text.size()));
+    std::memcpy(object.data(), text.data(), text.size());
+  }
+  mine().gather_bytes.store(text.size());
+  LOCH_TRY(barrier("gathering of results", within));
+  std::vector<std::string> texts;
+  if (rank_ == 0) {
+    texts.resize(ranks());
+    texts[0] = text;
+    for (std::uint32_t rank = 1; rank < ranks(); ++rank) {
+      const std::size_t bytes = of(rank).gather_bytes.load();
+      if (is_lost(rank) || bytes == 0) continue;
+      const auto object = map(rank, 'g', number, bytes);
+      if (!object) {
+        if (is_lost(rank)) continue;  // died meanwhile
+        return std::unexpected(object.error());
+      }
+      texts[rank].assign(reinterpret_cast<const char*>(object->data()), bytes);
+    }
+  }
+  LOCH_TRY(barrier("end of the gathering of results", within));
+  if (!text.empty() && rank_ != 0) unlink('g', number);
+  return texts;
+}
+
+bool Job::all_clients_ended(std::uint64_t run, bool look) {
+  if (look) look_for_dead();
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    const RankSlot& slot = of(rank);
+    if (slot.runs_ended.load() < run && slot.is_lost.load() == 0 && slot.has_left.load() == 0) return false;
+  }
+  return true;
+}
+
+void mark_lost(const std::string& job, std::uint32_t rank) {
+  unlink_with_prefix(fmt::format("{}{}.{}.", prefix, job, rank));
+  const auto mapping = open_control(control_name(job));
+  if (!mapping || rank >= block_of(*mapping).ranks) return;
+  block_of(*mapping).slot(rank).is_lost.store(1);
+  if (everyone_gone(block_of(*mapping))) shm_unlink(control_name(job).c_str());
+}
+
+std::uint32_t remove_stale_jobs() {
+  std::uint32_t removed = 0;
+  std::map<std::string, bool> is_running;  // by job
+  for (const std::string& name : object_names()) {
+    const std::string job = job_of(name);
+    if (is_running.contains(job)) continue;
+    const auto control = open_control(control_name(job));
+    // No control block, or none that can be read: it is made first and removed last, so what is
+    // left is a dead job's, unless one is starting at this moment (its block has no magic yet).
+    struct stat status{};
+    const bool has_control = stat(("/dev/shm" + control_name(job)).c_str(), &status) == 0;
+    const bool is_starting = has_control && !control && status.st_mtime + 60 > time(nullptr);
+    is_running[job] = is_starting || (control && anyone_alive(block_of(*control)));
+  }
+  for (const auto& [job, running] : is_running) {
+    if (running) continue;
+    unlink_with_prefix(fmt::format("{}{}.", prefix, job));
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace loch::fabric::shm

@@ -1,0 +1,250 @@
+// Carrying work requests out: what a NIC does, by the issuing thread.
+#include <algorithm>
+#include <atomic>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/shm/worker.h"
+
+namespace loch::fabric::shm {
+namespace {
+
+constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+
+[[nodiscard]] std::uint64_t lane_bit(const WorkRequest& request) {
+  LOCH_CHECK(request.lane < 64, "a worker has at most 64 queue pairs to a peer");
+  return std::uint64_t{1} << request.lane;
+}
+
+[[nodiscard]] bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
+
+[[nodiscard]] std::uint32_t right_for(Verb verb) {
+  if (verb == Verb::read) return MappedRegion::can_read;
+  return verb == Verb::write ? MappedRegion::can_write : MappedRegion::can_atomic;
+}
+
+std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
+  const std::atomic_ref<std::uint64_t> target(*reinterpret_cast<std::uint64_t*>(word));
+  if (request.verb == Verb::faa) return target.fetch_add(request.operand, std::memory_order_acq_rel);
+  std::uint64_t seen = request.compare;
+  target.compare_exchange_strong(seen, request.operand, std::memory_order_acq_rel, std::memory_order_acquire);
+  return seen;
+}
+
+// Eight aligned bytes move at once, by acquire and release; more by relaxed words between fences, so
+// that requests of one queue pair take effect in their order.
+void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+  if (bytes == 8 && ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
+    store_word_release(to, load_word(from));
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  copy_shared(to, from, bytes);
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
+
+}  // namespace
+
+WcStatus ShmWorker::check_local(const WorkRequest& request) const {
+  if (request.peer >= links_.size()) return WcStatus::local_error;
+  const Capabilities& can = shared_->capabilities;
+  if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read)) {
+    return WcStatus::local_error;
+  }
+  if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
+  const LocalSlice& local = request.local;
+  if (local.region == nullptr) {
+    return is_atomic(request.verb) || request.length == 0 ? WcStatus::success : WcStatus::local_error;
+  }
+  const std::uint64_t length = is_atomic(request.verb) ? 8 : request.length;
+  if (local.region->node() != node() || length > local.region->bytes() ||
+      local.offset > local.region->bytes() - length) {
+    return WcStatus::local_error;
+  }
+  return WcStatus::success;
+}
+
+WcStatus ShmWorker::one_sided(WorkRequest& request, const std::byte* inline_data) {
+  const NodeTable& table = shared_->nodes[request.peer];
+  const RemoteRegion& remote = request.remote;
+  const std::uint64_t length = is_atomic(request.verb) ? 8 : request.length;
+  if (remote.node != request.peer || remote.id >= table.regions.size()) return WcStatus::remote_access;
+  const MappedRegion& target = table.regions[remote.id];
+  if (target.rkey != remote.rkey || (target.rights & right_for(request.verb)) == 0 || length > target.bytes ||
+      request.remote_offset > target.bytes - length) {
+    return WcStatus::remote_access;
+  }
+  std::byte* there = target.data + request.remote_offset;
+  if (is_atomic(request.verb)) {
+    if (request.remote_offset % 8 != 0) return WcStatus::remote_access;
+    request.result = swap_word(there, request);
+    if (request.local.region != nullptr) copy_to_shared(request.local.data(), &request.result, 8);
+  } else if (length != 0) {
+    if (request.verb == Verb::read) transfer(request.local.data(), there, request.length);
+    else transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length);
+  }
+  return WcStatus::success;
+}
+
+// Gives a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
+ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes) {
+  const bool is_reliable = request.transport == Transport::rc;
+  request.status = WcStatus::success;
+  const auto& areas = shared_->nodes[request.peer].receive_areas;
+  if (request.peer_worker >= areas.size() || areas[request.peer_worker] == nullptr) {
+    if (is_reliable) request.status = WcStatus::retry_exceeded;
+    return Attempt::done;
+  }
+  if (shared_->is_lost(request.peer)) {
+    if (is_reliable) request.status = WcStatus::retry_exceeded;
+    return Attempt::done;
+  }
+  ReceiveRing& ring = areas[request.peer_worker]->ring[static_cast<std::size_t>(request.transport)];
+  ReceiveSlot* slot = ring.claim(node());
+  if (slot == nullptr) return is_reliable ? Attempt::not_ready : Attempt::done;
+  const std::uint32_t head = request.transport == Transport::ud ? grh_bytes : 0;
+  if (std::uint64_t{payload_bytes} + head > slot->capacity) {
+    ReceiveRing::finish(*slot, ReceiveRing::returned);
+    if (is_reliable) request.status = WcStatus::remote_access;
+    return Attempt::done;
+  }
+  if (payload_bytes != 0) {
+    std::byte* to = shared_->nodes[request.peer].regions[slot->region].data + slot->offset + head;
+    copy_shared(to, payload, payload_bytes);
+  }
+  slot->length = request.length;
+  slot->from = node();
+  slot->from_worker = index();
+  slot->has_immediate = request.has_immediate;
+  slot->immediate = request.immediate;
+  ReceiveRing::finish(*slot, ReceiveRing::filled);
+  return Attempt::done;
+}
+
+ShmWorker::Attempt ShmWorker::perform(WorkRequest& request, const std::byte* inline_data) {
+  request.status = check_local(request);
+  if (request.status != WcStatus::success) return Attempt::done;
+  switch (request.verb) {
+    case Verb::read:
+    case Verb::cas:
+    case Verb::faa:
+      LOCH_CHECK(request.transport == Transport::rc, "{} needs RC", name(request.verb));
+      request.status = one_sided(request, inline_data);
+      return Attempt::done;
+    case Verb::write:
+      LOCH_CHECK(request.transport != Transport::ud, "UD has no WRITE");
+      request.status = one_sided(request, inline_data);
+      if (request.transport == Transport::uc && request.status != WcStatus::success) {
+        request.status = WcStatus::success;  // the responder drops it; the sender hears nothing
+        return Attempt::done;
+      }
+      if (request.status != WcStatus::success || !request.has_immediate) return Attempt::done;
+      return deliver(request, nullptr, 0);
+    case Verb::send:
+      if (inline_data == nullptr && request.length != 0) inline_data = request.local.data();
+      return deliver(request, inline_data, request.length);
+    case Verb::recv:
+      break;
+  }
+  LOCH_CHECK(false, "a RECV is posted by post_recv");
+  return Attempt::done;
+}
+
+void ShmWorker::retire(WorkRequest& request, bool is_detached) {
+  if (request.status != WcStatus::success && request.transport == Transport::rc && request.peer < links_.size()) {
+    links_[request.peer].failed_lanes |= lane_bit(request);
+  }
+  if (!is_detached && request.sink != nullptr) completions_.push_back(&request);
+}
+
+void ShmWorker::stall(WorkRequest& request, bool is_detached) {
+  Stalled entry{&request, nullptr, 0, is_detached};
+  if (is_detached || request.is_inline) {
+    if (free_copies_.empty()) {
+      copies_.push_back(std::make_unique<Copy>());
+      free_copies_.reserve(copies_.size());
+      free_copies_.push_back(copies_.back().get());
+    }
+    entry.copy = free_copies_.back();
+    free_copies_.pop_back();
+    if (is_detached) {
+      entry.copy->request = request;
+      entry.request = &entry.copy->request;
+    }
+    if (request.is_inline && request.length != 0 && check_local(request) == WcStatus::success) {
+      copy_from_shared(entry.copy->inline_data, request.local.data(), request.length);
+    }
+  }
+  links_[request.peer].stalled_lanes |= lane_bit(request);
+  stalled_.push_back(entry);
+}
+
+void ShmWorker::submit(WorkRequest& request, bool is_detached) {
+  if (request.transport == Transport::rc && request.peer < links_.size()) [[likely]] {
+    const Link& link = links_[request.peer];
+    if ((link.failed_lanes & lane_bit(request)) != 0) {
+      request.status = WcStatus::flushed;
+      retire(request, is_detached);
+      return;
+    }
+    if ((link.stalled_lanes & lane_bit(request)) != 0) {
+      stall(request, is_detached);
+      return;
+    }
+  }
+  if (perform(request, nullptr) == Attempt::not_ready) {
+    stall(request, is_detached);
+  } else {
+    retire(request, is_detached);
+  }
+}
+
+void ShmWorker::post(WorkRequest* chain) {
+  while (chain != nullptr) {
+    WorkRequest* next = chain->next;
+    submit(*chain, false);
+    chain = next;
+  }
+}
+
+void ShmWorker::post_detached(const WorkRequest& request) {
+  WorkRequest copy = request;
+  copy.is_signaled = false;
+  copy.sink = nullptr;
+  copy.next = nullptr;
+  submit(copy, true);
+}
+
+// Tries the stalled requests again, in their order on each queue pair.
+bool ShmWorker::poll_stalled() {
+  time_ = now();
+  for (Link& link : links_) link.stalled_lanes = 0;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < stalled_.size(); ++i) {
+    Stalled entry = stalled_[i];
+    WorkRequest& request = *entry.request;
+    Link& link = links_[request.peer];
+    const std::byte* inline_data = request.is_inline && entry.copy != nullptr ? entry.copy->inline_data : nullptr;
+    if ((link.failed_lanes & lane_bit(request)) != 0) {
+      request.status = WcStatus::flushed;
+    } else if ((link.stalled_lanes & lane_bit(request)) != 0) {
+      stalled_[kept++] = entry;
+      continue;
+    } else if (perform(request, inline_data) == Attempt::not_ready) {
+      if (entry.deadline == 0) entry.deadline = time_ + rnr_patience;
+      if (time_ < entry.deadline) {
+        link.stalled_lanes |= lane_bit(request);
+        stalled_[kept++] = entry;
+        continue;
+      }
+      request.status = WcStatus::rnr_exceeded;
+    }
+    retire(request, entry.is_detached);
+    if (entry.copy != nullptr) free_copies_.push_back(entry.copy);
+  }
+  const bool moved = kept != stalled_.size();
+  stalled_.resize(kept);
+  return moved;
+}
+
+}  // namespace loch::fabric::shm

@@ -1,0 +1,143 @@
+// Posted receive buffers as a lock-free ring that senders take from: what a NIC's receive queue and
+// the receive side of its completion queue do. One owner posts and consumes; any thread, of any
+// process that maps the ring, claims the oldest posted buffer, copies its message straight into it
+// and marks it filled. Claim and claimant are one atomic word, so that the owner can take back the
+// buffer of a sender that died half-way, and no sender ever waits for another.
+//
+//   ticket t lives in slot t mod 1024; its state word goes
+//   posted(t) -> claimed(t, claimant) -> filled(t)        delivered
+//                                     -> returned(t)      message did not fit: buffer posted anew
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/fabric/region.h"
+
+namespace loch::fabric::shm {
+
+struct alignas(64) ReceiveSlot {
+  std::atomic<std::uint64_t> state;  // ticket << 24 | claimant node << 8 | phase
+  // By the owner, before `posted`.
+  std::uint64_t offset;
+  std::uint64_t user;
+  std::uint32_t region;
+  std::uint32_t capacity;  // bytes
+  // By the sender, before `filled`.
+  std::uint32_t length;  // payload bytes
+  std::uint32_t immediate;
+  NodeId from;
+  std::uint16_t from_worker;
+  bool has_immediate;
+};
+static_assert(sizeof(ReceiveSlot) == 64);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+struct ReceiveRing {
+  enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
+  static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
+
+  alignas(64) std::atomic<std::uint64_t> next;  // oldest ticket that may be unclaimed
+  ReceiveSlot slot[slots];
+
+  [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {
+    return ticket << 24 | std::uint64_t{claimant} << 8 | phase;
+  }
+  [[nodiscard]] static constexpr Phase phase_of(std::uint64_t state) { return static_cast<Phase>(state & 0xff); }
+  [[nodiscard]] static constexpr NodeId claimant_of(std::uint64_t state) { return static_cast<NodeId>(state >> 8); }
+  [[nodiscard]] static constexpr std::uint64_t ticket_of(std::uint64_t state) { return state >> 24; }
+
+  // Sender: takes the oldest posted buffer, or null where there is none (receiver not ready).
+  [[nodiscard]] ReceiveSlot* claim(NodeId claimant) {
+    for (;;) {
+      std::uint64_t ticket = next.load(std::memory_order_acquire);
+      ReceiveSlot& candidate = slot[ticket % slots];
+      std::uint64_t state = candidate.state.load(std::memory_order_acquire);
+      if (state == word(ticket, 0, posted)) {
+        if (candidate.state.compare_exchange_strong(state, word(ticket, claimant, claimed),
+                                                    std::memory_order_acq_rel)) {
+          next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel);
+          return &candidate;
+        }
+      } else if (ticket_of(state) == ticket && phase_of(state) != empty) {
+        // Another sender holds it and has not moved `next` yet: help.
+        next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel);
+      } else if (next.load(std::memory_order_acquire) == ticket) {
+        return nullptr;
+      }
+    }
+  }
+  // Sender: ends its claim; the payload and the slot's fields are visible to the owner.
+  static void finish(ReceiveSlot& mine, Phase outcome) {
+    const std::uint64_t ticket = ticket_of(mine.state.load(std::memory_order_relaxed));
+    mine.state.store(word(ticket, 0, outcome), std::memory_order_release);
+  }
+};
+
+// What a worker gives to senders: one ring a transport (rc, uc, ud). Zeroed memory is a valid one.
+struct ReceiveArea {
+  ReceiveRing ring[3];
+};
+
+// The owner's side of one ring; its state is private to the owner's thread.
+class ReceiveQueue {
+ public:
+  explicit ReceiveQueue(ReceiveRing* ring) : ring_(ring) {}
+
+  // False when the ring has no free slot: only while `slots` tickets are held up by one slow sender.
+  [[nodiscard]] bool post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity, std::uint64_t user) {
+    if (tail_ - head_ == ReceiveRing::slots) return false;
+    ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
+    target.region = region;
+    target.offset = offset;
+    target.capacity = capacity;
+    target.user = user;
+    consumed_[tail_ % ReceiveRing::slots] = false;
+    target.state.store(ReceiveRing::word(tail_, 0, ReceiveRing::posted), std::memory_order_release);
+    ++tail_;
+    return true;
+  }
+  // Calls deliver(slot) for each message that has arrived, at most `most`; `is_lost(node)` says whose
+  // claims will never end. Returns how many were delivered. Messages of one sender keep their order.
+  template <typename IsLost, typename Deliver>
+  std::uint32_t poll(std::uint32_t most, IsLost is_lost, Deliver deliver) {
+    const std::uint64_t end = ring_->next.load(std::memory_order_acquire);
+    std::uint32_t delivered = 0;
+    for (std::uint64_t ticket = head_; ticket < end && delivered < most; ++ticket) {
+      if (consumed_[ticket % ReceiveRing::slots]) continue;
+      ReceiveSlot& slot = ring_->slot[ticket % ReceiveRing::slots];
+      const std::uint64_t state = slot.state.load(std::memory_order_acquire);
+      const auto phase = ReceiveRing::phase_of(state);
+      if (phase == ReceiveRing::filled) {
+        consumed_[ticket % ReceiveRing::slots] = true;
+        deliver(slot);
+        ++delivered;
+      } else if (phase == ReceiveRing::returned || is_lost(ReceiveRing::claimant_of(state))) {
+        // When the ring is full the buffer waits here for a later poll.
+        if (post(slot.region, slot.offset, slot.capacity, slot.user)) {
+          consumed_[ticket % ReceiveRing::slots] = true;
+        } else if (ticket == head_) {
+          repost_in_place(slot);
+        }
+      }
+    }
+    while (head_ < end && consumed_[head_ % ReceiveRing::slots]) ++head_;
+    return delivered;
+  }
+  [[nodiscard]] bool has_arrivals() const { return ring_->next.load(std::memory_order_acquire) != head_; }
+
+ private:
+  // The oldest slot of a full ring goes to the tail, which is the same slot.
+  void repost_in_place(ReceiveSlot& slot) {
+    ++head_;
+    (void)post(slot.region, slot.offset, slot.capacity, slot.user);
+  }
+
+  ReceiveRing* ring_;
+  std::uint64_t head_ = 0;  // oldest ticket not yet consumed
+  std::uint64_t tail_ = 0;  // next ticket to post
+  bool consumed_[ReceiveRing::slots] = {};
+};
+
+}  // namespace loch::fabric::shm
