@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""Entry of `loch run`, `loch plot` and `loch score`; ./loch calls it with LOCH_BIN set to the built binary."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
+
+from runner import commands  # noqa: E402  (after the path is set)
+from runner.errors import BadInput  # noqa: E402
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line, exit status 2."""
+
+    def error(self, message: str) -> None:
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(2)
+
+
+def parser() -> Parser:
+    top = Parser(prog="loch", description="Runs experiments, redraws figures, scores them against the papers.")
+    commands_ = top.add_subparsers(dest="command", required=True, parser_class=Parser)
+    run = commands_.add_parser("run", help="run experiments", description="Runs experiments; resumes what the result folder already holds.")
+    run.add_argument("files", nargs="+", metavar="FILE", help="experiment YAML, or a folder of them")
+    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                     help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)")
+    run.add_argument("--fabric", metavar="F", help="sim, shm or verbs, for every system")
+    run.add_argument("--hostfile", metavar="H", help="run shm and verbs points under mpirun on these hosts")
+    run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
+                     help="simulated points side by side (default: one a core); measured ones run alone")
+    run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")
+    run.add_argument("--fresh", action="store_true", help="forget stored points first")
+    run.add_argument("--keep-stale", action="store_true", help="keep points that another binary made")
+    run.add_argument("--dry-run", action="store_true", help="print the plan, run nothing, write nothing")
+    run.add_argument("--smoke", action="store_true", help="the same figure, tiny, under a minute")
+    run.set_defaults(call=commands.run)
+    plot = commands_.add_parser("plot", help="redraw figures from stored results")
+    plot.add_argument("dir", metavar="DIR")
+    plot.set_defaults(call=commands.plot)
+    score = commands_.add_parser("score", help="published numbers against stored results")
+    score.add_argument("dir", nargs="?", default="results", metavar="DIR")
+    score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
+    score.set_defaults(call=commands.score_command)
+    return top
+
+
+def main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    try:
+        return args.call(args)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted: finished points are kept; the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

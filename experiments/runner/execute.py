@@ -1,0 +1,203 @@
+"""Runs points: each in its own process group with a hard time-out; simulated ones side by side, measured ones alone."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from . import options, provenance
+from .grid import Point
+from .model import Experiment
+from .points import Store, point_hash, result_error, stamp
+
+SIMULATED_TIMEOUT_S = 1800.0
+MEASURED_SLACK_S = 180.0
+TAIL_BYTES = 2000
+OTHERS_LIMIT = 0.05
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class Outcome:
+    """How one point ended."""
+
+    point: Point
+    hash: str
+    elapsed_s: float
+    failure: dict | None = None
+    result: dict | None = None
+    others: float | None = None  # share of the CPU that others used (measured points)
+
+
+@dataclass
+class _Running:
+    point: Point
+    hash: str
+    process: subprocess.Popen
+    argv: list[str]
+    result: Path
+    output: Path
+    began: float
+    deadline: float
+    meter: provenance.OthersMeter
+    timed_out: bool = False
+
+
+class Executor:
+    """Runs points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
+
+    def __init__(self, experiment: Experiment, store: Store, jobs: int, hostfile: str | None) -> None:
+        self.experiment, self.store, self.jobs, self.hostfile = experiment, store, jobs, hostfile
+        self.host = provenance.host()
+        self._running: list[_Running] = []
+
+    def run(self, points: list[Point], ended: Callable[[Outcome], None], tick: Callable[[], None]) -> None:
+        """Runs all points; `ended` hears of each, `tick` is called many times a second."""
+        simulated = deque(point for point in points if not point.is_measured)
+        measured = deque(point for point in points if point.is_measured)
+        try:
+            while simulated or measured or self._running:
+                while simulated and len(self._running) < self.jobs:
+                    self._start(simulated.popleft(), ended)
+                if not simulated and not self._running and measured:
+                    self._start(measured.popleft(), ended)
+                for each in list(self._running):
+                    self._look_at(each, ended)
+                tick()
+                time.sleep(0.02)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Kills the process groups that still run and removes what they had begun to write."""
+        for each in self._running:
+            _kill_group(each.process.pid)
+        for each in self._running:
+            each.process.wait()
+            each.result.unlink(missing_ok=True)
+            each.output.unlink(missing_ok=True)
+        self._running.clear()
+
+    def command(self, point: Point) -> list[str]:
+        """The `loch bench` command of a point, without --json."""
+        return [self.store.binary, "bench", *options.arguments(point.params)]
+
+    def _launch(self, point: Point) -> list[str]:
+        if self.hostfile is None or point.params["fabric"] == "sim":
+            return self.command(point)
+        mpirun = ["mpirun", "--hostfile", self.hostfile, "-n", str(point.params["nodes"])]
+        return mpirun + (["--allow-run-as-root"] if os.geteuid() == 0 else []) + self.command(point)
+
+    def _timeout(self, point: Point) -> float:
+        if self.experiment.measure.timeout_s is not None:
+            return self.experiment.measure.timeout_s
+        if not point.is_measured:
+            return SIMULATED_TIMEOUT_S
+        spans = (int(point.params.get(key, 0)) for key in ("warmup", "duration"))
+        return MEASURED_SLACK_S + 3 * sum(spans) / 1e9
+
+    def _start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
+        name = point_hash(point)
+        result = self.store.folder / f".{name}.{os.getpid()}.result.tmp"
+        output = self.store.folder / f".{name}.{os.getpid()}.output.tmp"
+        argv = self._launch(point) + ["--json", str(result)]
+        now = time.monotonic()
+        meter = provenance.OthersMeter(now)
+        with open(output, "wb") as stream:
+            try:
+                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                                           start_new_session=True, preexec_fn=_die_with_parent)
+            except OSError as error:
+                output.unlink(missing_ok=True)
+                failure = self._failure(point, f"cannot start {argv[0]}: {error.strerror}", None, "")
+                self._fail(point, name, argv, 0.0, failure, None, ended)
+                return
+        self._running.append(_Running(point, name, process, argv, result, output, now,
+                                      now + self._timeout(point), meter))
+
+    def _look_at(self, each: _Running, ended: Callable[[Outcome], None]) -> None:
+        pid, status, usage = os.wait4(each.process.pid, os.WNOHANG)
+        now = time.monotonic()
+        if pid == 0:
+            if now > each.deadline and not each.timed_out:
+                each.timed_out = True
+                _kill_group(each.process.pid)
+            return
+        each.process.returncode = os.waitstatus_to_exitcode(status)
+        _kill_group(each.process.pid)  # whatever it left behind in its group
+        self._running.remove(each)
+        elapsed = now - each.began
+        others = each.meter.share(now, usage.ru_utime + usage.ru_stime) if each.point.is_measured else None
+        reason, document = self._judge(each)
+        tail = _tail(each.output)
+        each.result.unlink(missing_ok=True)
+        each.output.unlink(missing_ok=True)
+        if reason is not None:
+            failure = self._failure(each.point, reason, each.process.returncode, tail)
+            self._fail(each.point, each.hash, each.argv, elapsed, failure, others, ended)
+            return
+        self.store.keep(each.hash, document, self._runner(each.point, each.argv, elapsed, others))
+        ended(Outcome(each.point, each.hash, elapsed, result=document, others=others))
+
+    def _judge(self, each: _Running) -> tuple[str | None, dict]:
+        """Why the point failed, or None and its result."""
+        code = each.process.returncode
+        if each.timed_out:
+            return f"timed out after {self._timeout(each.point):g} s", {}
+        if code != 0:
+            return (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"), {}
+        try:
+            document = json.loads(each.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            return f"no readable result: {error}", {}
+        return result_error(document), document
+
+    def _failure(self, point: Point, reason: str, code: int | None, tail: str) -> dict:
+        return {"reason": reason, "exit_status": code, "stderr_tail": tail, "command": rerun(point)}
+
+    def _fail(self, point: Point, name: str, argv: list[str], elapsed: float, failure: dict, others: float | None,
+              ended: Callable[[Outcome], None]) -> None:
+        self.store.keep_failure(name, failure, self._runner(point, argv, elapsed, others))
+        ended(Outcome(point, name, elapsed, failure=failure, others=others))
+
+    def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None) -> dict:
+        return {"experiment": self.experiment.name, "system": point.system, "axes": point.axes,
+                "repeat": point.repeat, "tuning": point.tuning, "chosen": point.chosen, "params": point.params,
+                "argv": argv, "stamp": stamp(point, self.store.binary), "elapsed_s": round(elapsed, 3),
+                "others_cpu_share": None if others is None else round(others, 4), "host": self.host}
+
+
+def rerun(point: Point) -> str:
+    """The line that runs one point again, for people."""
+    return "./loch bench " + shlex.join(options.arguments(point.params))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            return stream.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _die_with_parent() -> None:
+    """In the child: killed by the kernel when the runner dies, even by SIGKILL."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

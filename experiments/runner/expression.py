@@ -1,0 +1,215 @@
+"""The small language of `tune`, `derive` and `claims`: numbers with units, names, + - * / and comparisons.
+
+    clients: 12 - servers
+    gb_sent: payload_bytes.total / duration_s * 112 / 1e9
+    CD.latency_us.all.mean < SD.latency_us.all.mean where value_size >= 16K and get == 0.5
+    CD[value_size=2K].throughput_ops_s < 1.1 * SD[value_size=2K].throughput_ops_s
+
+Nothing is ever handed to Python's own evaluator.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import Callable
+
+from .units import parse_duration, parse_size
+
+_TOKEN = re.compile(r"""\s*(?:
+    (?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGT]i?B?\b|ns\b|us\b|ms\b|s\b|%)?)
+  | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
+  | (?P<text>"[^"]*")
+  | (?P<sign><=|>=|==|!=|[-+*/()<>=\[\],.])
+)""", re.VERBOSE)
+
+COMPARISONS: dict[str, Callable[[object, object], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+class ExpressionError(ValueError):
+    """What is wrong with an expression, in words."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name to look up: `path` is dotted; `at` picks other axis values (CD[value_size=2K].goodput_bytes_s)."""
+
+    path: str
+    at: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class Binary:
+    sign: str
+    left: object
+    right: object
+
+
+@dataclass(frozen=True)
+class Claim:
+    """left SIGN right, for every combination of axis values that meets `where`."""
+
+    sign: str
+    left: object
+    right: object
+    where: tuple[Binary, ...] = ()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, str]] = []
+        at = 0
+        while at < len(text.rstrip()):
+            match = _TOKEN.match(text, at)
+            if not match or match.end() == at:
+                raise ExpressionError(f"cannot read {text[at:].strip()[:20]!r}")
+            self.tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
+            at = match.end()
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self, *wanted: str) -> str | None:
+        if self.peek() in wanted and self.at < len(self.tokens):
+            self.at += 1
+            return self.tokens[self.at - 1][1]
+        return None
+
+    def need(self, wanted: str) -> None:
+        if not self.take(wanted):
+            raise ExpressionError(f"expected {wanted!r} before {self.peek() or 'the end'!r}")
+
+    def sum(self) -> object:
+        left = self.product()
+        while sign := self.take("+", "-"):
+            left = Binary(sign, left, self.product())
+        return left
+
+    def product(self) -> object:
+        left = self.factor()
+        while sign := self.take("*", "/"):
+            left = Binary(sign, left, self.factor())
+        return left
+
+    def factor(self) -> object:
+        if self.take("-"):
+            return Binary("-", 0.0, self.factor())
+        if self.take("("):
+            inside = self.sum()
+            self.need(")")
+            return inside
+        if self.at >= len(self.tokens):
+            raise ExpressionError("it ends where a number or a name was expected")
+        kind, token = self.tokens[self.at]
+        if kind == "sign" or token in ("where", "and"):
+            raise ExpressionError(f"expected a number or a name, found {token!r}")
+        self.at += 1
+        if kind == "number":
+            return number(token)
+        if kind == "text":
+            return token[1:-1]
+        return self.name(token)
+
+    def name(self, first: str) -> Name:
+        at: list[tuple[str, object]] = []
+        if self.take("["):
+            while True:
+                kind, key = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
+                if kind != "name":
+                    raise ExpressionError(f"expected an axis name in [...], found {key or 'the end'!r}")
+                self.at += 1
+                self.need("=")
+                at.append((key, self.factor()))
+                if not self.take(","):
+                    break
+            self.need("]")
+            self.need(".")
+            kind, rest = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
+            if kind != "name":
+                raise ExpressionError("expected a result field after ]")
+            self.at += 1
+            return Name(f"{first}.{rest}", tuple(at))
+        return Name(first)
+
+    def comparison(self) -> Binary:
+        left = self.sum()
+        sign = self.take(*COMPARISONS)
+        if not sign:
+            raise ExpressionError(f"expected a comparison (< <= > >= == !=), found {self.peek() or 'the end'!r}")
+        return Binary(sign, left, self.sum())
+
+    def end(self) -> None:
+        if self.at < len(self.tokens):
+            raise ExpressionError(f"cannot read from {self.peek()!r} on")
+
+
+def number(token: str) -> float:
+    """16K -> 16384, 50ms -> 50000000 (nanoseconds), 5% -> 0.05."""
+    if token.endswith("%"):
+        return float(token[:-1]) / 100
+    if token[-1].isdigit():
+        return float(token)
+    size = parse_size(token)
+    value = size if size is not None else parse_duration(token)
+    if value is None:
+        raise ExpressionError(f"{token!r} is no number")
+    return float(value)
+
+
+def parse_arithmetic(text: str) -> object:
+    """An expression that yields a number."""
+    parser = _Parser(text)
+    tree = parser.sum()
+    parser.end()
+    return tree
+
+
+def parse_claim(text: str) -> Claim:
+    """A comparison, with an optional `where`."""
+    parser = _Parser(text)
+    head = parser.comparison()
+    where: list[Binary] = []
+    if parser.take("where"):
+        where.append(parser.comparison())
+        while parser.take("and"):
+            where.append(parser.comparison())
+    parser.end()
+    return Claim(head.sign, head.left, head.right, tuple(where))
+
+
+def names(tree: object) -> list[Name]:
+    """Every name in an expression or a claim, left to right; `where` is not included."""
+    if isinstance(tree, Name):
+        return [tree]
+    if isinstance(tree, (Binary, Claim)):
+        return names(tree.left) + names(tree.right)
+    return []
+
+
+def evaluate(tree: object, lookup: Callable[[Name], object]) -> object:
+    """The value; `lookup` gives that of a name and may raise. A division by zero is nan."""
+    if isinstance(tree, Name):
+        return lookup(tree)
+    if isinstance(tree, Binary):
+        left, right = evaluate(tree.left, lookup), evaluate(tree.right, lookup)
+        if tree.sign in COMPARISONS:
+            return compare(tree.sign, left, right)
+        if isinstance(left, str) or isinstance(right, str):
+            raise ExpressionError(f"cannot apply {tree.sign} to text")
+        if tree.sign == "/" and right == 0:
+            return float("nan")
+        return _ARITHMETIC[tree.sign](left, right)
+    return tree
+
+
+def compare(sign: str, left: object, right: object) -> bool:
+    """A comparison in which text and numbers are only ever unequal."""
+    if isinstance(left, str) != isinstance(right, str):
+        if sign in ("==", "!="):
+            return sign == "!="
+        raise ExpressionError("cannot order text and a number")
+    return COMPARISONS[sign](left, right)

@@ -1,0 +1,167 @@
+"""From an experiment to its points: product, zip and exclude of axes, tuning candidates, repeats, order."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass, field
+
+from . import expression
+from .errors import BadInput
+from .model import Experiment, System
+from .options import BENCH, is_protocol_option
+
+
+@dataclass
+class Point:
+    """One run of the binary. `params` are all its canonical options, the repeat's seed included."""
+
+    system: str
+    axes: dict[str, object]
+    repeat: int
+    params: dict[str, object]
+    tuning: bool = False
+    chosen: dict[str, object] = field(default_factory=dict)  # what tuning decided
+
+    @property
+    def is_measured(self) -> bool:
+        return self.params.get("fabric") != "sim"
+
+    def title(self) -> str:
+        """"CD value_size=16K repeat 2", for people."""
+        axes = " ".join(f"{k}={show(k, v)}" for k, v in self.axes.items())
+        tail = "tuning " + " ".join(f"{k}={v}" for k, v in self.chosen.items()) if self.tuning else f"repeat {self.repeat + 1}"
+        return " ".join(filter(None, [self.system, axes, tail]))
+
+
+def show(key: str, value: object) -> str:
+    """An axis value as people write it."""
+    from .units import format_duration, format_size
+    kind = BENCH[key].kind if key in BENCH else "size" if key == "data_per_node" else "text"
+    if kind == "size":
+        return format_size(value)
+    return format_duration(int(value)) if kind == "duration" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def combinations(experiment: Experiment, system: System) -> list[dict[str, object]]:
+    """The axis values of one system, in the order of the file, exclusions taken out."""
+    groups: list[list[str]] = []
+    for axis in experiment.axes:
+        zipped = next((group for group in experiment.zips if axis in group), [axis])
+        if zipped not in groups:
+            groups.append(zipped)
+    choices = [[dict(zip(group, values)) for values in zip(*(experiment.axes[axis] for axis in group))]
+               for group in groups]
+    out = []
+    for parts in itertools.product(*choices):
+        merged = {key: value for part in parts for key, value in part.items()}
+        ordered = {axis: merged[axis] for axis in experiment.axes}
+        if not any(_matches(rule, system.name, ordered) for rule in experiment.excludes):
+            out.append(ordered)
+    return out
+
+
+def _matches(rule: dict[str, list[object]], system: str, axes: dict[str, object]) -> bool:
+    return all((system if key == "system" else axes[key]) in values for key, values in rule.items())
+
+
+def resolve(system: System, axes: dict[str, object], seed: int, extra: dict[str, object] | None = None) -> dict[str, object]:
+    """All options of one run. keys = data_per_node * scale * nodes / value_size, at least 1."""
+    params = {**system.params, **axes, **(extra or {}), "seed": seed}
+    data = params.pop("data_per_node", system.data_per_node)
+    scale = params.pop("scale", system.scale)
+    if data is not None:
+        params["keys"] = max(1, int(data * scale * params["nodes"] / params["value_size"]))
+    if params["fabric"] != "sim":
+        params.pop("hardware", None)
+    return params
+
+
+def candidates(system: System, axes: dict[str, object]) -> list[dict[str, object]]:
+    """The combinations that tuning tries; expressions are worked out from the other options."""
+    lists = {key: value for key, value in system.tune.items() if isinstance(value, list)}
+    out = []
+    for values in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, values))
+        known = {**system.params, **axes, **chosen}
+        for key, tree in system.tune.items():
+            if key not in lists:
+                chosen[key] = _work_out(system.name, key, tree, known)
+        out.append({key: chosen[key] for key in system.tune})
+    return out
+
+
+def _work_out(system: str, key: str, tree: object, known: dict[str, object]) -> object:
+    def lookup(name: expression.Name) -> object:
+        if name.path not in known:
+            raise BadInput(f"systems.{system}.tune.{key}: {name.path} has no value here")
+        return known[name.path]
+    value = expression.evaluate(tree, lookup)
+    option = BENCH.get(key)
+    parsed = option.parse(value) if option else value
+    if parsed is None:
+        raise BadInput(f"systems.{system}.tune.{key}: expected {option.expected()}, the expression gives {value:g}")
+    return parsed
+
+
+def tuning_points(experiment: Experiment) -> list[Point]:
+    """Short runs of every candidate of every system that tunes something."""
+    out = []
+    for system in experiment.systems:
+        if not system.tune:
+            continue
+        for axes in combinations(experiment, system):
+            for chosen in candidates(system, axes):
+                params = resolve(system, axes, experiment.measure.seed, chosen)
+                if "duration" in params:
+                    params["duration"] = experiment.measure.tune_duration or max(1, int(params["duration"]) // 4)
+                out.append(Point(system.name, axes, 0, params, tuning=True, chosen=chosen))
+    return out
+
+
+def points(experiment: Experiment, choices: dict[tuple, dict[str, object]] | None = None) -> list[Point]:
+    """The points of the figure, repeats as the outer loop. `choices`: what tuning decided, by choice_key()."""
+    out = []
+    for repeat in range(experiment.measure.repeats):
+        for system in experiment.systems:
+            for axes in combinations(experiment, system):
+                chosen = (choices or {}).get(choice_key(system.name, axes), {})
+                params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
+                out.append(Point(system.name, axes, repeat, params, chosen=chosen))
+    return out
+
+
+def choice_key(system: str, axes: dict[str, object]) -> tuple:
+    """One system at one combination of axis values, as a dictionary key."""
+    return (system, *sorted(axes.items()))
+
+
+def shuffled(all_points: list[Point], seed: int) -> list[Point]:
+    """The order of running: whole repeats one after the other, each shuffled, so that drift hits all systems alike."""
+    rng = random.Random(seed)
+    out: list[Point] = []
+    for _, group in itertools.groupby(all_points, key=lambda point: point.repeat):
+        block = list(group)
+        rng.shuffle(block)
+        out += block
+    return out
+
+
+def plan(experiment: Experiment) -> str:
+    """"6 systems × 7 sizes × 3 repeats = 126 points"."""
+    total = len(points(experiment))
+    parts = [_count(len(experiment.systems), "system")]
+    parts += [_count(len(values), {"value_size": "size"}.get(axis, axis)) for axis, values in experiment.axes.items()
+              if not any(axis in group[1:] for group in experiment.zips)]
+    parts.append(_count(experiment.measure.repeats, "repeat"))
+    tuning = len(tuning_points(experiment))
+    excluded = " after exclusions" if experiment.excludes else ""
+    extra = f", plus {tuning} short runs to tune" if tuning else ""
+    return f"{' × '.join(parts)} = {total} points{excluded}{extra}"
+
+
+def _count(n: int, what: str) -> str:
+    if is_protocol_option(what):
+        return f"{n} values of {what}"
+    plural = what if n == 1 or what.endswith("s") else what + "s"
+    return f"{n} {plural.replace('_', ' ')}"

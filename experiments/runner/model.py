@@ -1,0 +1,87 @@
+"""What an experiment is, once its YAML has been read and found good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .expression import Claim
+
+FIGURE_KINDS = ("line", "bars", "table", "cdf")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The published figure or table that the experiment is about."""
+
+    source: str
+    item: str
+    score: bool = True  # whether `loch score` takes its numbers from this experiment
+
+
+@dataclass(frozen=True)
+class Measure:
+    repeats: int = 3
+    seed: int = 1                   # of the first repeat; the next has seed + 1
+    timeout_s: float | None = None  # real seconds a point may take; None: by fabric
+    tune_duration: int | None = None  # ns; None: a quarter of the system's duration
+
+
+@dataclass
+class System:
+    """One series. `params` are canonical bench options: bytes, nanoseconds, numbers, text."""
+
+    name: str
+    label: str
+    published: str  # the published series that it is compared with
+    params: dict[str, object]
+    data_per_node: int | None = None  # bytes of values, before scale
+    scale: float = 1.0
+    tune: dict[str, object] = field(default_factory=dict)  # option -> list of values, or an expression tree
+    goal: str = ""      # the result field that tuning maximizes or minimizes
+    maximize: bool = True
+
+    @property
+    def is_measured(self) -> bool:
+        """Real time on a real machine, as opposed to simulated."""
+        return self.params.get("fabric") != "sim"
+
+
+@dataclass(frozen=True)
+class Figure:
+    kind: str
+    x: str = ""                      # an axis; the first one by default
+    y: tuple[str, ...] = ()          # result fields, one panel each (line, bars, cdf)
+    rows: tuple[str, ...] = ()       # result fields, one row a system each (table)
+    published: bool = True           # draw the paper's values beside ours
+    ratio: bool = True               # with a panel of obtained / published
+    log: bool | None = None          # y axis; None: by the field
+    width: str = "one"               # one column (3.4 in) or two (7 in)
+
+
+@dataclass(frozen=True)
+class ClaimText:
+    text: str
+    claim: Claim
+
+
+@dataclass
+class Experiment:
+    file: str
+    name: str
+    title: str
+    paper: Paper | None
+    notes: str
+    systems: list[System]
+    axes: dict[str, list[object]]
+    zips: list[list[str]]
+    excludes: list[dict[str, list[object]]]
+    measure: Measure
+    figure: Figure
+    claims: list[ClaimText]
+    derive: dict[str, object]         # name -> expression tree over result fields
+    derive_text: dict[str, str]
+    overrides: list[str]              # --set and --fabric, as given
+    document: dict[str, object]       # the YAML after overrides, plain
+
+    def system(self, name: str) -> System:
+        return next(each for each in self.systems if each.name == name)

@@ -1,0 +1,139 @@
+"""What the command line changes in an experiment before it is checked: --set, --fabric, --smoke."""
+
+from __future__ import annotations
+
+import yaml
+
+from . import options, schema
+from .errors import BadInput, did_you_mean
+from .located import Item, from_plain
+
+SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure.duration": "2ms"}
+_MEASURE_KEYS = schema.MEASURE
+
+
+def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool) -> list[str]:
+    """Changes `document` in place; returns what was changed, as the command line would have it."""
+    given: list[str] = []
+    if smoke:
+        _smoke(document)
+        given.append("--smoke")
+    if fabric:
+        if fabric not in options.FABRICS:
+            raise BadInput(f"--fabric {fabric}: expected one of {', '.join(options.FABRICS)}"
+                           f"{did_you_mean(fabric, options.FABRICS)}")
+        document.mapping()["fabric"] = from_plain(fabric, "--fabric", "fabric")
+        for system in _systems(document):
+            system.mapping().pop("fabric", None)
+        given.append(f"--fabric {fabric}")
+    for text in sets:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip() or not value.strip():
+            raise BadInput(f"--set {text}: expected key=value, such as value_size=16K or measure.repeats=1")
+        _set(document, key.strip(), _value(text, value))
+        given.append(f"--set {text}")
+    return given
+
+
+def _value(text: str, value: str) -> object:
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise BadInput(f"--set {text}: {value!r} is no YAML value") from None
+    return [part.strip() for part in value.split(",")] if isinstance(parsed, str) and "," in parsed else parsed
+
+
+def _systems(document: Item) -> list[Item]:
+    systems = document.mapping().get("systems")
+    return list(systems.mapping().values()) if systems is not None else []
+
+
+def _set(document: Item, key: str, value: object) -> None:
+    """A path (systems.CD.clients), or an option (clients), which then holds for every system."""
+    head = key.split(".")[0]
+    if head in schema.TOP and not (key == head and key in options.BENCH):
+        _put(document, key.split("."), value, f"--set {key}")
+        return
+    if key in _MEASURE_KEYS:
+        _put(document, ["measure", key], value, f"--set {key}")
+        for system in _systems(document):
+            system.mapping().pop(key, None)
+        return
+    if key in options.BENCH or key in ("data_per_node",):
+        _set_option(document, key, value)
+    elif options.is_protocol_option(key):
+        _set_protocol_option(document, key, value)
+    else:
+        valid = [*schema.TOP, *options.BENCH, *_MEASURE_KEYS]
+        raise BadInput(f"--set {key}: no such key{did_you_mean(key, valid)}")
+
+
+def _set_option(document: Item, key: str, value: object) -> None:
+    top = document.mapping()
+    axes = top.get("axes")
+    if axes is not None and key in axes.mapping():
+        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], "--set", key)
+        axes.key_lines.pop(key, None)
+        return
+    if isinstance(value, list):
+        raise BadInput(f"--set {key}: one value, please; it is no axis of this experiment")
+    for system in _systems(document):
+        entries = system.mapping()
+        for place in (entries, entries["cluster"].mapping() if "cluster" in entries else {}):
+            place.pop(key, None)
+        if "tune" in entries and key in entries["tune"].mapping():
+            raise BadInput(f"--set {key}: {system.path} tunes it; set {system.path}.tune instead")
+        entries[key] = from_plain(value, "--set", key)
+
+
+def _set_protocol_option(document: Item, key: str, value: object) -> None:
+    prefix = key.split(".")[0]
+    axes = document.mapping().get("axes")
+    if axes is not None and key in axes.mapping():
+        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], "--set", key)
+        return
+    hits = [system for system in _systems(document)
+            if "protocol" in system.mapping() and _belongs(prefix, str(system.mapping()["protocol"].value))]
+    if not hits:
+        raise BadInput(f"--set {key}: no system of this experiment runs {prefix}")
+    for system in hits:
+        system.mapping()[key] = from_plain(value, "--set", key)
+
+
+def _belongs(prefix: str, protocol: str) -> bool:
+    return protocol == prefix or protocol.startswith(prefix + "-")
+
+
+def _put(item: Item, path: list[str], value: object, origin: str) -> None:
+    for i, part in enumerate(path[:-1]):
+        rest = ".".join(path[i:])
+        if options.is_protocol_option(rest) and item.path.startswith("systems"):
+            path = [rest]
+            break
+        entries = item.mapping()
+        if part not in entries:
+            if i > 0:
+                raise BadInput(f"{origin}: there is no {'.'.join(path[:i + 1])}{did_you_mean(part, entries)}")
+            entries[part] = Item(item.file, None, part, entries={})
+        item = entries[part]
+    item.mapping()[path[-1]] = from_plain(value, "--set", ".".join(filter(None, [item.path, path[-1]])))
+    item.key_lines.pop(path[-1], None)
+
+
+def _smoke(document: Item) -> None:
+    """The same figure, tiny: the file's own `smoke:` keys, or one repeat, short runs and the ends of each axis."""
+    top = document.mapping()
+    own = top.get("smoke")
+    if own is not None:
+        for key, child in own.mapping().items():
+            _set(document, key, child.plain())
+        return
+    for system in _systems(document):
+        for key in schema.RUN_LENGTH:
+            system.mapping().pop(key, None)
+    for key, value in SMOKE.items():
+        _put(document, key.split("."), value, "--smoke")
+    top["measure"].mapping().pop("operations", None)
+    for axis in (top["axes"].mapping().values() if "axes" in top else []):
+        if axis.items is not None and len(axis.items) > 2:
+            axis.items = [axis.items[0], axis.items[-1]]

@@ -1,0 +1,214 @@
+"""report.md and manifest.json: what was run, on what, with which outcome, beside the published numbers."""
+
+from __future__ import annotations
+
+import json
+
+from . import published
+from .claims import Verdict, summary
+from .execute import rerun
+from .grid import choice_key, show
+from .model import System
+from .points import Store
+from .tables import Results, Row
+from .units import about
+
+
+def origin(results: Results, system: System) -> str:
+    """"simulated (connectx3-10gbe, seeds 1 to 3)" or "measured (shm on AMD EPYC, 2 cores)"."""
+    measure = results.experiment.measure
+    if not system.is_measured:
+        last = measure.seed + measure.repeats - 1
+        seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
+        return f"simulated ({system.params.get('hardware', 'default hardware')}, {seeds})"
+    row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
+    host = row.stored.runner.get("host", {}) if row else {}
+    where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
+    return f"measured ({system.params['fabric']}{where})"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, or a dash."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def percent(error: float | None) -> str:
+    return "–" if error is None else f"{error:+.1%}"
+
+
+def comparison_table(results: Results, comparisons: list[published.Comparison]) -> list[list[str]]:
+    """Rows of text: id, field, system, place, published, obtained, error."""
+    axis = published.of(results).axis if comparisons else ""
+    return [[c.cell.id, c.cell.field, c.system, show(axis, c.cell.at),
+             "withheld" if c.cell.value is None else number(c.cell.value), number(c.obtained), percent(c.error)]
+            for c in comparisons]
+
+
+COMPARISON_HEAD = ["id", "result", "system", "at", "published", "obtained", "error"]
+
+
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _obtained(results: Results) -> str:
+    """The figure's own fields as medians, one table a field: what can be read without drawing."""
+    figure = results.experiment.figure
+    axis = figure.x or next(iter(results.experiment.axes), "")
+    if not axis:
+        return ""
+    others = [name for name in results.experiment.axes if name != axis]
+    out = []
+    for field in figure.rows or figure.y:
+        rows = []
+        for system in results.experiment.systems:
+            grouped: dict[tuple, dict[object, str]] = {}
+            for axes in results.axes_of(system.name):
+                key = tuple((name, axes[name]) for name in others)
+                failed = results.has_failures(system.name, axes)
+                value = results.median(system.name, axes, field)
+                grouped.setdefault(key, {})[axes[axis]] = number(value) + (" (x)" if failed else "")
+            for key, cells in grouped.items():
+                title = " ".join([system.label, *(f"{n}={show(n, v)}" for n, v in key)])
+                rows.append([title, *(cells.get(at, "") for at in results.experiment.axes[axis])])
+        head = [field, *(show(axis, at) for at in results.experiment.axes[axis])]
+        out.append(markdown_table(head, rows))
+    return "\n".join(out)
+
+
+def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: Store) -> str:
+    """report.md. The same stored points give the same bytes."""
+    experiment = results.experiment
+    parts = [f"# {experiment.title}\n"]
+    if experiment.paper:
+        item = published.of(results)
+        cited = f" ({item.citation})" if item else ""
+        parts.append(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}.\n")
+    if experiment.notes:
+        parts.append(experiment.notes + "\n")
+    parts.append(_systems(results))
+    comparisons = published.compare(results)
+    if comparisons:
+        parts.append("## Published against obtained\n")
+        parts.append(markdown_table(COMPARISON_HEAD, comparison_table(results, comparisons)))
+        parts.append(published.score(comparisons).text() + ".\n")
+    if verdicts:
+        parts.append(f"## Claims: {summary(verdicts)}\n")
+        parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: `{v.text}`"
+                  + (f": {v.why}" if v.why else f" ({v.places} places)") + "\n" for v in verdicts]
+    parts.append("## Obtained\n")
+    parts.append(caption(results) + "\n")
+    parts.append(_obtained(results))
+    if choices:
+        parts.append("## Tuned\n")
+        parts.append(_choices(choices))
+    if experiment.derive_text:
+        parts.append("## Derived\n")
+        parts += [f"* `{name}` = `{text}`\n" for name, text in experiment.derive_text.items()]
+    parts += _failures(results)
+    parts.append(_provenance(results, stale, store))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def caption(results: Results) -> str:
+    """What the marks of the figure mean, with n."""
+    n = results.experiment.measure.repeats
+    return f"Medians of n = {n} runs; bars are 95 % bootstrap intervals." if n > 1 else "One run a point (n = 1)."
+
+
+def _systems(results: Results) -> str:
+    rows = []
+    for system in results.experiment.systems:
+        keys = sorted({row.point.params["keys"] for row in results.rows
+                       if row.point.system == system.name and "keys" in row.point.params})
+        data = ""
+        if system.data_per_node and keys:
+            span = f"{keys[0]:,}" if len(keys) == 1 else f"{keys[0]:,} to {keys[-1]:,}"
+            data = f"{system.data_per_node / 2**30:g} GiB a node × {system.scale:g} = {span} keys"
+        elif keys:
+            data = f"{keys[-1]:,} keys"
+        rest = {k: show(k, v) for k, v in system.params.items() if k not in ("protocol", "fabric", "hardware", "keys")}
+        rows.append([system.label, str(system.params["protocol"]), origin(results, system), data,
+                     ", ".join(f"{k} {v}" for k, v in rest.items())])
+    return markdown_table(["system", "protocol", "simulated or measured", "data", "options"], rows)
+
+
+def _choices(choices: list[dict]) -> str:
+    rows = [[c["system"], " ".join(f"{k}={show(k, v)}" for k, v in c["axes"].items()),
+             " ".join(f"{k}={v}" for k, v in c["chosen"].items()), c["goal"], number(c["value"]), str(c["tried"])]
+            for c in choices]
+    return markdown_table(["system", "at", "chosen", "goal", "value", "tried"], rows)
+
+
+def _failures(results: Results) -> list[str]:
+    failed = [row for row in results.rows if row.stored is not None and row.stored.failed]
+    missing = sum(row.stored is None for row in results.rows)
+    out = []
+    if failed:
+        out.append(f"## Failed points: {len(failed)} of {len(results.rows)}\n")
+        out += [failure_text(row) + "\n" for row in failed]
+    if missing:
+        out.append(f"{missing} points have not run.\n")
+    return out
+
+
+def failure_text(row: Row) -> str:
+    """Reason, last line of output, and the line that reruns it."""
+    failure = row.stored.document["failure"]
+    tail = failure.get("stderr_tail", "").splitlines()
+    last = f": {tail[-1]}" if tail else ""
+    return f"* {row.point.title()}: {failure['reason']}{last}\n  rerun: `{rerun(row.point)}`"
+
+
+def _provenance(results: Results, stale: int, store: Store) -> str:
+    stored = [row.stored for row in results.rows if row.stored is not None]
+    took = sum(float(each.runner.get("elapsed_s", 0)) for each in stored)
+    versions = sorted({_version(each.document) for each in stored if "loch" in each.document})
+    binaries = sorted({str(each.runner.get("stamp", {}).get("binary", ""))[:12] for each in stored})
+    hosts = sorted({_host(each.runner.get("host", {})) for each in stored})
+    others = [each.runner["others_cpu_share"] for each in stored if each.runner.get("others_cpu_share") is not None]
+    lines = ["## Provenance\n", f"* Loch {', '.join(versions) or 'unknown'}; binary sha256 {', '.join(binaries)}",
+             f"* Ran on {'; '.join(hosts)}", f"* The points took {about(took)} in all",
+             f"* Experiment file {results.experiment.file}"
+             + (f", with {' '.join(results.experiment.overrides)}" if results.experiment.overrides else "")]
+    if others:
+        lines.append(f"* CPU used by others while measuring: at most {max(others):.1%}")
+    if stale:
+        lines.append(f"* **{stale} points come from another binary than the present one (--keep-stale)**")
+    return "\n".join(lines) + "\n"
+
+
+def _version(document: dict) -> str:
+    loch = document["loch"]
+    dirty = ", with uncommitted changes" if loch.get("dirty") else ""
+    return f"{loch.get('version', '?')} (commit {str(loch.get('commit', '?'))[:12]}{dirty})"
+
+
+def _host(host: dict) -> str:
+    return (f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores, Linux {host.get('kernel', '?')}, "
+            f"governor {host.get('governor') or 'unknown'}")
+
+
+def manifest(results: Results, verdicts: list[Verdict], choices: list[dict]) -> str:
+    """manifest.json: everything that `loch plot` and `loch score` need besides the points."""
+    experiment = results.experiment
+    points = [{"point": row.hash, "system": row.point.system, "axes": row.point.axes, "repeat": row.point.repeat,
+               "status": "ok" if row.ok else "failed" if row.stored else "missing",
+               "elapsed_s": row.stored.runner.get("elapsed_s") if row.stored else None,
+               "stamp": row.stored.runner.get("stamp") if row.stored else None} for row in results.rows]
+    document = {
+        "schema": 1, "name": experiment.name, "title": experiment.title, "file": experiment.file,
+        "overrides": experiment.overrides, "experiment": experiment.document, "tuned": choices,
+        "claims": [{"claim": v.text, "held": v.held, "why": v.why, "places": v.places} for v in verdicts],
+        "points": points,
+    }
+    return json.dumps(document, indent=1, default=str) + "\n"
+
+
+def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, object]]:
+    """What tuning decided, as grid.points() wants it."""
+    return {choice_key(c["system"], c["axes"]): c["chosen"] for c in choices}

@@ -1,0 +1,383 @@
+"""Reads an experiment's YAML into a model.Experiment; refuses everything else in one line that says where."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from . import expression, options
+from .errors import BadInput, did_you_mean
+from .located import Item
+from .model import FIGURE_KINDS, ClaimText, Experiment, Figure, Measure, Paper, System
+from .options import BENCH, DATA_PER_NODE, SCALE, Option
+
+TOP = ("name", "title", "paper", "notes", "fabric", "hardware", "cluster", "systems", "workload", "scale", "axes",
+       "zip", "exclude", "measure", "figure", "derive", "claims", "smoke")
+CLUSTER = ("nodes",)
+WORKLOAD = tuple(k for k in BENCH if k not in ("protocol", "fabric", "hardware", "nodes", "workload_file", "warmup",
+                                               "duration", "operations", "seed")) + ("data_per_node", "file")
+RUN_LENGTH = ("warmup", "duration", "operations")
+MEASURE = RUN_LENGTH + ("repeats", "seed", "timeout", "tune_duration")
+SYSTEM_ONLY = ("label", "published", "cluster", "tune", "maximize", "minimize", "data_per_node", "scale")
+FIGURE = ("kind", "x", "y", "rows", "published", "ratio", "log", "width")
+FIELD = re.compile(r"^[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)*$")
+
+
+def read(document: Item, overrides: list[str] | None = None) -> Experiment:
+    """The experiment of one located YAML document."""
+    top = document.mapping()
+    _known(document, TOP)
+    for needed in ("name", "systems"):
+        if needed not in top:
+            raise document.error(f"missing; every experiment has {needed}:", needed)
+    name = _text(top["name"])
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise top["name"].error("expected letters, digits, - and _ (it names the result folder)")
+    axes = _axes(document)
+    figure = _figure(document, axes)
+    derive, derive_text = _derive(top.get("derive"))
+    base = _base_params(document)
+    systems = [_system(child, key, base, axes) for key, child in top["systems"].mapping().items()]
+    if not systems:
+        raise top["systems"].error("expected at least one system")
+    return Experiment(
+        file=document.file, name=name, title=_text(top["title"]) if "title" in top else name,
+        paper=_paper(top.get("paper")), notes=_text(top["notes"]) if "notes" in top else "",
+        systems=systems, axes=axes, zips=_zips(top.get("zip"), axes),
+        excludes=_excludes(top.get("exclude"), axes, [s.name for s in systems]),
+        measure=_measure(top.get("measure")), figure=figure, claims=_claims(top.get("claims"), axes),
+        derive=derive, derive_text=derive_text, overrides=list(overrides or []), document=document.plain())
+
+
+def check_against_binary(document: Item, experiment: Experiment, binary: str) -> None:
+    """Refuses protocol options that the binary does not offer. A binary that cannot say is believed later."""
+    for system in experiment.systems:
+        offered = options.protocol_options(binary, str(system.params["protocol"]))
+        if offered is None:
+            continue
+        wanted = [k for k in [*system.params, *system.tune, *experiment.axes] if options.is_protocol_option(k)]
+        for key in wanted:
+            if key not in offered:
+                item = document.entries["systems"].entries[system.name]
+                for place in (item, document.entries.get("workload"), document.entries.get("axes")):
+                    if place is not None and place.entries and key in place.entries:
+                        item = place
+                raise item.error(f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", key)
+
+
+def _known(item: Item, allowed: tuple[str, ...], protocol_options: bool = False) -> None:
+    for key in item.mapping():
+        if key not in allowed and not (protocol_options and options.is_protocol_option(key)):
+            raise item.error(f"no such key{did_you_mean(key, allowed)}", key)
+
+
+def _text(item: Item) -> str:
+    if item.entries is not None or item.items is not None or item.value is None:
+        raise item.error(f"expected text, found {item.kind()}")
+    return str(item.value).strip()
+
+
+def _truth(item: Item) -> bool:
+    if not isinstance(item.value, bool):
+        raise item.error(f"expected true or false, found {item.kind()}")
+    return item.value
+
+
+def _field(item: Item) -> str:
+    text = _text(item)
+    if not FIELD.match(text):
+        raise item.error(f"expected a result field such as latency_us.all.mean, found {text!r}")
+    return text
+
+
+def option_of(key: str) -> Option:
+    """How the values of one option are read; protocol options stay text for the binary to judge."""
+    return {"data_per_node": DATA_PER_NODE, "scale": SCALE}.get(key) or BENCH.get(key) or Option("text")
+
+
+def value_of(item: Item, key: str) -> object:
+    """One canonical value of option `key`."""
+    option = option_of(key)
+    if item.entries is not None or item.items is not None:
+        raise item.error(f"expected {option.expected()}, found {item.kind()}")
+    raw = item.value
+    if options.is_protocol_option(key) and isinstance(raw, bool):
+        raw = "true" if raw else "false"
+    value = option.parse(raw)
+    if value is None:
+        near = did_you_mean(str(item.value), option.choices) if option.kind == "choice" else ""
+        raise item.error(f"expected {option.expected()}, found {item.kind()}{near}")
+    return value
+
+
+def _base_params(document: Item) -> dict[str, object]:
+    """What all systems share: fabric, hardware, cluster, workload, run length, scale."""
+    top = document.mapping()
+    params: dict[str, object] = {"fabric": "sim", "nodes": 1}
+    for key in ("fabric", "hardware", "scale"):
+        if key in top:
+            params[key] = value_of(top[key], key)
+    if "cluster" in top:
+        _known(top["cluster"], CLUSTER)
+        params.update({k: value_of(child, k) for k, child in top["cluster"].mapping().items()})
+    if "workload" in top:
+        _known(top["workload"], WORKLOAD, protocol_options=True)
+        for key, child in top["workload"].mapping().items():
+            key = "workload_file" if key == "file" else key
+            params[key] = value_of(child, key)
+        if "keys" in params and "data_per_node" in params:
+            raise top["workload"].error("give keys or data_per_node, not both", "keys")
+    if "measure" in top:
+        params.update({k: value_of(child, k) for k, child in top["measure"].mapping().items() if k in RUN_LENGTH})
+    return params
+
+
+def _system(item: Item, name: str, base: dict[str, object], axes: dict[str, list[object]]) -> System:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise item.error("expected a name of letters, digits and _ that starts with a letter; use label: for the legend")
+    entries = item.mapping()
+    bench = tuple(k for k in BENCH if k != "seed")
+    _known(item, bench + SYSTEM_ONLY, protocol_options=True)
+    own = {k: value_of(child, k) for k, child in entries.items() if k in bench or options.is_protocol_option(k)}
+    for key in ("data_per_node", "scale"):
+        if key in entries:
+            own[key] = value_of(entries[key], key)
+    if "cluster" in entries:
+        _known(entries["cluster"], CLUSTER)
+        own.update({k: value_of(child, k) for k, child in entries["cluster"].mapping().items()})
+    for key in own:
+        if key in axes:
+            raise item.error(f"{key} is an axis of this experiment; a system cannot fix it", key)
+    params = {**base, **own}
+    if "keys" in own or "keys" in axes:
+        params.pop("data_per_node", None)
+    if "data_per_node" in own or "data_per_node" in axes:
+        params.pop("keys", None)
+    if params["fabric"] != "sim":
+        params.pop("hardware", None)
+    if "duration" in own and "operations" not in own:
+        params.pop("operations", None)
+    elif "operations" in own and "duration" not in own:
+        params.pop("duration", None)
+    tune, goal, maximize = _tune(item, axes)
+    _possible(item, {**params, **{k: None for k in axes}, **{k: None for k in tune}}, params)
+    data, scale = params.pop("data_per_node", None), params.pop("scale", 1.0)
+    return System(name=name, label=_text(entries["label"]) if "label" in entries else name,
+                  published=_text(entries["published"]) if "published" in entries else name, params=params,
+                  data_per_node=data, scale=float(scale), tune=tune, goal=goal, maximize=maximize)
+
+
+def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -> None:
+    """Refuses combinations that cannot run, before anything does."""
+    if "protocol" not in given:
+        raise item.error("missing; which design is it? one of " + ", ".join(options.PROTOCOLS), "protocol")
+    if params.get("get", 0) + params.get("delete", 0) > 1 + 1e-9:
+        raise item.error(f"get {params['get']} and delete {params['delete']} add up to more than 1", "get")
+    if "data_per_node" in params and "value_size" not in given and "workload_file" not in given:
+        raise item.error("data_per_node needs a value_size to become a number of keys", "data_per_node")
+    if "duration" in params and "operations" in params:
+        raise item.error("give duration or operations, not both", "duration")
+    if params["fabric"] == "sim" and "hardware" in params:
+        check_hardware(item, str(params["hardware"]))
+
+
+def check_hardware(item: Item, hardware: str) -> None:
+    """A profile is a file, or the name of one in experiments/hardware/."""
+    folder = Path(__file__).resolve().parent.parent / "hardware"
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if known and hardware not in known and not Path(hardware).is_file():
+        raise item.error(f"no profile {hardware!r}; expected one of {', '.join(known)} or a file"
+                         f"{did_you_mean(hardware, known)}", "hardware")
+
+
+def _tune(item: Item, axes: dict[str, list[object]]) -> tuple[dict[str, object], str, bool]:
+    entries = item.mapping()
+    goals = [key for key in ("maximize", "minimize") if key in entries]
+    if "tune" not in entries:
+        if goals:
+            raise item.error("there is no tune: to choose from", goals[0])
+        return {}, "", True
+    if len(goals) != 1:
+        raise item.error("needs maximize: or minimize: with a result field beside it", "tune")
+    tune: dict[str, object] = {}
+    for key, child in entries["tune"].mapping().items():
+        if key not in BENCH and not options.is_protocol_option(key):
+            raise entries["tune"].error(f"no such option{did_you_mean(key, BENCH)}", key)
+        if key in axes:
+            raise entries["tune"].error(f"{key} is an axis of this experiment; it cannot be tuned", key)
+        if child.items is not None:
+            tune[key] = [value_of(each, key) for each in child.items]
+            if not tune[key]:
+                raise child.error("expected at least one value")
+            continue
+        try:
+            tune[key] = expression.parse_arithmetic(str(child.value))
+        except expression.ExpressionError as error:
+            raise child.error(f"expected a list of values or an expression such as 12 - servers: {error}") from None
+    _tune_order(entries["tune"], tune)
+    return tune, _field(entries[goals[0]]), goals[0] == "maximize"
+
+
+def _tune_order(item: Item, tune: dict[str, object]) -> None:
+    lists = {key for key, value in tune.items() if isinstance(value, list)}
+    if not lists:
+        raise item.error("expected at least one option with a list of values to try")
+    for key, tree in tune.items():
+        if key in lists:
+            continue
+        for name in expression.names(tree):
+            if name.path not in lists and name.path not in BENCH:
+                raise item.error(f"{name.path} is no option{did_you_mean(name.path, [*lists, *BENCH])}", key)
+
+
+def _axes(document: Item) -> dict[str, list[object]]:
+    item = document.mapping().get("axes")
+    if item is None:
+        return {}
+    allowed = tuple(k for k in BENCH if k != "seed") + ("data_per_node", "scale")
+    _known(item, allowed, protocol_options=True)
+    axes: dict[str, list[object]] = {}
+    for key, child in item.mapping().items():
+        if child.items is None or not child.items:
+            raise child.error("expected a list of at least one value, such as [2K, 4K]")
+        axes[key] = [value_of(each, key) for each in child.items]
+        if len(set(axes[key])) != len(axes[key]):
+            raise child.error("the same value is there twice")
+    return axes
+
+
+def _zips(item: Item | None, axes: dict[str, list[object]]) -> list[list[str]]:
+    groups: list[list[str]] = []
+    used: set[str] = set()
+    for group in _list(item, "a list of groups such as [[value_size, keys]]"):
+        names = [_text(each) for each in _list(group, "a group of axes such as [value_size, keys]")]
+        for name in names:
+            if name not in axes:
+                raise group.error(f"{name} is no axis{did_you_mean(name, axes)}")
+            if name in used:
+                raise group.error(f"{name} is there twice")
+            used.add(name)
+        lengths = {name: len(axes[name]) for name in names}
+        if len(names) < 2 or len(set(lengths.values())) != 1:
+            found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise group.error(f"expected two or more axes of the same length: {found}")
+        groups.append(names)
+    return groups
+
+
+def _excludes(item: Item | None, axes: dict[str, list[object]], systems: list[str]) -> list[dict[str, list[object]]]:
+    out = []
+    for rule in _list(item, "a list of rules such as [{system: SD, value_size: 128K}]"):
+        parsed: dict[str, list[object]] = {}
+        for key, child in rule.mapping("a rule such as {system: SD, value_size: 128K}").items():
+            if key != "system" and key not in axes:
+                raise rule.error(f"neither an axis nor system{did_you_mean(key, ['system', *axes])}", key)
+            values = [_text(each) if key == "system" else value_of(each, key) for each in child.scalars()]
+            for value in values:
+                among = systems if key == "system" else axes[key]
+                if value not in among:
+                    raise rule.error(f"{value} is not among {', '.join(map(str, among))}", key)
+            parsed[key] = values
+        if not parsed:
+            raise rule.error("an empty rule would exclude everything")
+        out.append(parsed)
+    return out
+
+
+def _list(item: Item | None, what: str) -> list[Item]:
+    if item is None:
+        return []
+    if item.items is None:
+        raise item.error(f"expected {what}, found {item.kind()}")
+    return item.items
+
+
+def _measure(item: Item | None) -> Measure:
+    if item is None:
+        return Measure()
+    _known(item, MEASURE)
+    kinds = {"repeats": Option("count", 1, 1000), "seed": BENCH["seed"], "timeout": Option("duration"),
+             "tune_duration": Option("duration")}
+    found: dict[str, object] = {}
+    for key, option in kinds.items():
+        if key in item.mapping():
+            child = item.mapping()[key]
+            found[key] = option.parse(child.value)
+            if found[key] is None:
+                raise child.error(f"expected {option.expected()}, found {child.kind()}")
+    timeout = found.get("timeout")
+    return Measure(repeats=int(found.get("repeats", 3)), seed=int(found.get("seed", 1)),
+                   timeout_s=timeout / 1e9 if timeout else None, tune_duration=found.get("tune_duration"))
+
+
+def _paper(item: Item | None) -> Paper | None:
+    if item is None:
+        return None
+    _known(item, ("source", "item", "score"))
+    entries = item.mapping()
+    for key in ("source", "item"):
+        if key not in entries:
+            raise item.error("missing; a paper has source: and item:", key)
+    return Paper(_text(entries["source"]), _text(entries["item"]),
+                 _truth(entries["score"]) if "score" in entries else True)
+
+
+def _figure(document: Item, axes: dict[str, list[object]]) -> Figure:
+    item = document.mapping().get("figure")
+    first = next(iter(axes), "")
+    if item is None:
+        return Figure("line", first, ("throughput_ops_s",))
+    _known(item, FIGURE)
+    entries = item.mapping()
+    kind = _text(entries["kind"]) if "kind" in entries else "line"
+    if kind not in FIGURE_KINDS:
+        raise item.error(f"expected one of {', '.join(FIGURE_KINDS)}{did_you_mean(kind, FIGURE_KINDS)}", "kind")
+    x = _text(entries["x"]) if "x" in entries else first
+    if kind != "cdf" and x not in axes:
+        raise item.error(f"{x or 'nothing'} is no axis of this experiment{did_you_mean(x, axes)}", "x")
+    fields = {key: tuple(_field(each) for each in entries[key].scalars()) for key in ("y", "rows") if key in entries}
+    if kind == "table" and not fields.get("rows"):
+        raise item.error("a table needs rows: with the result fields to show", "rows")
+    width = _text(entries["width"]) if "width" in entries else "one"
+    if width not in ("one", "two"):
+        raise item.error("expected one or two (columns of a paper)", "width")
+    flags = {key: _truth(entries[key]) for key in ("published", "ratio", "log") if key in entries}
+    default_y = ("latency_us.all",) if kind == "cdf" else ("throughput_ops_s",)
+    return Figure(kind=kind, x=x, y=fields.get("y", default_y), rows=fields.get("rows", ()), width=width, **flags)
+
+
+def _derive(item: Item | None) -> tuple[dict[str, object], dict[str, str]]:
+    trees: dict[str, object] = {}
+    texts: dict[str, str] = {}
+    for key, child in (item.mapping() if item is not None else {}).items():
+        if not re.fullmatch(r"[a-z_][a-z0-9_]*", key):
+            raise item.error("expected a plain lower-case name", key)
+        try:
+            trees[key], texts[key] = expression.parse_arithmetic(_text(child)), _text(child)
+        except expression.ExpressionError as error:
+            raise child.error(f"expected an expression over result fields: {error}") from None
+    return trees, texts
+
+
+def _claims(item: Item | None, axes: dict[str, list[object]]) -> list[ClaimText]:
+    out = []
+    for child in _list(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
+        text = _text(child)
+        try:
+            claim = expression.parse_claim(text)
+        except expression.ExpressionError as error:
+            raise child.error(f"cannot read the claim {text!r}: {error}") from None
+        for name in expression.names(claim):
+            if "." not in name.path and name.path not in axes:
+                raise child.error(f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, axes)}")
+            for key, _ in name.at:
+                if key not in axes:
+                    raise child.error(f"{key} is no axis{did_you_mean(key, axes)}")
+        for condition in claim.where:
+            for name in expression.names(condition):
+                if name.path not in axes:
+                    raise child.error(f"where {name.path}: no axis of this experiment{did_you_mean(name.path, axes)}")
+        out.append(ClaimText(text, claim))
+    return out
+
+

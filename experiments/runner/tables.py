@@ -1,0 +1,120 @@
+"""Results as rows and as medians: table.csv, and the look-ups that figures, claims and comparisons use."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from dataclasses import dataclass, field
+
+from . import expression
+from .grid import Point, choice_key
+from .model import Experiment
+from .points import Stored
+
+# Fields that differ between two runs of the same simulation, or say where it ran: they stay in points/*.json.
+_NOT_TIDY = ("provenance.", "loch.", "sim.wall_s", "sim.events_per_s", "sim.peak_memory_bytes", "config.json",
+             "runner.")
+
+
+def flatten(document: dict, prefix: str = "") -> dict[str, object]:
+    """Scalars of nested objects under dotted names; lists are left out."""
+    out: dict[str, object] = {}
+    for key, value in document.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            out.update(flatten(value, name + "."))
+        elif isinstance(value, (int, float, str, bool)) and not name.startswith(_NOT_TIDY):
+            out[name] = value
+    return out
+
+
+@dataclass
+class Row:
+    """One point of the figure and how it ended; `stored` is None when it has not run."""
+
+    point: Point
+    hash: str
+    stored: Stored | None
+    fields: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.stored is not None and not self.stored.failed
+
+
+class Results:
+    """All rows of one experiment, in the order of the file."""
+
+    def __init__(self, experiment: Experiment, rows: list[Row]) -> None:
+        self.experiment = experiment
+        self.rows = rows
+        self._by_place: dict[tuple, list[Row]] = {}
+        for row in rows:
+            if row.ok:
+                row.fields = flatten(row.stored.document)
+                for name, tree in experiment.derive.items():
+                    value = _derived(tree, row.fields)
+                    if value is not None:
+                        row.fields[name] = value
+            self._by_place.setdefault(choice_key(row.point.system, row.point.axes), []).append(row)
+
+    def at(self, system: str, axes: dict[str, object]) -> list[Row]:
+        """The repeats of one system at one combination of axis values."""
+        return self._by_place.get(choice_key(system, axes), [])
+
+    def values(self, system: str, axes: dict[str, object], field_name: str) -> list[float]:
+        """A field over the repeats that have it."""
+        found = (row.fields.get(field_name) for row in self.at(system, axes))
+        return [float(value) for value in found if isinstance(value, (int, float))]
+
+    def median(self, system: str, axes: dict[str, object], field_name: str) -> float | None:
+        """The median over repeats, or None when no repeat has it."""
+        values = self.values(system, axes, field_name)
+        return statistics.median(values) if values else None
+
+    def axes_of(self, system: str) -> list[dict[str, object]]:
+        """The combinations of axis values that a system was to run at."""
+        seen: dict[tuple, dict[str, object]] = {}
+        for row in self.rows:
+            if row.point.system == system:
+                seen.setdefault(choice_key(system, row.point.axes), row.point.axes)
+        return list(seen.values())
+
+    def has_failures(self, system: str, axes: dict[str, object]) -> bool:
+        return any(not row.ok for row in self.at(system, axes))
+
+    def csv(self) -> str:
+        """The tidy table: one row a point and repeat, axes and system first."""
+        leading = ["system", *self.experiment.axes, "repeat", "seed", "status", "point"]
+        names = sorted({name for row in self.rows for name in row.fields} - set(leading))
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(leading + names)
+        for row in self.rows:
+            status = "ok" if row.ok else "failed" if row.stored else "missing"
+            head = [row.point.system, *(_text(v) for v in row.point.axes.values()), row.point.repeat + 1,
+                    row.point.params["seed"], status, row.hash]
+            writer.writerow(head + [_text(row.fields.get(name)) for name in names])
+        return out.getvalue()
+
+
+def _derived(tree: object, fields: dict[str, object]) -> float | None:
+    def lookup(name: expression.Name) -> object:
+        value = fields.get(name.path)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise KeyError(name.path)
+        return value
+    try:
+        value = expression.evaluate(tree, lookup)
+    except (KeyError, expression.ExpressionError):
+        return None
+    return value if isinstance(value, (int, float)) and value == value else None
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,59 @@
+"""Sizes (16K = 16,384 bytes) and durations (50ms), read and written as the C++ side does (common/base/units.h)."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = re.compile(r"^(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-z]*)$")
+_SIZE = re.compile(r"^([KMGT]?)i?B?$", re.IGNORECASE)
+_NANOS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+
+
+def parse_size(text: object) -> int | None:
+    """Bytes from 512, "16K", "1.5M", "20G" (powers of 1024); None when it is not a size."""
+    if isinstance(text, bool):
+        return None
+    if isinstance(text, int):
+        return text if text >= 0 else None
+    match = _NUMBER.match(str(text).strip())
+    unit = _SIZE.match(match.group(2)) if match else None
+    if not unit:
+        return None
+    letter = unit.group(1).upper()
+    value = float(match.group(1)) * 1024 ** (" KMGT".index(letter) if letter else 0)
+    return int(value) if value == int(value) else None
+
+
+def parse_duration(text: object) -> int | None:
+    """Nanoseconds from "5us", "50ms", "10s"; None when it is not a duration (a unit is required)."""
+    match = _NUMBER.match(str(text).strip())
+    if not match or match.group(2) not in _NANOS:
+        return None
+    return round(float(match.group(1)) * _NANOS[match.group(2)])
+
+
+def format_size(value: int | float) -> str:
+    """16384 -> "16K"; a number that is no multiple of 1024 stays as it is."""
+    value = int(value)
+    for letter in ("", "K", "M", "G"):
+        if value == 0 or value % 1024:
+            return f"{value}{letter}"
+        value //= 1024
+    return f"{value}T"
+
+
+def format_duration(nanos: int) -> str:
+    """50000000 -> "50ms", exactly."""
+    for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if nanos and nanos % factor == 0:
+            return f"{nanos // factor}{unit}"
+    return f"{nanos}ns"
+
+
+def about(seconds: float) -> str:
+    """A span as people say it: "about 21 min"."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"about {round(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Figures of experiments, drawn from stored results."""

@@ -1,0 +1,40 @@
+"""Intervals and merged distributions."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import numpy as np
+
+RESAMPLES = 2000
+
+
+def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
+    """Median and its 95 % bootstrap interval; the same values always give the same interval."""
+    array = np.asarray(sorted(values), dtype=float)
+    middle = float(np.median(array))
+    if len(array) < 2:
+        return middle, middle, middle
+    rng = np.random.default_rng(1)
+    medians = np.median(rng.choice(array, size=(RESAMPLES, len(array)), replace=True), axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return middle, float(low), float(high)
+
+
+def merge_cdfs(parts: list[tuple[list[tuple[float, float]], float]]) -> list[tuple[float, float]]:
+    """One distribution from several: each is [(value, share at or below it)…] and the number of samples behind it.
+
+    Shares are weighted by the samples, as if all had been counted in one histogram.
+    """
+    total = sum(weight for _, weight in parts)
+    mass: dict[float, float] = {}
+    for cdf, weight in parts:
+        before = 0.0
+        for value, share in cdf:
+            mass[value] = mass.get(value, 0.0) + (share - before) * weight / total
+            before = share
+    out, running = [], 0.0
+    for value in sorted(mass):
+        running += mass[value]
+        out.append((value, min(1.0, running)))
+    return out

@@ -1,0 +1,75 @@
+"""How every figure looks: fonts, sizes, and one colour, marker and line style a design in all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+COLUMN_IN = 3.4     # one column of a two-column page
+PAGE_IN = 7.0       # both
+MEASURED_GROUND = "#f1f1ee"  # the panel ground of measured series; simulated ones stand on white
+
+# Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+GREY = "#7f7f7f"
+
+RC = {
+    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "loch",
+    "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 7, "axes.labelsize": 8,
+    "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "legend.frameon": False,
+    "legend.handlelength": 2.4, "axes.linewidth": 0.6, "lines.linewidth": 1.2, "lines.markersize": 4.0,
+    "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#d9d9d9", "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "figure.dpi": 100, "savefig.dpi": 300, "hatch.linewidth": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    color: str
+    marker: str
+    line: str | tuple
+
+
+# One look a design, the same in every figure.
+LOOKS = {
+    "nessie": Look(BLUE, "o", "-"),
+    "nessie-sd": Look(VERMILION, "s", "--"),
+    "nessie-hy": Look(GREEN, "^", "-."),
+    "pilaf": Look(ORANGE, "D", "-"),
+    "pilaf-vo": Look(ORANGE, "d", ":"),
+    "herd": Look(PURPLE, "v", "-"),
+    "farm-em": Look(SKY, "P", "--"),
+    "farm-em-var": Look(SKY, "X", ":"),
+    "drtm-em": Look(BLACK, "*", "-."),
+    "seq-rpc": Look(PURPLE, "<", "--"),
+    "seq-spec": Look(PURPLE, ">", ":"),
+    "seq-atomic": Look(BLACK, "p", "--"),
+    "memcached": Look(GREY, "h", "--"),
+    "redis": Look(GREY, "H", ":"),
+}
+# Further systems of a design that already has its look in the same figure (ablations).
+SPARE = [Look(ORANGE, "D", "--"), Look(GREEN, "^", ":"), Look(PURPLE, "v", "-."), Look(SKY, "P", "-"),
+         Look(VERMILION, "s", ":"), Look(BLACK, "X", "--"), Look(GREY, "h", "-"), Look(YELLOW, "*", "-")]
+LINES = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3))]
+
+
+def looks(systems: list) -> dict[str, Look]:
+    """The look of each system of an experiment, by name. The simulated and the measured series of one design share it:
+    they never share a panel."""
+    out: dict[str, Look] = {}
+    used: dict[bool, set[str]] = {True: set(), False: set()}
+    spare = iter(SPARE * 4)
+    for system in systems:
+        protocol = str(system.params["protocol"])
+        taken = used[system.is_measured]
+        if protocol in LOOKS and protocol not in taken:
+            out[system.name] = LOOKS[protocol]
+        else:
+            out[system.name] = next(spare)
+        taken.add(protocol)
+    return out

@@ -1,0 +1,43 @@
+"""Names and units of result fields, as axes show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
+_PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
+                "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
+_PLAIN = {"gb_sent": "sent (GB)"}
+
+
+@dataclass(frozen=True)
+class Words:
+    """An axis label, and the factor that values are multiplied by to fit it."""
+
+    label: str
+    factor: float = 1.0
+
+
+def of(field: str, largest: float = 0.0) -> Words:
+    """The label of a result field; `largest` chooses between kops/s and Mops/s and the like."""
+    parts = field.split(".")
+    if parts[0] == "latency_us":
+        kind = _KINDS.get(parts[1], parts[1]) if len(parts) > 1 else "all"
+        kind = "" if kind == "all" else kind + " "
+        which = f", {_PERCENTILES.get(parts[2], parts[2])}" if len(parts) > 2 else ""
+        return Words(f"{kind}latency{which} (µs)")
+    if field == "throughput_ops_s":
+        return Words("throughput (Mops/s)", 1e-6) if largest >= 1e6 else Words("throughput (kops/s)", 1e-3)
+    if field.endswith("bytes_s"):
+        return Words(f"{parts[0].split('_')[0]} (GB/s)", 1e-9)
+    if field in _PLAIN:
+        return Words(_PLAIN[field])
+    return Words(field.replace("_", " ").replace(".", ", "))
+
+
+def axis(name: str) -> str:
+    """The label of an experiment's axis."""
+    return {"value_size": "value size (bytes)", "key_size": "key size (bytes)", "get": "share of GETs",
+            "nodes": "nodes", "clients": "client workers a node", "hogs": "background workers a node",
+            "window": "outstanding operations a worker", "zipf_theta": "Zipf θ",
+            "rate": "offered load (operations/s)"}.get(name, name.replace("_", " "))

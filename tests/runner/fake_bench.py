@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""Stands in for loch-bench in the runner's tests: emits schema-1 results that follow from the flags alone.
+
+FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
+never ends; FAKE_COUNT is a file that gets one line for each point run.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def flags(argv):
+    found, at = {}, 0
+    while at < len(argv):
+        name = argv[at].removeprefix("--")
+        if at + 1 < len(argv) and not argv[at + 1].startswith("--"):
+            found[name] = argv[at + 1]
+            at += 2
+        else:
+            found[name] = "true"
+            at += 1
+    return found
+
+
+def matches(given, variable):
+    rule = os.environ.get(variable, "")
+    return bool(rule) and all(given.get(k) == v for k, _, v in (part.partition("=") for part in rule.split(",")))
+
+
+def result(given):
+    size = int(given.get("value-size", 1024))
+    clients = int(given.get("clients", 1))
+    nodes = int(given.get("nodes", 1))
+    wobble = 1 + 0.01 * int(given["seed"]) / 10
+    if given["fabric"] == "shm":
+        wobble *= 0.02
+    get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble
+    rate = 2e6 * nodes * clients / (get + put) * (1 - 0.04 * (clients - 9) ** 2 / 9)
+    def latency(mean):
+        return {"mean": mean, "min": mean / 2, "p50": mean, "p90": 2 * mean, "p95": 2.4 * mean, "p99": 3 * mean,
+                "p99_9": 5 * mean, "max": 9 * mean, "count": 1000}
+    return {
+        "schema": 1, "loch": {"version": "0.1.0", "commit": "0" * 40, "dirty": False}, "protocol": given["protocol"],
+        "fabric": given["fabric"], "hardware": given.get("hardware", ""), "seed": int(given["seed"]),
+        "config": {"value_size": size, "clients": clients, "nodes": nodes}, "duration_s": 0.05,
+        "throughput_ops_s": rate, "goodput_bytes_s": rate * size,
+        "operations": {"total": 1000, "get": 500, "put": 500, "ok": 1000, "corrupt": 0},
+        "latency_us": {"all": latency((get + put) / 2), "get": latency(get), "put": latency(put)},
+        "verbs": {"read": 5000, "cas": 500, "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0,
+                                                       "requests_cdf": [[6, 0.6], [7, 1.0]]}},
+        "payload_bytes": {"total": rate * 0.05 * size * 7 / 15},
+        "nodes": [{"node": i} for i in range(nodes)],
+        "provenance": {"argv": sys.argv, "time": time.time()},
+        "sim": {"events": 12345, "virtual_s": 0.055, "wall_s": time.time() % 1, "trace_hash": "abc"},
+    }
+
+
+def main(argv):
+    if argv[:1] == ["list"]:
+        names = {"protocols": ["nessie", "nessie-sd"], "fabrics": ["sim", "shm"]}[argv[1]]
+        print(json.dumps([{"name": name} for name in names]))
+        return 0
+    if argv[:2] == ["bench", "--help"]:
+        print("  --nessie.filter-bits N (7)   filter bits\n  --nessie.variant hardened|published")
+        return 0
+    given = flags(argv[1:])
+    if "FAKE_COUNT" in os.environ:
+        with open(os.environ["FAKE_COUNT"], "a", encoding="utf-8") as stream:
+            stream.write(" ".join(argv) + "\n")
+    if matches(given, "FAKE_HANG"):
+        time.sleep(600)
+    time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
+    if matches(given, "FAKE_FAIL"):
+        print("the store is full: enlarge the table", file=sys.stderr)
+        return 1
+    with open(given["json"], "w", encoding="utf-8") as stream:
+        json.dump(result(given), stream)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
