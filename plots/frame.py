@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from runner.grid import show
 from runner.options import BENCH
@@ -59,6 +59,7 @@ def page(results: Results, columns: list[list[Panel]]):
 
 def foot(figure, results: Results, more: str = "") -> None:
     """The caption with n under the panels."""
+    figure.align_ylabels()
     text = caption(results) + (" " + more if more else "")
     figure.supxlabel(_wrapped(text, 78 if results.experiment.figure.width == "one" else 165), fontsize=6)
 
@@ -94,8 +95,10 @@ def x_axis(axes, results: Results, shown: list[object], with_label: bool) -> Non
         axes.set_xlabel(words.axis(name))
 
 
-def plain_log_ticks(axis) -> None:
-    """10, 100, 1,000 rather than powers."""
+def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -> None:
+    """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short."""
+    if low and high and high / low < 300:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 

@@ -58,8 +58,9 @@ def _panel(results: Results, panel: Panel, is_last: bool) -> None:
         wants_log = panel.y.startswith("latency_us")
     if wants_log and numbers and min(numbers) > 0:
         axes.set_yscale("log")
-        frame.plain_log_ticks(axes.yaxis)
-        _whole_decades(axes, [v * label.factor for v in numbers])
+        low, high = min(numbers) * label.factor / 1.6, max(numbers) * label.factor * 1.6
+        frame.plain_log_ticks(axes.yaxis, low, high)
+        axes.set_ylim(low, high)
     else:
         top = max(numbers, default=1.0) * label.factor
         axes.set_ylim(0, (top or 1.0) * 1.12)
@@ -83,11 +84,6 @@ def _one(axes, line, places: dict[object, float], factor: float) -> None:
         axes.plot([places[at] for at, _ in line.published], [v * factor for _, v in line.published], linestyle="none",
                   marker=line.look.marker, markerfacecolor="none", markeredgecolor=line.look.color, markersize=7.5,
                   markeredgewidth=0.9, gid="published")
-
-
-def _whole_decades(axes, values: list[float]) -> None:
-    low, high = min(values), max(values)
-    axes.set_ylim(low / 1.6, high * 1.6)
 
 
 def _legend(axes, panel: Panel) -> None:

@@ -37,8 +37,7 @@ def draw(results: Results):
     top = 0.0
     for group in kinds:
         top = _group(axes, results, group, values, compared, top)
-    foot(page, results, "Below each: published, and obtained / published - 1. Shaded: within 5, 10, 25 %, more. "
-         "–: not published or withheld." if compared else "")
+    foot(page, results, "Below: published value and error. Shades: within 5, 10, 25 %, more. –: withheld or not published." if compared else "")
     return page
 
 
@@ -87,5 +86,6 @@ def _row(axes, results: Results, group, system, field: str, values: list[object]
             axes.text(middle, top - ROW_IN * 0.56, number(one.cell.value), fontsize=5.6, ha="center", va="center",
                       color="#444444")
             if one.error is not None:
-                axes.text(middle, top - ROW_IN * 0.82, f"{one.error:+.0%}", fontsize=5.6, ha="center", va="center",
+                error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
+                axes.text(middle, top - ROW_IN * 0.82, error, fontsize=5.6, ha="center", va="center",
                           color="#444444")

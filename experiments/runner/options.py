@@ -66,7 +66,9 @@ class Option:
 
 def _whole(value: object) -> int | None:
     number = _real(value)
-    return int(number) if number is not None and number == int(number) else None
+    if number is None:
+        return parse_size(value)  # 1M, as the binary reads counts too
+    return int(number) if number == int(number) else None
 
 
 def _real(value: object) -> float | None:
@@ -86,21 +88,30 @@ BENCH: dict[str, Option] = {
     "servers": Option("count"),
     "window": Option("count", 1),
     "keys": Option("count", 1),
+    "max_keys": Option("count", 1),
+    "memory": Option("size", 1),
     "key_size": Option("size", 1),
     "value_size": Option("size", 1),
     "get": Option("share", 0, 1),
     "delete": Option("share", 0, 1),
     "distribution": Option("choice", choices=DISTRIBUTIONS),
     "zipf_theta": Option("real"),
+    "locality": Option("share", 0, 1),
+    "hotspot_data": Option("share", 0, 1),
+    "hotspot_operations": Option("share", 0, 1),
     "workload_file": Option("text"),
     "rate": Option("real"),
+    "arrivals": Option("choice", choices=("poisson", "fixed")),
     "warmup": Option("duration"),
     "duration": Option("duration"),
     "operations": Option("count", 1),
     "seed": Option("count"),
     "hogs": Option("count"),
     "hog_pin": Option("choice", choices=("none", "shared", "separate")),
+    "pin": Option("switch"),
     "verify": Option("switch"),
+    "verify_full": Option("switch"),
+    "scrub": Option("switch"),
     "faults": Option("text"),
     "mutant": Option("text"),
 }
@@ -133,7 +144,7 @@ def arguments(params: dict[str, object]) -> list[str]:
         option = BENCH.get(key, Option("text"))
         value = params[key]
         if option.kind == "switch":
-            out += [flag(key)] if value else []
+            out.append(flag(key) if value else flag(key) + "=false")
         else:
             out += [flag(key), option.text(value)]
     return out

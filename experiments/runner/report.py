@@ -35,7 +35,9 @@ def number(value: float | None) -> str:
 
 
 def percent(error: float | None) -> str:
-    return "–" if error is None else f"{error:+.1%}"
+    if error is None:
+        return "–"
+    return "0.0%" if abs(error) < 5e-4 else f"{error:+.1%}".replace("-", "−")
 
 
 def comparison_table(results: Results, comparisons: list[published.Comparison]) -> list[list[str]]:
@@ -101,7 +103,8 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
         parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: `{v.text}`"
                   + (f": {v.why}" if v.why else f" ({v.places} places)") + "\n" for v in verdicts]
     parts.append("## Obtained\n")
-    parts.append(caption(results) + "\n")
+    n = experiment.measure.repeats
+    parts.append(f"Medians of n = {n} runs.\n" if n > 1 else "One run a point.\n")
     parts.append(_obtained(results))
     if choices:
         parts.append("## Tuned\n")
@@ -117,7 +120,10 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
 def caption(results: Results) -> str:
     """What the marks of the figure mean, with n."""
     n = results.experiment.measure.repeats
-    return f"Medians of n = {n} runs; bars are 95 % bootstrap intervals." if n > 1 else "One run a point (n = 1)."
+    if n == 1:
+        return "One run a point (n = 1)."
+    has_bars = results.experiment.figure.kind in ("line", "bars")
+    return f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
 
 
 def _systems(results: Results) -> str:

@@ -14,7 +14,11 @@ import time
 def flags(argv):
     found, at = {}, 0
     while at < len(argv):
-        name = argv[at].removeprefix("--")
+        name, sign, value = argv[at].removeprefix("--").partition("=")
+        if sign:
+            found[name] = value
+            at += 1
+            continue
         if at + 1 < len(argv) and not argv[at + 1].startswith("--"):
             found[name] = argv[at + 1]
             at += 2
@@ -37,7 +41,7 @@ def result(given):
     if given["fabric"] == "shm":
         wobble *= 0.02
     get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble
-    rate = 2e6 * nodes * clients / (get + put) * (1 - 0.04 * (clients - 9) ** 2 / 9)
+    rate = 2e6 * nodes * clients / (get + put) * (1 - 0.4 * (clients - 9) ** 2 / 9)
     def latency(mean):
         return {"mean": mean, "min": mean / 2, "p50": mean, "p90": 2 * mean, "p95": 2.4 * mean, "p99": 3 * mean,
                 "p99_9": 5 * mean, "max": 9 * mean, "count": 1000}

@@ -1,0 +1,63 @@
+"""What the runner's tests share: paths, a small experiment, and calling the command line with the fake binary."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FAKE = ROOT / "tests" / "runner" / "fake_bench.py"
+sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
+
+from runner import located, overrides, schema  # noqa: E402
+
+SMALL = textwrap.dedent("""\
+    name: small
+    title: A small experiment
+    paper: {source: nessie-2017, item: Table 1}
+    fabric: sim
+    hardware: connectx3-10gbe
+    cluster: {nodes: 15}
+    systems:
+      CD: {protocol: nessie, clients: 12}
+    workload: {key_size: 128, get: 0.5, distribution: uniform, keys: 1000}
+    axes: {value_size: [2K, 4K, 8K]}
+    measure: {warmup: 1ms, duration: 2ms, repeats: 2}
+    figure: {kind: line, y: latency_us.get.mean}
+    """)
+
+
+def read(text, sets=(), fabric=None, smoke=False):
+    """The experiment of a YAML text, as `loch run` reads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.yaml"
+        path.write_text(text, encoding="utf-8")
+        document = located.load(path)
+        given = overrides.apply(document, list(sets), fabric, smoke)
+        return schema.read(document, given)
+
+
+class Folder(unittest.TestCase):
+    """A test with a scratch folder and the command line."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def write(self, text, name="x.yaml"):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def environment(self, **more):
+        return {**os.environ, "LOCH_BIN": str(FAKE), **more}
+
+    def loch(self, *argv, **environment):
+        """Runs experiments/loch.py in the scratch folder; returns the finished process."""
+        return subprocess.run([sys.executable, str(ROOT / "experiments" / "loch.py"), *map(str, argv)], text=True,
+                              capture_output=True, cwd=self.folder, env=self.environment(**environment), check=False,
+                              timeout=120)

@@ -1,0 +1,98 @@
+"""Every kind of figure from stored results, statistics, and what must be on the page."""
+
+import re
+import unittest
+
+from support import SMALL, Folder
+from plots import stats, style
+
+BOTH = SMALL.replace("  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:")
+
+
+class Figures(Folder):
+    def draw(self, figure, text=SMALL, **environment):
+        """Runs and draws an experiment with another figure: section; returns its folder."""
+        path = self.write(re.sub(r"figure: .*", f"figure: {figure}", text).replace(
+            "measure:", "derive: {gb_sent: payload_bytes.total / duration_s * 112 / 1e9}\nmeasure:"))
+        done = self.loch("run", path, "--out", "out", **environment)
+        self.assertEqual(done.returncode, 1 if environment else 0, done.stderr)
+        folder = self.folder / "out"
+        self.assertEqual((folder / "figure.png").read_bytes()[:4], b"\x89PNG")
+        self.assertEqual((folder / "figure.pdf").read_bytes()[:5], b"%PDF-")
+        return folder
+
+    def redraws_alike(self, folder):
+        names = ("figure.pdf", "figure.png", "figure.svg")
+        before = [(folder / name).read_bytes() for name in names]
+        for name in names:
+            (folder / name).unlink()
+        done = self.loch("plot", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(folder / name).read_bytes() for name in names], before)
+
+    def test_line_with_published_marks(self):
+        folder = self.draw("{kind: line, y: [latency_us.get.mean, throughput_ops_s]}")
+        self.assertIn('id="published"', (folder / "figure.svg").read_text())
+        self.redraws_alike(folder)
+
+    def test_line_shows_gaps_for_failures(self):
+        folder = self.draw("{kind: line, y: throughput_ops_s}", FAKE_FAIL="value-size=4096")
+        self.assertIn('id="failed"', (folder / "figure.svg").read_text())
+
+    def test_simulated_and_measured_have_panels_of_their_own(self):
+        folder = self.draw("{kind: line, y: throughput_ops_s, width: two}", text=BOTH)
+        self.assertEqual((folder / "figure.svg").read_text().count(f"fill: {style.MEASURED_GROUND}"), 1)
+        self.redraws_alike(folder)
+
+    def test_bars(self):
+        folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)
+        self.assertIn('id="published"', (folder / "figure.svg").read_text())
+        self.redraws_alike(folder)
+
+    def test_bars_show_failures(self):
+        folder = self.draw("{kind: bars, y: latency_us.all.mean}", FAKE_FAIL="value-size=8192")
+        self.assertIn('id="failed"', (folder / "figure.svg").read_text())
+
+    def test_table(self):
+        folder = self.draw("{kind: table, rows: [latency_us.get.mean, gb_sent]}", text=BOTH)
+        report = (folder / "report.md").read_text()
+        self.assertIn("| V1 | latency_us.get.mean | CD | 2K | 19 |", report)
+        self.assertIn("| V2 | latency_us.get.mean | CD | 4K | withheld |", report)
+        self.assertIn("| V64 | gb_sent | CD | 2K | 514 |", report)
+        self.redraws_alike(folder)
+
+    def test_table_with_failures(self):
+        folder = self.draw("{kind: table, rows: [latency_us.get.mean]}", FAKE_FAIL="value-size=8192")
+        self.assertIn('id="failed"', (folder / "figure.svg").read_text())
+
+    def test_cdf_of_percentiles_and_of_whole_distributions(self):
+        self.redraws_alike(self.draw("{kind: cdf, y: latency_us.get}"))
+        self.redraws_alike(self.draw("{kind: cdf, y: verbs.per_put.requests_cdf}", text=BOTH))
+
+    def test_pdf_holds_real_fonts(self):
+        folder = self.draw("{kind: line, y: throughput_ops_s}")
+        self.assertNotIn(b"/Type3", (folder / "figure.pdf").read_bytes())
+        self.assertNotIn(b"CreationDate", (folder / "figure.pdf").read_bytes())
+
+
+class Statistics(unittest.TestCase):
+    def test_interval_holds_the_median_and_is_repeatable(self):
+        middle, low, high = stats.median_interval([5.0, 1.0, 3.0, 2.0, 4.0])
+        self.assertEqual(middle, 3.0)
+        self.assertTrue(1.0 <= low < 3.0 < high <= 5.0)
+        self.assertEqual(stats.median_interval([1.0, 2.0, 3.0, 4.0, 5.0]), (middle, low, high))
+        self.assertEqual(stats.median_interval([7.0]), (7.0, 7.0, 7.0))
+
+    def test_distributions_merge_as_histograms_do(self):
+        merged = stats.merge_cdfs([([(1, 0.5), (2, 1.0)], 100), ([(2, 0.5), (3, 1.0)], 300)])
+        self.assertEqual([(v, round(s, 9)) for v, s in merged], [(1, 0.125), (2, 0.625), (3, 1.0)])
+
+
+class Looks(unittest.TestCase):
+    def test_no_two_designs_look_alike(self):
+        seen = [(look.color, look.marker, look.line) for look in style.LOOKS.values()]
+        self.assertEqual(len(set(seen)), len(seen))
+
+
+if __name__ == "__main__":
+    unittest.main()

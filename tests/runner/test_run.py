@@ -1,0 +1,213 @@
+"""Runs with a fake binary: resuming, killing, failing, staleness, and outputs that are alike byte for byte."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from support import FAKE, ROOT, SMALL, Folder
+
+OUTPUTS = ("table.csv", "report.md", "manifest.json", "figure.pdf", "figure.png", "figure.svg")
+
+
+class Run(Folder):
+    def setUp(self):
+        super().setUp()
+        self.path = self.write(SMALL)
+        self.count = self.folder / "count"
+        self.out = self.folder / "results" / "small"
+
+    def run_it(self, *argv, status=0, **environment):
+        done = self.loch("run", self.path, *argv, FAKE_COUNT=str(self.count), **environment)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        return done
+
+    def ran(self):
+        """How many points have been run in all."""
+        return len(self.count.read_text().splitlines()) if self.count.exists() else 0
+
+    def outputs(self):
+        return {name: (self.out / name).read_bytes() for name in OUTPUTS}
+
+    def rows(self):
+        with open(self.out / "table.csv", encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream))
+
+    def test_everything_is_written_and_a_rerun_does_nothing(self):
+        done = self.run_it()
+        self.assertIn("published", done.stdout)
+        self.assertIn("[6/6]", done.stderr)
+        self.assertEqual(self.ran(), 6)
+        first = self.outputs()
+        self.run_it()
+        self.assertEqual(self.ran(), 6)
+        self.assertEqual(self.outputs(), first)
+
+    def test_the_table_is_tidy(self):
+        self.run_it()
+        rows = self.rows()
+        self.assertEqual(list(rows[0])[:6], ["system", "value_size", "repeat", "seed", "status", "point"])
+        self.assertEqual([(r["system"], r["value_size"], r["repeat"]) for r in rows[:3]],
+                         [("CD", "2048", "1"), ("CD", "2048", "2"), ("CD", "4096", "1")])
+        self.assertGreater(float(rows[0]["latency_us.get.p99_9"]), 0)
+        self.assertNotIn("sim.wall_s", rows[0])
+
+    def test_tables_and_figures_of_a_fresh_run_are_the_same_bytes(self):
+        self.run_it()
+        first = self.outputs()
+        self.run_it("--fresh", "--jobs", "1")
+        self.assertEqual(self.ran(), 12)
+        second = self.outputs()
+        for name in ("table.csv", "figure.pdf", "figure.png", "figure.svg"):
+            self.assertEqual(second[name], first[name], name)
+
+    def test_kill_9_keeps_what_is_finished_and_the_next_run_goes_on(self):
+        self.run_it("--out", str(self.folder / "whole"))
+        whole = {name: (self.folder / "whole" / name).read_bytes() for name in ("table.csv", "figure.svg")}
+        self.count.unlink()
+        runner = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path), "--jobs", "1"],
+                                  cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.3"))
+        points = self.out / "points"
+        deadline = time.monotonic() + 60
+        while len(list(points.glob("*.json"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+        finished = len(list(points.glob("*.json")))
+        self.assertGreaterEqual(finished, 2)
+        self.assertLess(finished, 6)
+        for path in points.glob("*.json"):
+            json.loads(path.read_text())
+        self.assert_no_fake_runs()
+        before = self.ran()
+        self.run_it()
+        self.assertEqual(self.ran() - before, 6 - finished)
+        for name, data in whole.items():
+            self.assertEqual((self.out / name).read_bytes(), data, name)
+        self.assertEqual(list(points.glob(".*.tmp")), [])
+
+    def assert_no_fake_runs(self):
+        """The children of a killed runner die with it."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            alive = [pid for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
+            if not alive:
+                return
+            time.sleep(0.05)
+        self.fail(f"still running: {alive}")
+
+    def is_ours(self, pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as stream:
+                line = stream.read()
+        except OSError:
+            return False
+        return str(FAKE).encode() in line and str(self.folder).encode() in line
+
+    def test_interrupting_ends_with_130_and_says_how_to_go_on(self):
+        runner = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path)],
+                                  cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=4096"))
+        deadline = time.monotonic() + 60
+        while self.ran() < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        runner.send_signal(signal.SIGINT)
+        _, errors = runner.communicate(timeout=30)
+        self.assertEqual(runner.returncode, 130, errors)
+        self.assertIn("the same command goes on", errors)
+        self.assert_no_fake_runs()
+
+    def test_failures_are_recorded_listed_and_drawn_as_gaps(self):
+        done = self.run_it(status=1, FAKE_FAIL="value-size=4096")
+        self.assertIn("enlarge the table", done.stderr)
+        self.assertIn("./loch bench --protocol nessie", done.stderr)
+        failures = list((self.out / "points").glob("*.failed.json"))
+        self.assertEqual(len(failures), 2)
+        failure = json.loads(failures[0].read_text())["failure"]
+        self.assertEqual((failure["reason"], failure["exit_status"]), ("exit status 1", 1))
+        self.assertIn("the store is full", failure["stderr_tail"])
+        self.assertEqual([row["status"] for row in self.rows()], ["ok", "ok", "failed", "failed", "ok", "ok"])
+        self.assertIn('id="failed"', (self.out / "figure.svg").read_text())
+        self.assertIn("## Failed points: 2 of 6", (self.out / "report.md").read_text())
+        self.run_it()  # failed points are tried again
+        self.assertEqual(self.ran(), 8)
+        self.assertEqual(list((self.out / "points").glob("*.failed.json")), [])
+        self.assertNotIn('id="failed"', (self.out / "figure.svg").read_text())
+
+    def test_a_point_that_hangs_is_timed_out(self):
+        self.run_it("--set", "measure.timeout=1s", status=1, FAKE_HANG="value-size=4096,seed=1")
+        failure = json.loads(next((self.out / "points").glob("*.failed.json")).read_text())["failure"]
+        self.assertIn("timed out after 1 s", failure["reason"])
+        self.assert_no_fake_runs()
+
+    def test_results_that_are_none_are_failures(self):
+        liar = self.folder / "liar"
+        for body, reason in (("echo '{\"schema\": 2}' > \"$json\"", "expected 1, found 2"), ("echo '{' > \"$json\"", "no readable"),
+                             ("true", "no readable"), ("kill -9 $$", "SIGKILL")):
+            liar.write_text("#!/bin/bash\nfor json; do :; done\n[ \"$1\" = list ] && exit 1\n" + body + "\n")
+            liar.chmod(0o755)
+            self.run_it("--fresh", "--set", "value_size=2K", "--set", "repeats=1", status=1, LOCH_BIN=str(liar))
+            failure = json.loads(next((self.out / "points").glob("*.failed.json")).read_text())["failure"]
+            self.assertIn(reason, failure["reason"])
+
+    def test_another_binary_makes_points_stale(self):
+        self.run_it()
+        other = self.folder / "bench"
+        other.write_text(FAKE.read_text() + "# another build\n")
+        other.chmod(0o755)
+        kept = self.run_it("--keep-stale", LOCH_BIN=str(other))
+        self.assertIn("another binary", kept.stderr)
+        self.assertEqual(self.ran(), 6)
+        self.assertIn("6 points come from another binary", (self.out / "report.md").read_text())
+        again = self.run_it(LOCH_BIN=str(other))
+        self.assertIn("run again", again.stderr)
+        self.assertEqual(self.ran(), 12)
+        self.assertNotIn("another binary", (self.out / "report.md").read_text())
+
+    def test_tuning_keeps_the_best_and_records_it(self):
+        self.path = self.write(SMALL.replace("clients: 12", "tune: {clients: [6, 9, 12]}, maximize: throughput_ops_s"))
+        self.run_it()
+        self.assertEqual(self.ran(), 9 + 6)
+        self.assertEqual({row["config.clients"] for row in self.rows()}, {"9"})  # where the fake is fastest
+        tuned = json.loads((self.out / "manifest.json").read_text())["tuned"]
+        self.assertEqual([choice["chosen"] for choice in tuned], [{"clients": 9}] * 3)
+        self.assertIn("## Tuned", (self.out / "report.md").read_text())
+
+    def test_two_runs_do_not_share_a_folder(self):
+        slow = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path)],
+                                cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="2"))
+        try:
+            deadline = time.monotonic() + 60
+            while self.ran() < 1 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            done = self.loch("run", self.path)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("another run is writing", done.stderr)
+        finally:
+            slow.kill()
+            slow.wait()
+
+    def test_measured_points_run_alone_and_name_the_machine(self):
+        self.path = self.write(SMALL.replace("paper: {source: nessie-2017, item: Table 1}\n", ""))
+        self.run_it("--fabric", "shm", "--set", "nodes=2")
+        point = json.loads(next((self.out / "points").glob("*.json")).read_text())
+        self.assertNotIn("--hardware", point["runner"]["argv"])
+        self.assertGreaterEqual(point["runner"]["others_cpu_share"], 0)
+        self.assertIn("measured (shm on ", (self.out / "report.md").read_text())
+
+    def test_several_files_get_a_folder_each(self):
+        self.write(SMALL.replace("name: small", "name: other"), "y.yaml")
+        done = self.loch("run", self.folder, "--out", "all", "--set", "repeats=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / "all" / "small" / "table.csv").is_file())
+        self.assertTrue((self.folder / "all" / "other" / "figure.pdf").is_file())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,146 @@
+"""Bad experiments are refused in one line that names file, line, key and what was expected."""
+
+import unittest
+
+import support
+from support import SMALL, Folder, read
+from runner.errors import BadInput
+
+
+class Refusals(unittest.TestCase):
+    def refuse(self, text, line, *parts, **more):
+        with self.assertRaises(BadInput) as caught:
+            read(text, **more)
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        if line is not None:
+            self.assertIn(f"x.yaml:{line}: ", message)
+        for part in parts:
+            self.assertIn(part, message)
+
+    def change(self, old, new, line, *parts):
+        self.assertIn(old, SMALL)
+        self.refuse(SMALL.replace(old, new), line, *parts)
+
+    def test_the_small_one_is_good(self):
+        experiment = read(SMALL)
+        self.assertEqual(experiment.axes, {"value_size": [2048, 4096, 8192]})
+        self.assertEqual(experiment.systems[0].params["duration"], 2_000_000)
+
+    def test_unknown_keys_name_the_nearest(self):
+        self.change("title:", "titel:", 2, "titel: no such key", "did you mean title?")
+        self.change("clients: 12", "client: 12", 8, "systems.CD.client", "did you mean clients?")
+        self.change("get: 0.5", "gets: 0.5", 9, "workload.gets", "did you mean get?")
+        self.change("repeats: 2", "repeat: 2", 11, "measure.repeat", "did you mean repeats?")
+        self.change("kind: line", "knd: line", 12, "figure.knd", "did you mean kind?")
+        self.change("value_size: [", "valuesize: [", 10, "axes.valuesize", "did you mean value_size?")
+
+    def test_wrong_types_and_values(self):
+        self.change("nodes: 15", "nodes: many", 6, "cluster.nodes", "whole number", "'many'")
+        self.change("nodes: 15", "nodes: 0", 6, "cluster.nodes")
+        self.change("clients: 12", "clients: [1, 2]", 8, "systems.CD.clients", "a list")
+        self.change("get: 0.5", "get: 1.5", 9, "workload.get", "0 to 1")
+        self.change("duration: 2ms", "duration: 2", 11, "measure.duration", "with its unit")
+        self.change("[2K, 4K, 8K]", "[2K, 4X, 8K]", 10, "axes.value_size", "'4X'")
+        self.change("[2K, 4K, 8K]", "2K", 10, "axes.value_size", "list")
+        self.change("[2K, 4K, 8K]", "[2K, 2K]", 10, "twice")
+        self.change("protocol: nessie", "protocol: nesie", 8, "systems.CD.protocol", "did you mean nessie?")
+        self.change("distribution: uniform", "distribution: zipf", 9, "did you mean zipfian?")
+        self.change("fabric: sim", "fabric: simm", 4, "did you mean sim?")
+        self.change("kind: line", "kind: lines", 12, "did you mean line?")
+
+    def test_impossible_combinations(self):
+        self.change("{protocol: nessie, clients: 12}", "{clients: 12}", 8, "systems.CD.protocol", "missing")
+        self.change("get: 0.5,", "get: 0.5, delete: 0.6,", 8, "more than 1")
+        self.change("keys: 1000", "keys: 1000, data_per_node: 20G", 9, "keys or data_per_node")
+        self.change("clients: 12}", "clients: 12, value_size: 2K}", 8, "is an axis")
+        self.change("clients: 12}", "tune: {clients: [1, 2]}}", 8, "maximize")
+        self.change("clients: 12}", "clients: 12, maximize: throughput_ops_s}", 8, "no tune")
+        self.change("clients: 12}", "tune: {clients: 12 - servers}, maximize: throughput_ops_s}", 8, "list of values")
+        self.change("duration: 2ms", "duration: 2ms, operations: 5", 8, "duration or operations")
+        self.change("y: latency_us.get.mean", "x: nodes", 12, "nodes is no axis")
+        self.refuse(SMALL + "zip: [[value_size, keys]]\n", 13, "keys is no axis")
+        self.refuse(SMALL + "exclude: [{system: SD}]\n", 13, "SD is not among CD")
+        self.refuse(SMALL + "exclude: [{value_size: 3K}]\n", 13, "3072 is not among")
+        self.refuse(SMALL + "claims:\n  - CD.x < 1\n  - CD.x <\n", 15, "cannot read the claim")
+        self.refuse(SMALL + "claims: [\"CD.x < 1 where get > 0\"]\n", 13, "no axis")
+
+    def test_yaml_errors_have_lines(self):
+        self.refuse(SMALL + "name: again\n", 13, "given twice", "line 1")
+        self.refuse("name: [\n", None, "not YAML")
+        self.refuse("- a\n", 1, "mapping")
+        self.refuse("", 1, "mapping")
+        self.refuse(SMALL.replace("name: small\n", ""), 1, "name", "missing")
+
+    def test_a_profile_that_is_not_there(self):
+        hardware = support.ROOT / "experiments" / "hardware"
+        if not list(hardware.glob("*.yaml")):
+            self.skipTest("no hardware profiles in this tree")
+        self.change("connectx3-10gbe", "connectx3-10gb", 8, "did you mean connectx3-10gbe?")
+
+
+class Overrides(unittest.TestCase):
+    def test_set_reaches_axes_systems_measure_and_paths(self):
+        experiment = read(SMALL, ["value_size=4K,16K", "clients=3", "repeats=5", "duration=7ms", "figure.kind=bars",
+                                  "nessie.variant=published", "systems.CD.window=2"])
+        self.assertEqual(experiment.axes["value_size"], [4096, 16384])
+        params = experiment.systems[0].params
+        self.assertEqual((params["clients"], params["duration"], params["nessie.variant"], params["window"]),
+                         (3, 7_000_000, "published", 2))
+        self.assertEqual((experiment.measure.repeats, experiment.figure.kind), (5, "bars"))
+
+    def test_bad_sets_are_refused(self):
+        for text, part in (("valuesize=4K", "did you mean value_size?"), ("clients", "key=value"),
+                           ("herd.batch=4", "no system"), ("clients=x", "whole number"), ("nodes=", "key=value")):
+            with self.assertRaises(BadInput) as caught:
+                read(SMALL, [text])
+            self.assertIn(part, str(caught.exception))
+
+    def test_fabric_takes_the_profile_away(self):
+        experiment = read(SMALL.replace("clients: 12", "clients: 12, fabric: sim"), fabric="shm")
+        self.assertEqual(experiment.systems[0].params["fabric"], "shm")
+        self.assertNotIn("hardware", experiment.systems[0].params)
+
+    def test_a_system_has_its_own_cluster_and_fabric(self):
+        text = SMALL.replace("  CD:", "  two: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, duration: 1s, keys: 9}\n  CD:")
+        two, one = read(text).systems
+        self.assertEqual((two.params["fabric"], two.params["nodes"], two.params["duration"], two.params["keys"]),
+                         ("shm", 2, 10**9, 9))
+        self.assertEqual((one.params["fabric"], one.params["nodes"], one.params["hardware"]), ("sim", 15, "connectx3-10gbe"))
+
+    def test_smoke_is_tiny(self):
+        experiment = read(SMALL, smoke=True)
+        self.assertEqual((experiment.measure.repeats, experiment.axes["value_size"]), (1, [2048, 8192]))
+
+
+class CommandLine(Folder):
+    def test_bad_input_ends_with_2_in_one_line_and_writes_nothing(self):
+        path = self.write(SMALL.replace("clients: 12", "client: 12"))
+        for argv in (["run", path], ["run", "absent.yaml"], ["run"], ["plot", self.folder], ["score", "absent"],
+                     ["run", path, "--fabric", "verbs"], ["run", path, "--jobs", "0"], ["run", path, "--jobs", "x"]):
+            done = self.loch(*argv)
+            self.assertEqual(done.returncode, 2, argv)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["x.yaml"])
+
+    def test_what_the_build_lacks_is_refused(self):
+        for change, part in (("protocol: nessie-hy", "nessie-hy is not in this build"),
+                             ("protocol: nessie, nessie.filter-bit: 3", "did you mean nessie.filter-bits?")):
+            done = self.loch("run", self.write(SMALL.replace("protocol: nessie", change)))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("x.yaml:8:", done.stderr)
+            self.assertIn(part, done.stderr)
+
+    def test_verbs_is_refused_until_it_exists(self):
+        done = self.loch("run", self.write(SMALL), "--fabric", "verbs")
+        self.assertEqual((done.returncode, "verbs is not in this build" in done.stderr), (2, True))
+
+    def test_dry_run_prints_the_plan_and_writes_nothing(self):
+        done = self.loch("run", self.write(SMALL), "--dry-run")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("1 system × 3 sizes × 2 repeats = 6 points, about", done.stdout)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["x.yaml"])
+
+
+if __name__ == "__main__":
+    unittest.main()
