@@ -1,0 +1,353 @@
+#include "common/fabric/fault/fault.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "common/fabric/decorator.h"
+
+namespace loch::fabric {
+namespace {
+
+// A coroutine that runs by itself on a worker and frees itself at its end. Each one ends before the
+// completion or watch that it delivers is seen, so none outlives the main that waits for it.
+struct Detached {
+  struct promise_type {
+    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
+    static void operator delete(void* frame, std::size_t bytes) noexcept {
+      coro::FramePool::local().release(frame, bytes);
+    }
+    Detached get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a fault", ""); }
+  };
+  std::coroutine_handle<> handle;
+};
+
+// Completes a request whose status is set, `delay` from now.
+Detached complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
+  if (delay > 0) co_await inner->spin_until(inner->now() + delay);
+  request->sink->fn(request->sink, *request);
+}
+
+Detached post_later(Worker* inner, WorkRequest* request, Nanos delay) {
+  co_await inner->spin_until(inner->now() + delay);
+  inner->post(request);
+}
+
+struct FaultCounts {
+  std::atomic<std::uint64_t> uc_lost = 0, ud_lost = 0, ud_held = 0, delayed = 0, rc_failed = 0;
+  static void add(std::atomic<std::uint64_t>& count) {  // one writer
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+class FaultyWorker;
+
+// Stands between a request and its sink. Pooled.
+struct Interposed : CompletionSink {
+  FaultyWorker* owner = nullptr;
+  WorkRequest* request = nullptr;     // the protocol's
+  CompletionSink* original = nullptr;
+  WorkRequest copy;                   // of a WRITE that is placed in part
+  WcStatus forced = WcStatus::success;
+  Nanos delay = 0;
+};
+
+class FaultyWorker final : public WrappedWorker {
+ public:
+  FaultyWorker(Worker* inner, const FaultConfig* config, std::uint32_t nodes)
+      : WrappedWorker(inner),
+        config_(config),
+        dice_(config->seed, "fault", std::uint64_t{inner->node()} << 16 | inner->index()),
+        links_(nodes) {
+    is_off_ = config->uc_loss == 0 && config->ud_loss == 0 && config->ud_reorder == 0 && config->delay == 0 &&
+              config->rc_error == 0;
+  }
+
+  [[nodiscard]] bool connected(NodeId peer) const override {
+    return links_.at(peer).failed_lanes == 0 && inner().connected(peer);
+  }
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override {
+    return inner().epoch(peer) + links_.at(peer).reconnections;
+  }
+  void post(WorkRequest* chain) override;
+  void post_detached(const WorkRequest& request) override;
+  void begin_watch(WatchWait* wait) override {
+    if (config_->rc_error == 0 || wait->set.count != 0 || !wait->word.peer) {
+      inner().begin_watch(wait);
+    } else {
+      run_queue().push(watch_in_slices(this, wait).handle);
+    }
+  }
+  void begin_reconnect(ReconnectWait* wait) override {
+    Link& link = links_.at(wait->peer);
+    if (std::exchange(link.failed_lanes, 0) != 0) ++link.reconnections;
+    inner().begin_reconnect(wait);
+  }
+  [[nodiscard]] const FaultCounts& counts() const { return counts_; }
+
+ private:
+  enum class Fate : std::uint8_t { pass, lose, place_in_part, hold, fail, fail_executed, flush };
+  struct Link {
+    std::uint64_t failed_lanes = 0;
+    std::uint32_t reconnections = 0;
+  };
+
+  static Detached watch_in_slices(FaultyWorker* self, WatchWait* wait);
+  [[nodiscard]] Fate draw(const WorkRequest& request);
+  // Deals with a request that is not passed on as it is.
+  void divert(WorkRequest& request, Fate fate);
+  void fail_lane(const WorkRequest& request) { links_.at(request.peer).failed_lanes |= bit(request); }
+  void finish(WorkRequest& request, WcStatus status) {
+    request.status = status;
+    if (request.sink != nullptr) run_queue().push(complete_later(&inner(), &request, 0).handle);
+  }
+  Interposed* interpose(WorkRequest& request);
+  void place_in_part(WorkRequest& request);
+  static void completed(CompletionSink* sink, WorkRequest& done);
+  static std::uint64_t bit(const WorkRequest& request) { return std::uint64_t{1} << (request.lane & 63); }
+  static WorkRequest prefix_of(const WorkRequest& request, Rng& dice) {
+    WorkRequest part = request;
+    part.next = nullptr;
+    part.has_immediate = false;
+    part.length = static_cast<std::uint32_t>(dice.below((request.length + 63) / 64)) * 64;
+    return part;
+  }
+
+  const FaultConfig* config_;
+  Rng dice_;
+  bool is_off_;
+  std::vector<Link> links_;
+  std::vector<std::unique_ptr<Interposed>> pool_;
+  std::vector<Interposed*> free_;
+  FaultCounts counts_;
+};
+
+FaultyWorker::Fate FaultyWorker::draw(const WorkRequest& request) {
+  switch (request.transport) {
+    case Transport::rc:
+      if (request.peer < links_.size() && (links_[request.peer].failed_lanes & bit(request)) != 0) return Fate::flush;
+      if (config_->rc_error > 0 && dice_.chance(config_->rc_error)) {
+        const bool can_execute = request.is_signaled && request.sink != nullptr;
+        return can_execute && dice_.chance(config_->rc_error_executed) ? Fate::fail_executed : Fate::fail;
+      }
+      return Fate::pass;
+    case Transport::uc:
+      if (config_->uc_loss > 0 && dice_.chance(config_->uc_loss)) {
+        const bool in_part = request.verb == Verb::write && request.length > 64 && dice_.chance(config_->uc_partial_write);
+        return in_part ? Fate::place_in_part : Fate::lose;
+      }
+      return Fate::pass;
+    case Transport::ud:
+      if (config_->ud_loss > 0 && dice_.chance(config_->ud_loss)) return Fate::lose;
+      if (config_->ud_reorder > 0 && request.sink != nullptr && dice_.chance(config_->ud_reorder)) return Fate::hold;
+      return Fate::pass;
+  }
+  return Fate::pass;
+}
+
+void FaultyWorker::completed(CompletionSink* sink, WorkRequest& done) {
+  auto* between = static_cast<Interposed*>(sink);
+  FaultyWorker& self = *between->owner;
+  WorkRequest& request = *between->request;
+  request.status = between->forced != WcStatus::success ? between->forced : done.status;
+  request.sink = between->original;
+  const Nanos delay = between->delay;
+  self.free_.push_back(between);
+  if (delay > 0) {
+    self.run_queue().push(complete_later(&self.inner(), &request, delay).handle);
+  } else {
+    request.sink->fn(request.sink, request);
+  }
+}
+
+Interposed* FaultyWorker::interpose(WorkRequest& request) {
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Interposed>());
+    free_.reserve(pool_.size());
+    free_.push_back(pool_.back().get());
+  }
+  Interposed* between = free_.back();
+  free_.pop_back();
+  between->fn = completed;
+  between->owner = this;
+  between->request = &request;
+  between->original = request.sink;
+  between->forced = WcStatus::success;
+  between->delay = 0;
+  return between;
+}
+
+void FaultyWorker::place_in_part(WorkRequest& request) {
+  if (request.sink == nullptr) {
+    const WorkRequest part = prefix_of(request, dice_);
+    if (part.length != 0) inner().post_detached(part);
+    return;
+  }
+  Interposed* between = interpose(request);
+  between->copy = prefix_of(request, dice_);
+  between->copy.sink = between;
+  inner().post(&between->copy);
+}
+
+void FaultyWorker::divert(WorkRequest& request, Fate fate) {
+  switch (fate) {
+    case Fate::pass:
+      LOCH_CHECK(false, "a request that passes is not diverted");
+      return;
+    case Fate::lose:
+      FaultCounts::add(request.transport == Transport::uc ? counts_.uc_lost : counts_.ud_lost);
+      finish(request, WcStatus::success);
+      return;
+    case Fate::place_in_part:
+      FaultCounts::add(counts_.uc_lost);
+      place_in_part(request);
+      return;
+    case Fate::hold:
+      FaultCounts::add(counts_.ud_held);
+      run_queue().push(post_later(&inner(), &request, config_->ud_reorder_ns).handle);
+      return;
+    case Fate::fail:
+      FaultCounts::add(counts_.rc_failed);
+      fail_lane(request);
+      finish(request, WcStatus::retry_exceeded);
+      return;
+    case Fate::fail_executed: {
+      FaultCounts::add(counts_.rc_failed);
+      fail_lane(request);
+      Interposed* between = interpose(request);
+      between->forced = WcStatus::retry_exceeded;
+      request.sink = between;
+      inner().post(&request);
+      return;
+    }
+    case Fate::flush:
+      finish(request, WcStatus::flushed);
+      return;
+  }
+}
+
+void FaultyWorker::post(WorkRequest* chain) {
+  if (is_off_) return inner().post(chain);
+  WorkRequest* first = nullptr;  // of the run that is passed on with one doorbell
+  WorkRequest* last = nullptr;
+  const auto pass_on = [&] {
+    if (first != nullptr) inner().post(std::exchange(first, nullptr));
+  };
+  for (WorkRequest* request = chain; request != nullptr;) {
+    WorkRequest* next = request->next;
+    request->next = nullptr;
+    const Fate fate = draw(*request);
+    if (fate == Fate::pass) {
+      if (request->sink != nullptr && config_->delay > 0 && dice_.chance(config_->delay)) {
+        FaultCounts::add(counts_.delayed);
+        Interposed* between = interpose(*request);
+        between->delay = 1 + static_cast<Nanos>(dice_.below(static_cast<std::uint64_t>(config_->delay_ns_max)));
+        request->sink = between;
+      }
+      (first == nullptr ? first : last->next) = request;
+      last = request;
+    } else {
+      pass_on();
+      divert(*request, fate);
+    }
+    request = next;
+  }
+  pass_on();
+}
+
+void FaultyWorker::post_detached(const WorkRequest& request) {
+  if (is_off_) return inner().post_detached(request);
+  switch (draw(request)) {
+    case Fate::lose:
+      FaultCounts::add(request.transport == Transport::uc ? counts_.uc_lost : counts_.ud_lost);
+      return;
+    case Fate::place_in_part: {
+      FaultCounts::add(counts_.uc_lost);
+      const WorkRequest part = prefix_of(request, dice_);
+      if (part.length != 0) inner().post_detached(part);
+      return;
+    }
+    case Fate::fail:
+    case Fate::fail_executed:
+      FaultCounts::add(counts_.rc_failed);
+      fail_lane(request);
+      return;
+    case Fate::flush:
+      return;
+    case Fate::hold:
+    case Fate::pass:
+      inner().post_detached(request);
+      return;
+  }
+}
+
+// The fabric below does not know of failures made up here, so a watch on a peer is cut into slices
+// and the connection is looked at in between.
+Detached FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
+  constexpr Nanos slice = 20'000;
+  Worker& inner = self->inner();
+  for (;;) {
+    const Nanos until = std::min(wait->deadline, inner.now() + slice);
+    const WatchOutcome outcome = co_await inner.watch(wait->word, until);
+    const bool is_over = outcome != WatchOutcome::timed_out || inner.now() >= wait->deadline;
+    const bool is_down = !self->connected(*wait->word.peer);
+    if (!is_over && !is_down) continue;
+    wait->result.outcome = !is_over || (is_down && outcome == WatchOutcome::timed_out) ? WatchOutcome::link_down : outcome;
+    self->run_queue().push(wait->waiter);
+    co_return;
+  }
+}
+
+class FaultyFabric final : public WrappedFabric<FaultyWorker> {
+ public:
+  FaultyFabric(std::unique_ptr<Fabric> inner, const FaultConfig& config)
+      : WrappedFabric(std::move(inner)), config_(config) {}
+
+  [[nodiscard]] FabricReport report() const override {
+    FabricReport report = inner().report();
+    for (const auto& worker : wrappers()) {
+      const FaultCounts& counts = worker->counts();
+      report.counters["fault.uc_lost"] += static_cast<double>(counts.uc_lost);
+      report.counters["fault.ud_lost"] += static_cast<double>(counts.ud_lost);
+      report.counters["fault.ud_held"] += static_cast<double>(counts.ud_held);
+      report.counters["fault.delayed"] += static_cast<double>(counts.delayed);
+      report.counters["fault.rc_failed"] += static_cast<double>(counts.rc_failed);
+    }
+    return report;
+  }
+
+ protected:
+  [[nodiscard]] std::unique_ptr<FaultyWorker> wrap(Worker* worker) override {
+    return std::make_unique<FaultyWorker>(worker, &config_, nodes());
+  }
+
+ private:
+  FaultConfig config_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> inject_faults(std::unique_ptr<Fabric> inner, const FaultConfig& config) {
+  const std::pair<const char*, double> rates[] = {
+      {"uc_loss", config.uc_loss},       {"uc_partial_write", config.uc_partial_write},
+      {"ud_loss", config.ud_loss},       {"ud_reorder", config.ud_reorder},
+      {"delay", config.delay},           {"rc_error", config.rc_error},
+      {"rc_error_executed", config.rc_error_executed}};
+  for (const auto& [name, rate] : rates) {
+    if (!(rate >= 0 && rate <= 1)) {
+      return fail(ErrorCode::invalid_argument, fmt::format("faults: {}: {}; expected a probability, 0 to 1", name, rate));
+    }
+  }
+  if (config.ud_reorder_ns < 0 || config.delay_ns_max < 1) {
+    return fail(ErrorCode::invalid_argument, "faults: ud_reorder_ns and delay_ns_max: expected positive nanoseconds");
+  }
+  return std::make_unique<FaultyFabric>(std::move(inner), config);
+}
+
+}  // namespace loch::fabric

@@ -1,0 +1,52 @@
+// The fabrics that the conformance and litmus suites run over, and a small cluster to run them on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric {
+
+struct Backend {
+  std::string name;
+  std::function<Result<std::unique_ptr<Fabric>>(std::uint32_t nodes, std::uint64_t seed)> make;
+};
+
+// Every fabric of this build, plain and decorated.
+[[nodiscard]] const std::vector<Backend>& backends();
+[[nodiscard]] std::string backend_name(const testing::TestParamInfo<Backend>& info);
+
+constexpr Nanos second = 1'000'000'000;
+constexpr Nanos millisecond = 1'000'000;
+constexpr std::uint64_t memory_bytes = 256 * 1024;
+
+// Every node has a region "memory" with all rights and a second one, "readable", that may only be
+// read; a client worker (index 0) and, where asked for, a server worker (index 1).
+struct Cluster {
+  explicit Cluster(const Backend& backend, std::uint32_t nodes = 2, bool with_servers = false,
+                   std::uint64_t seed = 1);
+  // Runs what was started; every main must end by itself.
+  void run(RunEnd expected = RunEnd::finished);
+  void start(NodeId node, coro::Task<void> main) { fabric->start(*clients[node], std::move(main)); }
+  void start_server(NodeId node, coro::Task<void> main) { fabric->start(*servers[node], std::move(main)); }
+  [[nodiscard]] LocalSlice at(NodeId node, std::uint64_t offset) const { return {memory[node], offset}; }
+  void fill(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsigned first) const;
+  [[nodiscard]] std::uint64_t word(NodeId node, std::uint64_t offset) const;
+  void set_word(NodeId node, std::uint64_t offset, std::uint64_t value) const;
+  // Are the bytes those that fill() writes?
+  [[nodiscard]] bool holds(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsigned first) const;
+
+  std::unique_ptr<Fabric> fabric;
+  std::vector<Worker*> clients, servers;    // by node
+  std::vector<Region*> memory, readable_memory;
+  std::vector<RemoteRegion> remote, readable;
+};
+
+class FabricTest : public testing::TestWithParam<Backend> {};
+
+}  // namespace loch::fabric
