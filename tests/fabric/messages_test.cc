@@ -1,0 +1,297 @@
+// Conformance: SEND and RECV on RC, UC and UD, immediates, lost receivers.
+#include <cstring>
+
+#include "common/fabric/memory.h"
+#include "tests/fabric/backend.h"
+
+namespace loch::fabric {
+namespace {
+
+constexpr std::uint64_t receive_at = 65536, receive_stride = 4096;
+constexpr std::uint32_t grh = 40;
+
+std::uint64_t head_of(Transport transport) { return transport == Transport::ud ? grh : 0; }
+
+WorkRequest message(Transport transport, NodeId peer, std::uint16_t peer_worker, LocalSlice from, std::uint32_t length) {
+  WorkRequest request;
+  request.verb = Verb::send;
+  request.transport = transport;
+  request.peer = peer;
+  request.peer_worker = peer_worker;
+  request.local = from;
+  request.length = length;
+  return request;
+}
+
+void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    cluster->clients[node]->post_recv(transport, cluster->at(node, receive_at + i * receive_stride), receive_stride, 100 + i);
+  }
+}
+
+// Sends `count` numbered messages; UC and UD are retried by nobody.
+coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId self, NodeId peer, std::uint32_t count) {
+  Worker& worker = *cluster->clients[self];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    cluster->set_word(self, 0, i);
+    WorkRequest request = message(transport, peer, 0, cluster->at(self, 0), 8 + i % 50);
+    request.has_immediate = i % 2 == 0;
+    request.immediate = i * 3;
+    const Completion done = co_await worker.execute(request);
+    EXPECT_EQ(done.status, WcStatus::success) << i;
+  }
+}
+
+coro::Task<void> receive_numbered(Cluster* cluster, Transport transport, NodeId self, std::uint32_t count) {
+  Worker& worker = *cluster->clients[self];
+  const Nanos deadline = worker.now() + 20 * second;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Received got = co_await worker.receive(transport, deadline);
+    EXPECT_EQ(static_cast<int>(got.outcome), static_cast<int>(Received::Outcome::message));
+    if (got.outcome != Received::Outcome::message) co_return;
+    EXPECT_EQ(got.from, 0);
+    EXPECT_EQ(got.from_worker, 0);
+    EXPECT_EQ(got.length, 8 + i % 50);
+    EXPECT_EQ(got.has_immediate, i % 2 == 0);
+    if (got.has_immediate) EXPECT_EQ(got.immediate, i * 3);
+    EXPECT_EQ(got.user, 100 + i % 4);
+    EXPECT_EQ(got.buffer.offset, receive_at + (i % 4) * receive_stride);
+    EXPECT_EQ(load_word(cluster->at(self, got.buffer.offset + head_of(transport)).data()), i);
+    worker.post_recv(transport, got.buffer, receive_stride, got.user);
+  }
+}
+
+TEST_P(FabricTest, ReliableMessagesArriveInOrder) {
+  Cluster cluster(GetParam());
+  post_receives(&cluster, 1, Transport::rc, 4);
+  cluster.start(1, receive_numbered(&cluster, Transport::rc, 1, 200));
+  cluster.start(0, send_numbered(&cluster, Transport::rc, 0, 1, 200));
+  cluster.run();
+}
+
+// One message, one answer: with a buffer always posted, nothing is lost on a network without loss.
+coro::Task<void> ping(Cluster* cluster, Transport transport, int rounds, int* answered) {
+  Worker& worker = *cluster->clients[0];
+  for (int i = 1; i <= rounds; ++i) {
+    cluster->set_word(0, 0, static_cast<std::uint64_t>(i));
+    const WorkRequest request = message(transport, 1, 0, cluster->at(0, 0), 8);
+    const Completion sent = co_await worker.execute(request);
+    EXPECT_TRUE(sent.ok());
+    const Nanos deadline = worker.now() + 20 * second;
+    const Received got = co_await worker.receive(transport, deadline);
+    if (got.outcome != Received::Outcome::message) co_return;
+    EXPECT_EQ(load_word(cluster->at(0, got.buffer.offset + head_of(transport)).data()), static_cast<std::uint64_t>(i) * 2);
+    EXPECT_EQ(got.from, 1);
+    worker.post_recv(transport, got.buffer, receive_stride, got.user);
+    ++*answered;
+  }
+}
+
+coro::Task<void> pong(Cluster* cluster, Transport transport, int rounds) {
+  Worker& worker = *cluster->clients[1];
+  for (int i = 0; i < rounds; ++i) {
+    const Nanos deadline = worker.now() + 20 * second;
+    const Received got = co_await worker.receive(transport, deadline);
+    if (got.outcome != Received::Outcome::message) co_return;
+    const std::uint64_t word = load_word(cluster->at(1, got.buffer.offset + head_of(transport)).data());
+    worker.post_recv(transport, got.buffer, receive_stride, got.user);
+    cluster->set_word(1, 0, word * 2);
+    const WorkRequest request = message(transport, got.from, got.from_worker, cluster->at(1, 0), 8);
+    const Completion sent = co_await worker.execute(request);
+    EXPECT_TRUE(sent.ok());
+  }
+}
+
+TEST_P(FabricTest, PingPongOverEveryTransport) {
+  for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
+    Cluster cluster(GetParam());
+    post_receives(&cluster, 0, transport, 2);
+    post_receives(&cluster, 1, transport, 2);
+    int answered = 0;
+    cluster.start(0, ping(&cluster, transport, 300, &answered));
+    cluster.start(1, pong(&cluster, transport, 300));
+    cluster.run();
+    EXPECT_EQ(answered, 300) << name(transport);
+  }
+}
+
+coro::Task<void> receive_from_many(Cluster* cluster, std::uint32_t count, std::vector<std::uint64_t>* last) {
+  Worker& worker = *cluster->clients[0];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Nanos deadline = worker.now() + 20 * second;
+    const Received got = co_await worker.receive(Transport::rc, deadline);
+    EXPECT_EQ(static_cast<int>(got.outcome), static_cast<int>(Received::Outcome::message));
+    if (got.outcome != Received::Outcome::message) co_return;
+    const std::uint64_t number = load_word(cluster->at(0, got.buffer.offset).data());
+    std::uint64_t& previous = (*last)[got.from];
+    EXPECT_TRUE(previous == ~0ull ? number == 0 : number == previous + 1) << number << " after " << previous;
+    previous = number;
+    worker.post_recv(Transport::rc, got.buffer, receive_stride, got.user);
+  }
+}
+
+TEST_P(FabricTest, SendersShareAReceiver) {
+  Cluster cluster(GetParam(), 4);
+  post_receives(&cluster, 0, Transport::rc, 8);
+  std::vector<std::uint64_t> last(4, ~0ull);
+  cluster.start(0, receive_from_many(&cluster, 450, &last));
+  for (NodeId node = 1; node < 4; ++node) cluster.start(node, send_numbered(&cluster, Transport::rc, node, 0, 150));
+  cluster.run();
+  for (NodeId node = 1; node < 4; ++node) EXPECT_EQ(last[node], 149u);
+}
+
+coro::Task<void> send_once(Cluster* cluster, WorkRequest request, WcStatus* status) {
+  Worker& worker = *cluster->clients[0];
+  const Completion done = co_await worker.execute(request);
+  *status = done.status;
+}
+
+TEST_P(FabricTest, ReliableSendWithoutAReceiverFailsInTheEnd) {
+  Cluster cluster(GetParam());
+  WcStatus status = WcStatus::success;
+  cluster.start(0, send_once(&cluster, message(Transport::rc, 1, 0, cluster.at(0, 0), 8), &status));
+  cluster.run();
+  EXPECT_EQ(status, WcStatus::rnr_exceeded);
+}
+
+coro::Task<void> receive_late(Cluster* cluster, std::uint64_t* word) {
+  Worker& worker = *cluster->clients[1];
+  const Nanos at = worker.now() + 30'000;
+  co_await worker.sleep_until(at);
+  worker.post_recv(Transport::rc, cluster->at(1, receive_at), 64, 1);
+  const Nanos deadline = worker.now() + 20 * second;
+  const Received got = co_await worker.receive(Transport::rc, deadline);
+  EXPECT_EQ(got.length, 8u);
+  *word = cluster->word(1, receive_at);
+}
+
+TEST_P(FabricTest, ReliableSendWaitsForALateReceiver) {
+  Cluster cluster(GetParam());
+  cluster.set_word(0, 0, 4711);
+  WcStatus status = WcStatus::local_error;
+  std::uint64_t word = 0;
+  cluster.start(1, receive_late(&cluster, &word));
+  cluster.start(0, send_once(&cluster, message(Transport::rc, 1, 0, cluster.at(0, 0), 8), &status));
+  cluster.run();
+  EXPECT_EQ(status, WcStatus::success);
+  EXPECT_EQ(word, 4711u);
+}
+
+// Three messages find no buffer and are gone; the fourth finds one.
+coro::Task<void> send_into_the_void(Cluster* cluster, Transport transport) {
+  Worker& worker = *cluster->clients[0];
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    cluster->set_word(0, 0, i);
+    const WorkRequest request = message(transport, 1, 0, cluster->at(0, 0), 8);
+    const Completion done = co_await worker.execute(request);
+    EXPECT_TRUE(done.ok());  // the sender hears nothing
+  }
+  const Nanos later = worker.now() + 3 * millisecond;
+  co_await worker.sleep_until(later);
+  const Completion go = co_await worker.faa(cluster->remote[1], 128, 1);
+  EXPECT_TRUE(go.ok());
+  const WatchWord posted{cluster->memory[0], 192, ~0ull, 1, true, std::nullopt};
+  const Nanos deadline = worker.now() + 20 * second;
+  const WatchOutcome outcome = co_await worker.watch(posted, deadline);
+  EXPECT_EQ(outcome, WatchOutcome::ready);
+  cluster->set_word(0, 0, 4);
+  const WorkRequest request = message(transport, 1, 0, cluster->at(0, 0), 8);
+  const Completion done = co_await worker.execute(request);
+  EXPECT_TRUE(done.ok());
+}
+
+coro::Task<void> receive_after_signal(Cluster* cluster, Transport transport, std::uint64_t* word) {
+  Worker& worker = *cluster->clients[1];
+  const WatchWord go{cluster->memory[1], 128, ~0ull, 1, true, std::nullopt};
+  const Nanos deadline = worker.now() + 20 * second;
+  const WatchOutcome outcome = co_await worker.watch(go, deadline);
+  EXPECT_EQ(outcome, WatchOutcome::ready);
+  worker.post_recv(transport, cluster->at(1, receive_at), 1024, 1);
+  cluster->set_word(1, 0, 1);
+  const LocalSlice flag = cluster->at(1, 0);
+  const Completion told = co_await worker.write(cluster->remote[0], 192, flag, 8);
+  EXPECT_TRUE(told.ok());
+  const Received got = co_await worker.receive(transport, deadline);
+  EXPECT_EQ(static_cast<int>(got.outcome), static_cast<int>(Received::Outcome::message));
+  *word = cluster->word(1, receive_at + head_of(transport));
+}
+
+TEST_P(FabricTest, UnreliableMessagesWithoutABufferAreDropped) {
+  for (const Transport transport : {Transport::uc, Transport::ud}) {
+    Cluster cluster(GetParam());
+    std::uint64_t word = 0;
+    cluster.start(1, receive_after_signal(&cluster, transport, &word));
+    cluster.start(0, send_into_the_void(&cluster, transport));
+    cluster.run();
+    EXPECT_EQ(word, 4u) << name(transport);
+  }
+}
+
+coro::Task<void> write_with_immediate(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  cluster->fill(0, 0, 200, 5);
+  WorkRequest request = detail::one_sided(Verb::write, cluster->remote[1], 512, cluster->at(0, 0), 200, nullptr);
+  request.has_immediate = true;
+  request.immediate = 77;
+  const Completion done = co_await worker.execute(request);
+  EXPECT_TRUE(done.ok());
+}
+
+// The receive completion of a WRITE with immediate says that its data can be seen (rule 3).
+coro::Task<void> expect_immediate(Cluster* cluster) {
+  Worker& worker = *cluster->clients[1];
+  const Nanos deadline = worker.now() + 20 * second;
+  const Received got = co_await worker.receive(Transport::rc, deadline);
+  EXPECT_EQ(static_cast<int>(got.outcome), static_cast<int>(Received::Outcome::message));
+  EXPECT_TRUE(got.has_immediate);
+  EXPECT_EQ(got.immediate, 77u);
+  EXPECT_EQ(got.length, 200u);
+  EXPECT_TRUE(cluster->holds(1, 512, 200, 5));
+}
+
+TEST_P(FabricTest, WriteWithImmediateAnnouncesItself) {
+  Cluster cluster(GetParam());
+  post_receives(&cluster, 1, Transport::rc, 1);
+  cluster.start(1, expect_immediate(&cluster));
+  cluster.start(0, write_with_immediate(&cluster));
+  cluster.run();
+}
+
+coro::Task<void> receive_nothing(Cluster* cluster, Nanos* waited) {
+  Worker& worker = *cluster->clients[0];
+  const Nanos started = worker.now();
+  const Nanos deadline = started + 2 * millisecond;
+  const Received got = co_await worker.receive(Transport::ud, deadline);
+  EXPECT_EQ(static_cast<int>(got.outcome), static_cast<int>(Received::Outcome::timed_out));
+  *waited = worker.now() - started;
+}
+
+TEST_P(FabricTest, ReceiveHasADeadline) {
+  Cluster cluster(GetParam());
+  Nanos waited = 0;
+  cluster.start(0, receive_nothing(&cluster, &waited));
+  cluster.run();
+  EXPECT_GE(waited, 2 * millisecond);
+}
+
+coro::Task<void> serve_receives(Worker* worker, bool* stopped) {
+  const Received got = co_await worker->receive(Transport::rc);
+  *stopped = got.outcome == Received::Outcome::stopping && worker->stopping();
+}
+
+coro::Task<void> nap(Worker* worker) {
+  const Nanos at = worker->now() + millisecond;
+  co_await worker->sleep_until(at);
+}
+
+TEST_P(FabricTest, ServersStopReceivingAtTheEnd) {
+  Cluster cluster(GetParam(), 2, true);
+  bool stopped = false;
+  cluster.start_server(1, serve_receives(cluster.servers[1], &stopped));
+  cluster.start(0, nap(cluster.clients[0]));
+  cluster.run();
+  EXPECT_TRUE(stopped);
+}
+
+}  // namespace
+}  // namespace loch::fabric
