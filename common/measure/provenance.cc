@@ -6,24 +6,14 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "common/base/version.h"
 #include "common/measure/file.h"
-
-#ifndef LOCH_VERSION
-#define LOCH_VERSION "unknown"
-#endif
-#ifndef LOCH_BUILD_FLAGS
-#define LOCH_BUILD_FLAGS ""
-#endif
-#ifndef LOCH_SOURCE_DIR
-#define LOCH_SOURCE_DIR ""
-#endif
 
 namespace loch::measure {
 namespace {
@@ -55,16 +45,6 @@ ordered_json field_of(const std::string& path, std::string_view label) {
   return trimmed(text->substr(from, text->find('\n', from) - from));
 }
 
-std::string output_of(const std::string& command) {
-  std::string text;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return text;
-  std::array<char, 256> part{};
-  while (std::fgets(part.data(), part.size(), pipe) != nullptr) text += part.data();
-  ::pclose(pipe);
-  return trimmed(text);
-}
-
 std::string utc_now() {
   std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -74,41 +54,9 @@ std::string utc_now() {
 
 }  // namespace
 
-BuildInfo build_info() {
-  BuildInfo info;
-  info.version = LOCH_VERSION;
-#if defined(__clang__)
-  info.compiler = fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
-#elif defined(__GNUC__)
-  info.compiler = fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
-#endif
-  info.flags = LOCH_BUILD_FLAGS;
-#if defined(LOCH_TSAN)
-  info.sanitizer = "tsan";
-#elif defined(LOCH_ASAN)
-  info.sanitizer = "asan";
-#endif
-  info.commit = "unknown";
-  if (const char* commit = std::getenv("LOCH_COMMIT"); commit != nullptr && *commit != '\0') {
-    info.commit = commit;
-    const char* dirty = std::getenv("LOCH_DIRTY");
-    info.is_dirty = dirty != nullptr && std::string_view(dirty) == "1";
-    return info;
-  }
-  const std::string source = LOCH_SOURCE_DIR;
-  if (source.empty()) return info;
-  const std::string git = fmt::format("git -C '{}' ", source);
-  if (const std::string commit = output_of(git + "rev-parse HEAD 2>/dev/null"); commit.size() >= 40) {
-    info.commit = commit;
-    info.is_dirty = !output_of(git + "status --porcelain --untracked-files=no 2>/dev/null").empty();
-  }
-  return info;
-}
-
 ordered_json provenance(const std::vector<std::string>& argv) {
   utsname host{};
   ::uname(&host);
-  const BuildInfo build = build_info();
   std::array<double, 3> load{};
   if (::getloadavg(load.data(), 3) != 3) load = {-1, -1, -1};
   ordered_json out;
@@ -129,9 +77,8 @@ ordered_json provenance(const std::vector<std::string>& argv) {
   out["memory_total"] = field_of("/proc/meminfo", "MemTotal");
   out["load_average"] = load;
   out["autogroup"] = line_of("/proc/sys/kernel/sched_autogroup_enabled");
-  out["compiler"] = build.compiler;
-  out["build_flags"] = build.flags;
-  out["sanitizer"] = build.sanitizer.empty() ? ordered_json(nullptr) : ordered_json(build.sanitizer);
+  out["compiler"] = build_compiler();
+  out["build_flags"] = build_flags();
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/version.h"
 #include "common/measure/file.h"
 #include "common/measure/provenance.h"
 
@@ -217,12 +218,11 @@ ordered_json to_json(const fabric::Capabilities& c) {
 ordered_json to_json(const PointResult& point) {
   Tally all;
   for (const NodePart& node : point.nodes) all.merge(node.tally);
-  const BuildInfo build = build_info();
   const std::uint64_t moved = all.of(OpKind::get).by_outcome[0] + all.of(OpKind::put).by_outcome[0];
   const double seconds = point.duration_s;
   ordered_json out;
   out["schema"] = schema_version;
-  out["loch"] = {{"version", build.version}, {"commit", build.commit}, {"dirty", build.is_dirty}};
+  out["loch"] = {{"version", version()}, {"commit", build_commit()}, {"dirty", build_is_dirty()}};
   out["protocol"] = point.protocol;
   out["fabric"] = point.fabric;
   out["hardware"] = point.hardware.empty() ? ordered_json(nullptr) : ordered_json(point.hardware);

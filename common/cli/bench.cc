@@ -1,0 +1,312 @@
+#include "common/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "common/check/history.h"
+#include "common/cli/interrupt.h"
+#include "common/cli/progress.h"
+#include "common/cli/registry.h"
+#include "common/measure/file.h"
+#include "workloads/run.h"
+
+#ifdef LOCH_HAVE_CLUSTER
+#include "common/cluster/launch_env.h"
+#include "common/cluster/supervise.h"
+#endif
+#ifdef LOCH_HAVE_SHM
+#include "common/fabric/shm/job.h"
+#endif
+
+namespace loch::cli {
+namespace {
+
+constexpr int exit_failed = 1, exit_bad_input = 2, exit_interrupted = 130;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "loch bench: {}\n", error.message);
+  const bool is_input = error.code == ErrorCode::invalid_argument || error.code == ErrorCode::unsupported;
+  return is_input ? exit_bad_input : exit_failed;
+}
+
+std::string history_part(const std::string& path, const Place& place) {
+  return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
+}
+
+// Process 0 puts the processes' histories together; that of a process that died is what it had
+// written when it did.
+Result<> join_histories(const std::string& path, std::uint32_t ranks) {
+  const std::string whole = path + ".partial";
+  std::ofstream out(whole, std::ios::binary | std::ios::trunc);
+  std::vector<std::string> parts;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    std::string part = fmt::format("{}.rank{}", path, rank);
+    if (!std::filesystem::exists(part)) part += ".partial";
+    std::ifstream in(part, std::ios::binary);
+    if (!in) continue;
+    if (in.peek() != std::ifstream::traits_type::eof()) out << in.rdbuf();
+    parts.push_back(std::move(part));
+  }
+  out.close();
+  std::error_code failure;
+  if (out) std::filesystem::rename(whole, path, failure);
+  if (!out || failure) {
+    std::filesystem::remove(whole, failure);
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: the history could not be written", path));
+  }
+  for (const std::string& part : parts) std::filesystem::remove(part, failure);
+  return {};
+}
+
+nlohmann::ordered_json option_values(const kv::Options& options) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : options.values()) {
+    std::visit([&](const auto& v) { out[key] = v; }, value);
+  }
+  return out;
+}
+
+measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabric, workloads::RunOutcome outcome,
+                              std::uint64_t seed) {
+  measure::PointResult point;
+  point.protocol = o.protocol;
+  point.fabric = o.fabric;
+  point.seed = seed;
+  point.config = config_json(o, seed);
+  point.capabilities = fabric.capabilities();
+  point.duration_s = outcome.window_s;
+  point.value_size = o.value_size;
+  point.nodes = std::move(outcome.nodes);
+  point.sim = outcome.sim;
+  point.protocol_counters = std::move(outcome.protocol_counters);
+  point.fabric_counters = std::move(outcome.fabric_counters);
+  point.run_end = workloads::name(outcome.end);
+  point.lost_nodes = std::move(outcome.lost_nodes);
+  if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
+  point.notes = o.notes;
+  for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
+  if (outcome.outstanding > 0) {
+    point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
+  }
+  point.argv = o.argv;
+  return point;
+}
+
+workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std::uint64_t seed,
+                           const Place& place, std::uint32_t cores) {
+  workloads::RunPlan plan;
+  plan.module = &module;
+  plan.options = o.protocol_options;
+  plan.mutant = o.mutant;
+  plan.deploy = deploy_config(o);
+  plan.deploy.seed = seed;
+  plan.load = o.load;
+  plan.load.seed = seed;
+  plan.load.scrub = o.scrub.value_or(place.ranks > 1);
+  plan.records = {o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding};
+  plan.pin = cores;
+  return plan;
+}
+
+// The exit status that a finished run deserves, with its reason on standard error.
+int judge(const measure::PointResult& point) {
+  std::uint64_t corrupt = 0;
+  for (const measure::NodePart& node : point.nodes) corrupt += node.tally.corrupt;
+  if (corrupt > 0) {
+    fmt::print(stderr, "loch bench: {} GETs returned a value that nobody wrote\n", corrupt);
+    return exit_failed;
+  }
+  if (point.run_end != "finished") {
+    fmt::print(stderr, "loch bench: the run ended in a {}\n", point.run_end);
+    return exit_failed;
+  }
+  return 0;
+}
+
+Result<> write_histogram(const std::string& path, const measure::PointResult& point) {
+  measure::Histogram all;
+  for (const measure::NodePart& node : point.nodes) {
+    for (const measure::KindTally& kind : node.tally.kinds) all.merge(kind.latency_ns);
+  }
+  return measure::write_whole(path, all.percentile_text(1000));
+}
+
+// Writes what was asked for. Nothing is written before all is known to be whole.
+int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
+  nlohmann::ordered_json document;
+  if (points.size() == 1) {
+    document = measure::to_json(points.front());
+  } else {
+    for (const measure::PointResult& point : points) document.push_back(measure::to_json(point));
+  }
+  if (!o.histogram.empty()) {
+    if (auto ok = write_histogram(o.histogram, points.front()); !ok) return complain(ok.error());
+  }
+  if (o.json.empty()) {
+    fmt::print("{}\n", document.dump(1));
+  } else {
+    if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
+    for (const measure::PointResult& point : points) fmt::print("{}", measure::summary(measure::to_json(point)));
+  }
+  for (const std::string& note : points.front().notes) fmt::print(stderr, "note: {}\n", note);
+  int status = 0;
+  for (const measure::PointResult& point : points) status = std::max(status, judge(point));
+  return status;
+}
+
+int run_here(const BenchOptions& o, const kv::Module& module, const Place& place) {
+  std::vector<measure::PointResult> points;
+  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
+    auto point = run_point(o, module, repeat, place);
+    if (!point) return complain(point.error());
+    if (point->run_end == "interrupted" || was_interrupted()) {
+      if (place.rank == 0) fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
+      return exit_interrupted;
+    }
+    points.push_back(std::move(*point));
+  }
+  return place.rank == 0 ? deliver(o, points) : 0;
+}
+
+// A process of several does its work in a child, so that its death is not the job's.
+int run_as_rank(const BenchOptions& o, const kv::Module& module, const Place& place) {
+#if defined(LOCH_HAVE_CLUSTER) && defined(LOCH_HAVE_SHM)
+  cluster::SuperviseConfig config;
+  config.label = fmt::format("node {}", place.rank);
+  config.on_killed = [&](pid_t, int) { fabric::shm::mark_lost(place.job, place.rank); };
+  return cluster::supervise([&] { return run_here(o, module, place); }, config);
+#else
+  return run_here(o, module, place);
+#endif
+}
+
+Result<Place> place_of_this_process() {
+  Place place;
+#ifdef LOCH_HAVE_CLUSTER
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  place = {env.rank, env.ranks, env.job};
+#endif
+  return place;
+}
+
+Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
+  if (o.history.empty()) return nullptr;
+  return check::HistoryWriter::create(history_part(o.history, place), {.durable = place.ranks > 1});
+}
+
+}  // namespace
+
+nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
+  const workloads::LoadConfig& load = o.load;
+  const workloads::DistributionSpec& d = load.distribution;
+  nlohmann::ordered_json out;
+  out["protocol"] = o.protocol;
+  out["fabric"] = o.fabric;
+  out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
+  out["nodes"] = o.nodes;
+  out["clients"] = o.clients;
+  out["servers"] = o.servers;
+  out["window"] = o.window;
+  out["keys"] = o.keys;
+  out["max_keys"] = o.max_keys;
+  out["key_size"] = o.key_size;
+  out["value_size"] = o.value_size;
+  out["kept_value_bytes"] = o.kept_value_bytes;
+  out["values_elided"] = o.kept_value_bytes < o.value_size;
+  out["mix"] = {{"get", load.mix.get},
+                {"put", load.mix.put},
+                {"delete", load.mix.remove},
+                {"insert", load.mix.insert},
+                {"read_modify_write", load.mix.read_modify_write}};
+  out["distribution"] = workloads::name(d.kind);
+  out["zipf_theta"] = d.zipf_theta;
+  out["locality"] = d.locality;
+  out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
+  out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
+  out["workload"] = o.workload_files;
+  out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
+  out["rate"] = load.rate;
+  out["arrivals"] = load.rate == 0 ? "closed" : load.fixed_gaps ? "fixed" : "poisson";
+  out["warmup_s"] = static_cast<double>(load.warmup) / 1e9;
+  out["duration_s"] = static_cast<double>(load.duration) / 1e9;
+  out["operations"] = load.operations;
+  out["seed"] = seed;
+  out["repeats"] = o.repeats;
+  out["hogs"] = o.hogs;
+  out["hog_pin"] = o.hog_pin;
+  out["pin"] = o.pin;
+  out["verify"] = load.verify;
+  out["faults"] = o.faults;
+  out["mutant"] = o.mutant;
+  out["memory_bytes"] = o.memory_bytes;
+  out["options"] = option_values(o.protocol_options);
+  return out;
+}
+
+Result<measure::PointResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
+                                       const Place& place) {
+  const std::uint64_t seed = o.load.seed + repeat;
+  LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
+  LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
+  workloads::RunPlan plan = plan_of(o, module, seed, place, open.cores);
+  plan.logs = workloads::file_logs(history.get());
+  std::unique_ptr<Progress> progress;
+  plan.on_start = [&](const workloads::Driver& driver) {
+    if (place.rank != 0) return;
+    progress = std::make_unique<Progress>([&driver, &o] {
+      return fmt::format("{} {} on {}  {:3.0f} %  {} operations", bar(driver.progress()), o.protocol, o.fabric,
+                         100 * driver.progress(), driver.operations_so_far());
+    });
+  };
+  plan.on_end = [&](const workloads::Driver&) { progress.reset(); };
+  const InterruptScope guard(open.fabric.get());
+  auto outcome = workloads::run_load(*open.fabric, plan);
+  progress.reset();
+  if (!outcome) return std::unexpected(std::move(outcome.error()));
+  if (outcome->end == fabric::RunEnd::interrupted) {
+    measure::PointResult stopped;
+    stopped.run_end = "interrupted";
+    return stopped;
+  }
+  if (history != nullptr) {
+    LOCH_TRY(history->close());
+    if (place.ranks > 1) {
+      LOCH_TRY(open.fabric->barrier("history written", plan.control_timeout));
+      if (place.rank == 0) LOCH_TRY(join_histories(o.history, place.ranks));
+    }
+  }
+  if (open.trace != nullptr) LOCH_TRY(open.trace->close());
+  measure::PointResult point = to_point(o, *open.fabric, std::move(*outcome), seed);
+  point.repeat = repeat;
+  point.hardware = open.hardware;
+  return point;
+}
+
+int run_bench(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != "--help" && arguments[i] != "-h") continue;
+    if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("-")) {
+      const auto text = protocol_help(registry, arguments[i + 1]);
+      if (!text) return complain(text.error());
+      fmt::print("{}", *text);
+    } else {
+      fmt::print("{}", bench_help(registry));
+    }
+    return 0;
+  }
+  const auto options = parse_bench(arguments, registry);
+  if (!options) return complain(options.error());
+  const auto module = find_protocol(registry, options->protocol);
+  if (!module) return complain(module.error());
+  if (auto ok = validate(*options, **module); !ok) return complain(ok.error());
+  const auto place = place_of_this_process();
+  if (!place) return complain(place.error());
+  return place->ranks > 1 ? run_as_rank(*options, **module, *place) : run_here(*options, **module, *place);
+}
+
+}  // namespace loch::cli

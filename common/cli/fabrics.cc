@@ -1,0 +1,171 @@
+#include "common/cli/fabrics.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <thread>
+
+#include "common/measure/file.h"
+
+#ifdef LOCH_HAVE_SIM
+#include "common/fabric/sim/sim.h"
+#endif
+#ifdef LOCH_HAVE_SHM
+#include "common/fabric/shm/shm.h"
+#endif
+#ifdef LOCH_HAVE_COUNT
+#include "common/fabric/count/count.h"
+#endif
+#ifdef LOCH_HAVE_FAULT
+#include "common/fabric/fault/fault.h"
+#endif
+#ifdef LOCH_HAVE_TRACE
+#include "common/fabric/trace/trace_fabric.h"
+#endif
+
+namespace loch::cli {
+namespace {
+
+#ifdef LOCH_HAVE_SIM
+Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed, OpenFabric& open) {
+  using namespace fabric::sim;
+  SimConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  LOCH_ASSIGN(config.hardware, load_hardware(o.hardware));
+  open.hardware = config.hardware.name;
+  open.cores = o.pin ? config.hardware.cpu.cores : 0;
+  if (!o.faults.empty()) {
+    LOCH_ASSIGN(config.faults, load_faults(o.faults));
+  }
+  config.hogs = o.hogs;
+  config.hog_pin = o.hog_pin == "shared" ? HogPin::shared : o.hog_pin == "separate" ? HogPin::separate : HogPin::none;
+  config.trace = open.trace.get();
+  return make_sim(config);
+}
+#endif
+
+#if defined(LOCH_HAVE_SHM) && defined(LOCH_HAVE_FAULT)
+// The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig.
+Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
+  fabric::FaultConfig faults;
+  double seed = 1, reorder = 20'000, delay = 100'000;
+  const std::array<std::pair<std::string, double*>, 10> fields = {{{"seed", &seed},
+                                                                    {"uc_loss", &faults.uc_loss},
+                                                                    {"uc_partial_write", &faults.uc_partial_write},
+                                                                    {"ud_loss", &faults.ud_loss},
+                                                                    {"ud_reorder", &faults.ud_reorder},
+                                                                    {"ud_reorder_ns", &reorder},
+                                                                    {"delay", &faults.delay},
+                                                                    {"delay_ns_max", &delay},
+                                                                    {"rc_error", &faults.rc_error},
+                                                                    {"rc_error_executed", &faults.rc_error_executed}}};
+  LOCH_ASSIGN(const std::string text, measure::read_whole(path, 1 << 20));
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
+  }
+  if (!root.IsMap()) return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
+  std::vector<std::string> names;
+  for (const auto& field : fields) names.push_back(field.first);
+  for (const auto& item : root) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+    const int line = item.first.Mark().line + 1;
+    double* into = nullptr;
+    for (const auto& [name, place] : fields) {
+      if (name == key) into = place;
+    }
+    if (into == nullptr) {
+      const std::string near = kv::nearest(key, names);
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}:{}: {}: no fault of this fabric{}", path, line, key,
+                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    }
+    try {
+      *into = item.second.as<double>();
+    } catch (const YAML::Exception&) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: {}: expected a number", path, line, key));
+    }
+  }
+  faults.seed = static_cast<std::uint64_t>(seed);
+  faults.ud_reorder_ns = static_cast<Nanos>(reorder);
+  faults.delay_ns_max = static_cast<Nanos>(delay);
+  return faults;
+}
+#endif
+
+#ifdef LOCH_HAVE_SHM
+Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed, const Place& place,
+                                                 OpenFabric& open) {
+  fabric::shm::ShmConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.rank = place.rank;
+  config.ranks = place.ranks;
+  config.job = place.job;
+  config.pin_threads = o.pin;
+  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
+  if (!o.faults.empty()) {
+#ifdef LOCH_HAVE_FAULT
+    LOCH_ASSIGN(fabric::FaultConfig faults, load_fault_config(o.faults));
+    faults.seed = sub_seed(seed, "faults", faults.seed);
+    return fabric::inject_faults(std::move(fabric), faults);
+#else
+    return fail(ErrorCode::unsupported, "--faults: this build has no fault decorator");
+#endif
+  }
+  return fabric;
+}
+#endif
+
+Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[maybe_unused]] std::uint64_t seed,
+                                                   const Place& place, [[maybe_unused]] OpenFabric& open) {
+  if (place.ranks > 1 && o.fabric == "sim") {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("fabric: sim runs in one process; it was launched as {}", place.ranks));
+  }
+  if (place.ranks > 1 && place.ranks != o.nodes) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--nodes {}: launched as {} processes; one node a process", o.nodes, place.ranks));
+  }
+#ifdef LOCH_HAVE_SIM
+  if (o.fabric == "sim") return open_sim(o, seed, open);
+#endif
+#ifdef LOCH_HAVE_SHM
+  if (o.fabric == "shm") return open_shm(o, seed, place, open);
+#endif
+  return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
+}
+
+}  // namespace
+
+Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const Place& place) {
+  OpenFabric open;
+  if (!o.trace.empty()) {
+    LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
+  }
+  LOCH_ASSIGN(open.fabric, open_inner(o, seed, place, open));
+#ifdef LOCH_HAVE_TRACE
+  if (open.trace != nullptr && o.fabric != "sim") {
+    open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
+  }
+#endif
+#ifdef LOCH_HAVE_COUNT
+  fabric::CountConfig count;
+#ifdef LOCH_HAVE_SIM
+  if (o.fabric == "sim") {
+    LOCH_ASSIGN(const fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
+    count.link = hardware.link.format;
+    count.mtu_bytes = hardware.link.mtu_bytes;
+  }
+#endif
+  open.fabric = fabric::count_requests(std::move(open.fabric), count);
+#endif
+  return open;
+}
+
+}  // namespace loch::cli

@@ -1,0 +1,173 @@
+#include "common/cli/list.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/cli/registry.h"
+#include "workloads/distribution.h"
+
+#ifdef LOCH_HAVE_SIM
+#include "common/fabric/sim/hardware.h"
+#endif
+#ifndef LOCH_SOURCE_DIR
+#define LOCH_SOURCE_DIR "."
+#endif
+
+namespace loch::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace files = std::filesystem;
+
+struct Entry {
+  std::string name, about;
+  ordered_json more = ordered_json::object();
+};
+
+std::vector<Entry> protocols(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    const kv::Options options(module->options());
+    Entry entry{name, fmt::format("{} ({})", module->summary(), module->paper())};
+    entry.more["consistency"] = kv::name(module->consistency(options));
+    entry.more["default_servers"] = module->default_servers();
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+std::vector<Entry> fabrics() {
+  std::vector<Entry> out;
+  if (has_fabric("sim")) out.push_back({"sim", "a simulated cluster in virtual time; one seed decides everything"});
+  if (has_fabric("shm")) out.push_back({"shm", "this machine's memory: nodes are threads, or processes under mpirun"});
+  if (has_fabric("verbs")) out.push_back({"verbs", "RDMA devices by libibverbs"});
+  return out;
+}
+
+std::vector<Entry> hardware() {
+  std::vector<Entry> out;
+#ifdef LOCH_HAVE_SIM
+  for (const std::string& name : fabric::sim::list_hardware()) {
+    const auto profile = fabric::sim::load_hardware(name);
+    out.push_back({name, profile ? profile->description : profile.error().message});
+  }
+#endif
+  return out;
+}
+
+// The files below a folder that `accept` takes, by path relative to it.
+std::vector<std::string> files_below(const files::path& folder, bool (*accept)(const files::path&)) {
+  std::vector<std::string> out;
+  std::error_code failure;
+  for (files::recursive_directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+    if (at->is_regular_file() && accept(at->path())) out.push_back(files::relative(at->path(), folder).string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<Entry> workload_list() {
+  std::vector<Entry> out;
+  for (const std::string& name : workloads::distribution_names()) out.push_back({name, "a distribution (--distribution)"});
+  const files::path folder = files::path(home_folder()) / "workloads";
+  for (const std::string& file : files_below(folder, [](const files::path& path) {
+         return path.extension() == ".yaml" || path.parent_path().filename() == "ycsb";
+       })) {
+    out.push_back({"workloads/" + file, "a workload file (--workload)"});
+  }
+  return out;
+}
+
+std::vector<Entry> experiments() {
+  std::vector<Entry> out;
+  const files::path folder = files::path(home_folder()) / "experiments";
+  for (const std::string& file : files_below(folder, [](const files::path& path) {
+         return path.extension() == ".yaml" && path.parent_path().filename() != "hardware";
+       })) {
+    std::string title;
+    try {
+      title = YAML::LoadFile((folder / file).string())["title"].as<std::string>("");
+    } catch (const YAML::Exception&) {
+      title = "unreadable YAML";
+    }
+    out.push_back({"experiments/" + file, title});
+  }
+  return out;
+}
+
+std::vector<Entry> mutants(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    for (const auto& [mutant, breaks] : module->mutants()) {
+      Entry entry{mutant, breaks};
+      entry.more["protocol"] = name;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+void print(const std::vector<Entry>& entries, bool as_json) {
+  if (!as_json) {
+    std::size_t width = 0;
+    for (const Entry& entry : entries) width = std::max(width, entry.name.size());
+    for (const Entry& entry : entries) fmt::print("{:<{}}  {}\n", entry.name, width, entry.about);
+    return;
+  }
+  ordered_json out = ordered_json::array();
+  for (const Entry& entry : entries) {
+    ordered_json one = {{"name", entry.name}, {"about", entry.about}};
+    one.update(entry.more);
+    out.push_back(std::move(one));
+  }
+  fmt::print("{}\n", out.dump(1));
+}
+
+}  // namespace
+
+std::string home_folder() {
+  const char* home = std::getenv("LOCH_HOME");
+  return home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
+}
+
+int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  const std::vector<std::string> kinds = {"protocols", "fabrics", "hardware", "workloads", "experiments", "mutants"};
+  std::string kind;
+  bool as_json = false;
+  for (const std::string& argument : arguments) {
+    if (argument == "--help") {
+      fmt::print("Usage: loch list {} [--json]\n", fmt::join(kinds, "|"));
+      return 0;
+    }
+    if (argument == "--json") {
+      as_json = true;
+    } else if (kind.empty() && std::ranges::find(kinds, argument) != kinds.end()) {
+      kind = argument;
+    } else {
+      const std::string near = kv::nearest(argument, kinds);
+      fmt::print(stderr, "loch list: \"{}\": {}\n", argument,
+                 near.empty() || !kind.empty() ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))
+                                               : fmt::format("no such list; did you mean {}?", near));
+      return 2;
+    }
+  }
+  if (kind.empty()) {
+    fmt::print(stderr, "loch list: expected one of {}\n", fmt::join(kinds, ", "));
+    return 2;
+  }
+  if (kind == "protocols") print(protocols(registry), as_json);
+  else if (kind == "fabrics") print(fabrics(), as_json);
+  else if (kind == "hardware") print(hardware(), as_json);
+  else if (kind == "workloads") print(workload_list(), as_json);
+  else if (kind == "experiments") print(experiments(), as_json);
+  else print(mutants(registry), as_json);
+  return 0;
+}
+
+}  // namespace loch::cli

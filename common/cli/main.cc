@@ -1,0 +1,62 @@
+// loch-bench: one binary with the subcommands that are compiled; ./loch adds the runner's.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/cli/bench.h"
+#include "common/cli/check_command.h"
+#include "common/cli/list.h"
+#include "common/cli/registry.h"
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Command = std::function<int(const Arguments&, const loch::kv::Registry&)>;
+
+Command not_here(const char* name) {
+  return [name](const Arguments&, const loch::kv::Registry&) {
+    fmt::print(stderr, "loch {}: this build does not have it\n", name);
+    return 2;
+  };
+}
+
+const std::map<std::string, Command>& commands() {
+  static const std::map<std::string, Command> all = {
+      {"bench", loch::cli::run_bench},
+      {"check", [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
+      {"list", loch::cli::run_list},
+      {"hog", not_here("hog")},
+      {"power", not_here("power")},
+      {"doctor", not_here("doctor")},
+  };
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments(argv + 1, argv + argc);
+  std::vector<std::string> names;
+  for (const auto& each : commands()) names.push_back(each.first);
+  if (arguments.empty() || arguments.front() == "--help") {
+    fmt::print(arguments.empty() ? stderr : stdout, "Usage: loch-bench {} …\n", fmt::join(names, "|"));
+    return arguments.empty() ? 2 : 0;
+  }
+  const std::string name = arguments.front();
+  arguments.erase(arguments.begin());
+  const auto command = commands().find(name);
+  if (command == commands().end()) {
+    const std::string near = loch::kv::nearest(name, names);
+    fmt::print(stderr, "loch: {}: no such command{}\n", name,
+               near.empty() ? fmt::format("; expected one of {}", fmt::join(names, ", "))
+                            : fmt::format("; did you mean {}?", near));
+    return 2;
+  }
+  const loch::kv::Registry registry = loch::cli::make_registry();
+  return command->second(arguments, registry);
+}

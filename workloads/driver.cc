@@ -1,0 +1,420 @@
+#include "workloads/driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+#include "common/coro/scope.h"
+#include "common/kv/value.h"
+#include "workloads/inserts.h"
+
+namespace loch::workloads {
+
+using measure::OpKind;
+
+// One window slot: a client of the store with its own buffers, writing under its own name.
+struct Driver::Slot {
+  std::unique_ptr<kv::Client> client;
+  std::unique_ptr<OperationLog> log;
+  std::uint32_t number = 0;       // in the whole cluster: the writer of its values
+  std::uint64_t sequence = 0;     // of its PUTs
+  std::uint32_t error_run = 0;    // errors in a row
+  bool is_busy = false;
+  std::vector<std::byte> key, value;
+  kv::ValueStamp stamp;
+  std::string key_text, value_text;
+  fabric::OpStats stats;
+};
+
+struct Driver::ClientWorker {
+  fabric::Worker* worker = nullptr;
+  std::uint32_t index = 0;        // on its node
+  Rng rng;                        // the workload's draws: keys, kinds, gaps
+  std::vector<std::unique_ptr<Slot>> slots;
+  std::uint32_t slots_running = 0;
+  bool done = false;              // read by the store's background coroutine
+  std::uint64_t quota = 0;        // operations still to start, when counting operations
+  std::uint64_t place = 0;        // sequential distribution
+  Nanos due = -1;                 // open loop: when the next operation is due
+  measure::Tally tally;
+  std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
+  std::atomic<Nanos> latest_ns{-1};
+};
+
+namespace {
+
+class FileLog final : public OperationLog {
+ public:
+  explicit FileLog(check::ClientLog& log) : log_(log) {}
+  void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
+               Nanos invoke_ns) override {
+    log_.invoked(kind, key, value, invoke_ns);
+  }
+  void record(const check::OperationView& operation) override { log_.record(operation); }
+
+ private:
+  check::ClientLog& log_;
+};
+
+measure::Outcome outcome_of(kv::OpStatus status) {
+  switch (status) {
+    case kv::OpStatus::ok: return measure::Outcome::ok;
+    case kv::OpStatus::not_found: return measure::Outcome::not_found;
+    case kv::OpStatus::conflict: return measure::Outcome::conflict;
+    case kv::OpStatus::timeout: return measure::Outcome::timeout;
+    case kv::OpStatus::table_full: return measure::Outcome::table_full;
+    case kv::OpStatus::error: return measure::Outcome::error;
+  }
+  return measure::Outcome::error;
+}
+
+check::OpKind history_kind(OpKind kind) {
+  return kind == OpKind::get ? check::OpKind::get : kind == OpKind::put ? check::OpKind::put : check::OpKind::remove;
+}
+
+check::Outcome history_outcome(OpKind kind, const kv::OpResult& result) {
+  if (result.status == kv::OpStatus::ok) return check::Outcome::ok;
+  if (result.status == kv::OpStatus::not_found && kind != OpKind::put) return check::Outcome::not_found;
+  if (kind == OpKind::get || result.effect == kv::Effect::none) return check::Outcome::failed;
+  return check::Outcome::unknown;
+}
+
+}  // namespace
+
+LogFactory file_logs(check::HistoryWriter* writer) {
+  if (writer == nullptr) return {};
+  return [writer](std::int32_t client) { return std::make_unique<FileLog>(writer->log(client)); };
+}
+
+Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
+               fabric::Fabric& fabric, LogFactory logs)
+    : load_(load), deploy_(deploy), records_(records), store_(store), fabric_(fabric), logs_(std::move(logs)) {}
+
+Driver::~Driver() = default;
+
+Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::DeployConfig& deploy,
+                                             const Records& records, kv::Store& store, fabric::Fabric& fabric,
+                                             LogFactory logs) {
+  LOCH_TRY(check(load.mix));
+  if ((load.duration > 0) == (load.operations > 0)) {
+    return fail(ErrorCode::invalid_argument, "duration, operations: exactly one of them must be above 0");
+  }
+  std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
+  const Records::Shape& shape = records.shape();
+  LOCH_ASSIGN(driver->chooser_, make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
+  driver->inserts_ = std::make_unique<InsertLedger>(shape.preloaded, shape.most, fabric.rank(), fabric.ranks());
+  return driver;
+}
+
+Result<> Driver::add_workers(std::uint32_t pin) {
+  const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
+    fabric::WorkerSpec out;
+    out.node = static_cast<fabric::NodeId>(node);
+    out.role = role;
+    out.index = static_cast<std::uint16_t>(index);
+    out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
+    out.name = std::move(name);
+    return out;
+  };
+  const std::uint64_t workers = std::uint64_t{deploy_.nodes} * deploy_.client_workers;
+  for (std::uint32_t node = 0; node < deploy_.nodes; ++node) {
+    if (!fabric_.is_local(static_cast<fabric::NodeId>(node))) continue;
+    for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {
+      auto own = std::make_unique<ClientWorker>();
+      LOCH_ASSIGN(own->worker, fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
+      const std::uint64_t number = std::uint64_t{node} * deploy_.client_workers + i;
+      own->index = i;
+      own->rng = Rng(load_.seed, "load", number);
+      own->place = shape_place(number, workers, records_.shape().preloaded);
+      own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
+      clients_.push_back(std::move(own));
+    }
+    for (std::uint32_t i = 0; i < deploy_.server_workers; ++i) {
+      LOCH_ASSIGN(fabric::Worker * server,
+                  fabric_.add_worker(spec(node, fabric::Role::server, deploy_.client_workers + i,
+                                          fmt::format("server {}", i))));
+      servers_.push_back(server);
+    }
+  }
+  return {};
+}
+
+void Driver::start() {
+  for (const auto& own : clients_) {
+    for (std::uint32_t i = 0; i < deploy_.window; ++i) {
+      auto slot = std::make_unique<Slot>();
+      slot->number = (std::uint32_t{own->worker->node()} * deploy_.client_workers + own->index) * deploy_.window + i;
+      if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
+      slot->key.resize(deploy_.key_size);
+      slot->value.resize(deploy_.kept_value_bytes);
+      own->slots.push_back(std::move(slot));
+    }
+    fabric_.start(*own->worker, client_main(own.get()));
+  }
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const auto index = static_cast<std::uint32_t>(i % deploy_.server_workers);
+    fabric_.start(*servers_[i], store_.serve(*servers_[i], index));
+  }
+}
+
+coro::Task<void> Driver::client_main(ClientWorker* own) {
+  begin(*own->worker);
+  coro::Scope scope(own->worker->run_queue());
+  own->slots_running = deploy_.window;
+  for (std::uint32_t i = 0; i < deploy_.window; ++i) {
+    own->slots[i]->client = store_.client(*own->worker, i);
+    scope.spawn(slot_main(own, own->slots[i].get()));
+  }
+  if (store_.has_background()) scope.spawn(store_.background(*own->worker, &own->done));
+  co_await scope.join();
+  if (load_.scrub && own->index == 0) co_await scrub_lost(own->worker);
+  for (const auto& slot : own->slots) slot->client.reset();
+}
+
+coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
+  fabric::Worker& worker = *own->worker;
+  while (may_go_on(*own)) {
+    Nanos due = -1;
+    if (load_.rate > 0) {
+      due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
+      own->due = due + next_due(*own);
+      const Nanos now = worker.now();
+      if (due > now) co_await worker.sleep_until(due);
+      if (worker.stopping()) break;
+    }
+    const Action action = choose(*own);
+    if (action == Action::insert) {
+      const std::uint64_t record = inserts_->take();
+      if (record == InsertLedger::none) {
+        ++inserts_refused_;
+        const std::uint64_t present = choose_record(*own);
+        co_await operate(own, slot, OpKind::put, present, due);
+        continue;
+      }
+      co_await operate(own, slot, OpKind::put, record, due);
+      inserts_->acknowledge(record);
+      continue;
+    }
+    const std::uint64_t record = choose_record(*own);
+    if (action == Action::read_modify_write) {
+      co_await operate(own, slot, OpKind::get, record, due);
+      co_await operate(own, slot, OpKind::put, record, -1);
+      continue;
+    }
+    const OpKind kind = action == Action::get ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
+    co_await operate(own, slot, kind, record, due);
+  }
+  if (--own->slots_running == 0) own->done = true;
+}
+
+coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due) {
+  fabric::Worker& worker = *own->worker;
+  prepare(*slot, kind, record);
+  const kv::Key key{slot->key.data(), deploy_.key_size};
+  const kv::ValueView value{slot->value.data(), deploy_.value_size, deploy_.kept_value_bytes};
+  const Nanos invoked = worker.now();
+  if (slot->log != nullptr && kind != OpKind::get) {
+    slot->log->invoked(history_kind(kind), slot->key_text,
+                       kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt, invoked);
+  }
+  slot->is_busy = true;
+  kv::OpResult result;
+  if (kind == OpKind::get) {
+    const kv::OpResult got = co_await slot->client->get(key, &slot->stats);
+    result = got;
+  } else if (kind == OpKind::put) {
+    const kv::OpResult put = co_await slot->client->put(key, value, &slot->stats);
+    result = put;
+  } else {
+    const kv::OpResult removed = co_await slot->client->remove(key, &slot->stats);
+    result = removed;
+  }
+  slot->is_busy = false;
+  account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
+  const Nanos pause = pause_after(*slot, result);
+  if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
+}
+
+coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
+  const fabric::FabricReport report = fabric_.report();
+  std::vector<fabric::NodeId> lost;
+  std::optional<fabric::NodeId> first;
+  for (std::uint32_t node = 0; node < report.nodes.size(); ++node) {
+    if (report.nodes[node].is_lost) lost.push_back(static_cast<fabric::NodeId>(node));
+    else if (!first) first = static_cast<fabric::NodeId>(node);
+  }
+  // One survivor repairs: the lowest.
+  if (lost.empty() || first != worker->node()) co_return;
+  scrubbed_ = co_await store_.scrub(*worker, lost);
+  did_scrub_ = true;
+}
+
+void Driver::begin(fabric::Worker& worker) {
+  Nanos unset = -1;
+  const Nanos now = worker.now();
+  begin_ns_.compare_exchange_strong(unset, now);
+  if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
+}
+
+bool Driver::may_go_on(ClientWorker& own) {
+  if (own.worker->stopping()) return false;
+  const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
+  if (load_.operations == 0) return elapsed < load_.warmup + load_.duration;
+  if (elapsed < load_.warmup) return true;
+  if (own.quota == 0) return false;
+  --own.quota;
+  return true;
+}
+
+Driver::Action Driver::choose(ClientWorker& own) const {
+  const OperationMix& mix = load_.mix;
+  double u = own.rng.uniform();
+  if ((u -= mix.get) < 0) return Action::get;
+  if ((u -= mix.remove) < 0) return Action::remove;
+  if ((u -= mix.insert) < 0) return Action::insert;
+  if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
+  return mix.put > 0 ? Action::put : Action::get;
+}
+
+std::uint64_t Driver::choose_record(ClientWorker& own) {
+  Drawer drawer;
+  drawer.rng = &own.rng;
+  drawer.records = records_.count() + inserts_->acknowledged();
+  drawer.node = own.worker->node();
+  drawer.nodes = deploy_.nodes;
+  drawer.sequence = &own.place;
+  return inserts_->record(chooser_->next(drawer));
+}
+
+// The gap to the next operation of this worker.
+Nanos Driver::next_due(ClientWorker& own) const {
+  const double workers = static_cast<double>(deploy_.nodes) * deploy_.client_workers;
+  const double mean_ns = 1e9 * workers / load_.rate;
+  const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
+  return std::max<Nanos>(1, std::llround(gap));
+}
+
+void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
+  records_.key(record, slot.key.data());
+  const kv::Key key{slot.key.data(), deploy_.key_size};
+  slot.stats = {};
+  slot.stamp.key_digest = kv::key_digest(key);
+  slot.stamp.length = deploy_.value_size;
+  if (kind == OpKind::put) {
+    slot.stamp.writer = slot.number;
+    slot.stamp.sequence = ++slot.sequence;
+    kv::write_value(slot.stamp, slot.value.data(), deploy_.kept_value_bytes);
+  }
+  if (slot.log == nullptr) return;
+  slot.key_text = key_name(key);
+  if (kind == OpKind::put) slot.value_text = kv::value_name(slot.stamp);
+}
+
+void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+                     const kv::OpResult& result) {
+  const Nanos now = own.worker->now();
+  const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
+  bool is_corrupt = false, is_verified = false;
+  if (has_value && (load_.verify || slot.log != nullptr)) {
+    const auto verdict = kv::read_value(result.value, slot.stamp.key_digest, true).verdict;
+    is_corrupt = verdict == kv::ValueVerdict::corrupt || result.value.size != deploy_.value_size;
+    is_verified = !is_corrupt && verdict != kv::ValueVerdict::unnamed;
+  }
+  if (slot.log != nullptr) {
+    std::string read;
+    if (has_value) read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
+    log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
+  }
+  own.completed.fetch_add(1, std::memory_order_relaxed);
+  own.latest_ns.store(now, std::memory_order_relaxed);
+
+  const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
+  if (now < measure_from || (load_.duration > 0 && now > measure_from + load_.duration)) {
+    ++own.tally.unmeasured;
+    own.tally.corrupt += is_corrupt ? 1 : 0;  // a wrong value counts whenever it was read
+    return;
+  }
+  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true)) fabric_.reset_counters();
+  measure::KindTally& tally = own.tally.of(kind);
+  ++tally.by_outcome[static_cast<std::size_t>(outcome_of(result.status))];
+  if (result.status == kv::OpStatus::ok || result.status == kv::OpStatus::not_found) {
+    tally.latency_ns.record(now - due);
+  }
+  tally.requests.record(slot.stats);
+  own.tally.retries += result.retries;
+  own.tally.verified += is_verified ? 1 : 0;
+  own.tally.corrupt += is_corrupt ? 1 : 0;
+  own.tally.first_ns = std::min(own.tally.first_ns, now);
+  own.tally.last_ns = std::max(own.tally.last_ns, now);
+}
+
+void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
+                 std::optional<std::string_view> read) {
+  check::OperationView view;
+  view.client = static_cast<std::int32_t>(slot.number);
+  view.kind = history_kind(kind);
+  view.outcome = history_outcome(kind, result);
+  view.key = slot.key_text;
+  if (kind == OpKind::put) view.value = slot.value_text;
+  else view.value = read;
+  view.invoke_ns = invoked;
+  view.return_ns = returned;
+  slot.log->record(view);
+}
+
+Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
+  const bool is_trouble = result.status == kv::OpStatus::error || result.status == kv::OpStatus::timeout ||
+                          result.status == kv::OpStatus::table_full;
+  if (!is_trouble) {
+    slot.error_run = 0;
+    return 0;
+  }
+  const std::uint32_t doublings = std::min<std::uint32_t>(slot.error_run++, 10);
+  return load_.error_pause << doublings;
+}
+
+measure::Tally Driver::tally(fabric::NodeId node) const {
+  measure::Tally sum;
+  for (const auto& own : clients_) {
+    if (own->worker->node() == node) sum.merge(own->tally);
+  }
+  return sum;
+}
+
+double Driver::window_s() const {
+  if (load_.duration > 0) return static_cast<double>(load_.duration) / 1e9;
+  const Nanos from = begin_ns_ + load_.warmup;
+  Nanos last = from;
+  for (const auto& own : clients_) last = std::max(last, own->tally.last_ns);
+  return static_cast<double>(last - from) / 1e9;
+}
+
+std::uint64_t Driver::outstanding() const {
+  std::uint64_t busy = 0;
+  for (const auto& own : clients_) {
+    for (const auto& slot : own->slots) busy += slot->is_busy ? 1 : 0;
+  }
+  return busy;
+}
+
+std::uint64_t Driver::operations_so_far() const {
+  std::uint64_t sum = 0;
+  for (const auto& own : clients_) sum += own->completed.load(std::memory_order_relaxed);
+  return sum;
+}
+
+double Driver::progress() const {
+  if (load_.operations > 0) {
+    return std::min(1.0, static_cast<double>(operations_so_far()) * fabric_.ranks() /
+                             static_cast<double>(load_.operations));
+  }
+  const Nanos from = begin_ns_;
+  Nanos now = from;
+  for (const auto& own : clients_) now = std::max(now, own->latest_ns.load(std::memory_order_relaxed));
+  if (from < 0) return 0;
+  return std::min(1.0, static_cast<double>(now - from) / static_cast<double>(load_.warmup + load_.duration));
+}
+
+}  // namespace loch::workloads

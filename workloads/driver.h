@@ -1,0 +1,134 @@
+// The load driver: makes a store's clients work as a WorkloadSpec asks and counts what comes out.
+// Runs on any fabric; every process of a run has one Driver for its own nodes.
+//
+// Closed loop: every window slot of every client worker has one operation outstanding. Open loop:
+// operations are due at times that do not depend on how the store keeps up, and latency counts from
+// the time at which an operation was due (no coordinated omission).
+//
+// Only operations that end inside the measurement window count. With a number of operations instead
+// of a duration, the window begins after the warm-up and ends with the last of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/check/history.h"
+#include "common/kv/protocol.h"
+#include "common/measure/tally.h"
+#include "workloads/distribution.h"
+#include "workloads/records.h"
+#include "workloads/spec.h"
+
+namespace loch::workloads {
+
+class InsertLedger;
+
+// Where one logical client (a window slot) reports its operations. Used by its worker's thread.
+class OperationLog {
+ public:
+  virtual ~OperationLog() = default;
+  // A PUT or DELETE is about to be issued.
+  virtual void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
+                       Nanos invoke_ns) = 0;
+  virtual void record(const check::OperationView& operation) = 0;
+};
+// Makes the log of the given client; null where nothing is recorded.
+using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t client)>;
+// Logs into a file's writer, which outlives them.
+[[nodiscard]] LogFactory file_logs(check::HistoryWriter* writer);
+
+struct LoadConfig {
+  OperationMix mix;
+  DistributionSpec distribution;
+  double rate = 0;           // operations a second over the whole cluster; 0: closed loop
+  bool fixed_gaps = false;   // open loop: equal gaps instead of Poisson's
+  Nanos warmup = 0;
+  Nanos duration = 0;        // 0: by operations
+  std::uint64_t operations = 0;  // over the whole cluster; 0: by duration
+  std::uint64_t seed = 1;
+  bool verify = false;       // every GET's value
+  bool scrub = false;        // repair what lost nodes held, after the load
+  // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
+  // times as much while errors go on. Bounds the work done against a dead peer.
+  Nanos error_pause = 10'000;
+};
+
+class Driver {
+ public:
+  // All references outlive the driver. Fails on a workload that cannot be drawn.
+  [[nodiscard]] static Result<std::unique_ptr<Driver>> make(const LoadConfig& load, const kv::DeployConfig& deploy,
+                                                            const Records& records, kv::Store& store,
+                                                            fabric::Fabric& fabric, LogFactory logs);
+  ~Driver();
+
+  // Adds the workers of the local nodes: clients first, then servers. Before Fabric::exchange.
+  // `pin`: worker i of a node to core i % pin; 0: not pinned.
+  [[nodiscard]] Result<> add_workers(std::uint32_t pin);
+  // Starts every worker's main. After preload.
+  void start();
+
+  // ---- After Fabric::run ------------------------------------------------------------------------
+  // What the clients of a local node counted.
+  [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
+  // Seconds that the measurement window lasted here.
+  [[nodiscard]] double window_s() const;
+  // What scrub repaired, by kind; empty unless this process did it.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
+  [[nodiscard]] bool did_scrub() const { return did_scrub_; }
+  [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
+  // Operations that were issued and have not returned: none after a run that finished.
+  [[nodiscard]] std::uint64_t outstanding() const;
+
+  // ---- Any thread, any time ---------------------------------------------------------------------
+  [[nodiscard]] std::uint64_t operations_so_far() const;
+  // Share of the run that is over, 0 … 1.
+  [[nodiscard]] double progress() const;
+
+ private:
+  struct Slot;
+  struct ClientWorker;
+  enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write };
+
+  Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
+         fabric::Fabric& fabric, LogFactory logs);
+
+  coro::Task<void> client_main(ClientWorker* own);
+  coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record, Nanos due);
+  coro::Task<void> scrub_lost(fabric::Worker* worker);
+  [[nodiscard]] bool may_go_on(ClientWorker& own);
+  [[nodiscard]] Action choose(ClientWorker& own) const;
+  [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
+  [[nodiscard]] Nanos next_due(ClientWorker& own) const;
+  void prepare(Slot& slot, measure::OpKind kind, std::uint64_t record);
+  void account(ClientWorker& own, Slot& slot, measure::OpKind kind, Nanos due, Nanos invoked,
+               const kv::OpResult& result);
+  void begin(fabric::Worker& worker);
+  [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
+  void log(Slot& slot, measure::OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
+           std::optional<std::string_view> read);
+
+  LoadConfig load_;
+  kv::DeployConfig deploy_;
+  const Records& records_;
+  kv::Store& store_;
+  fabric::Fabric& fabric_;
+  LogFactory logs_;
+  std::unique_ptr<Chooser> chooser_;
+  std::unique_ptr<InsertLedger> inserts_;
+  std::vector<std::unique_ptr<ClientWorker>> clients_;
+  std::vector<fabric::Worker*> servers_;
+  std::atomic<Nanos> begin_ns_{-1};        // when the first client started
+  std::atomic<bool> is_measuring_{false};  // counters were reset at the end of the warm-up
+  std::atomic<std::uint64_t> inserts_refused_{0};
+  std::map<std::string, std::uint64_t> scrubbed_;
+  bool did_scrub_ = false;
+};
+
+}  // namespace loch::workloads

@@ -1,0 +1,19 @@
+// YCSB's 64-bit FNV-1a of an integer: eight octets, low first, then the absolute value.
+#pragma once
+
+#include <cstdint>
+
+namespace loch::workloads {
+
+[[nodiscard]] constexpr std::uint64_t fnv64(std::uint64_t value) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (int octet = 0; octet < 8; ++octet) {
+    hash ^= value & 0xFF;
+    hash *= 1099511628211ULL;
+    value >>= 8;
+  }
+  // Java's Math.abs of a signed long; its one fixed point, the least long, stays what it is.
+  return (hash >> 63) != 0 ? ~hash + 1 : hash;
+}
+
+}  // namespace loch::workloads

@@ -1,0 +1,173 @@
+#include "workloads/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace loch::workloads {
+namespace {
+
+using nlohmann::json;
+
+// What one process tells process 0.
+struct Share {
+  double window_s = 0;
+  std::uint64_t outstanding = 0, inserts_refused = 0;
+  std::string end;
+  std::vector<measure::NodePart> nodes;  // all of them: others' hold what this process caused there
+  std::map<std::string, double> protocol_counters, fabric_counters;
+  std::optional<std::map<std::string, std::uint64_t>> scrubbed;
+};
+
+json to_json(const Share& share) {
+  json out = {{"window_s", share.window_s},
+              {"outstanding", share.outstanding},
+              {"inserts_refused", share.inserts_refused},
+              {"end", share.end},
+              {"nodes", json::array()},
+              {"protocol_counters", share.protocol_counters},
+              {"fabric_counters", share.fabric_counters},
+              {"scrubbed", nullptr}};
+  for (const measure::NodePart& part : share.nodes) out["nodes"].push_back(measure::to_json(part));
+  if (share.scrubbed) out["scrubbed"] = *share.scrubbed;
+  return out;
+}
+
+Result<Share> share_from(const std::string& text) {
+  try {
+    const json in = json::parse(text);
+    Share share;
+    share.window_s = in.at("window_s");
+    share.outstanding = in.at("outstanding");
+    share.inserts_refused = in.at("inserts_refused");
+    share.end = in.at("end");
+    share.protocol_counters = in.at("protocol_counters").get<std::map<std::string, double>>();
+    share.fabric_counters = in.at("fabric_counters").get<std::map<std::string, double>>();
+    if (!in.at("scrubbed").is_null()) share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
+    for (const json& each : in.at("nodes")) {
+      LOCH_ASSIGN(measure::NodePart part, measure::node_part_from_json(each));
+      share.nodes.push_back(std::move(part));
+    }
+    return share;
+  } catch (const json::exception& error) {
+    return fail(ErrorCode::corrupt, fmt::format("a process's report is unreadable: {}", error.what()));
+  }
+}
+
+Share share_of(fabric::Fabric& fabric, const Driver& driver, const kv::Store& store, fabric::RunEnd end,
+               fabric::FabricReport& report) {
+  Share share;
+  share.window_s = driver.window_s();
+  share.outstanding = driver.outstanding();
+  share.inserts_refused = driver.inserts_refused();
+  share.end = name(end);
+  share.protocol_counters = store.counters();
+  share.fabric_counters = report.counters;
+  if (driver.did_scrub()) share.scrubbed = driver.scrubbed();
+  report.nodes.resize(fabric.nodes());
+  for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
+    measure::NodePart part;
+    part.node = node;
+    part.report = report.nodes[node];
+    if (fabric.is_local(static_cast<fabric::NodeId>(node))) part.tally = driver.tally(static_cast<fabric::NodeId>(node));
+    share.nodes.push_back(std::move(part));
+  }
+  return share;
+}
+
+void add(const std::map<std::string, double>& from, std::map<std::string, double>& to) {
+  for (const auto& [key, value] : from) to[key] += value;
+}
+
+void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused) {
+  into.window_s = std::max(into.window_s, share.window_s);
+  into.outstanding += share.outstanding;
+  inserts_refused += share.inserts_refused;
+  add(share.protocol_counters, into.protocol_counters);
+  add(share.fabric_counters, into.fabric_counters);
+  if (share.scrubbed) into.scrubbed = share.scrubbed;
+  for (const measure::NodePart& part : share.nodes) {
+    measure::NodePart& node = into.nodes.at(part.node);
+    node.tally.merge(part.tally);
+    fabric::NodeReport& to = node.report;
+    to.tx_wire_bytes += part.report.tx_wire_bytes;
+    to.rx_wire_bytes += part.report.rx_wire_bytes;
+    to.cpu_busy += part.report.cpu_busy;
+    to.client_busy += part.report.client_busy;
+    to.server_busy += part.report.server_busy;
+    to.power_w += part.report.power_w;
+    to.is_lost = to.is_lost || part.report.is_lost;
+    add(part.report.counters, to.counters);
+  }
+}
+
+Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv::Store& store, Driver& driver,
+                                 const Records& records) {
+  for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
+    const auto id = static_cast<fabric::NodeId>(node);
+    if (fabric.is_local(id)) LOCH_TRY(store.setup_node(fabric, id));
+  }
+  LOCH_TRY(driver.add_workers(plan.pin));
+  LOCH_TRY(fabric.exchange(plan.control_timeout));
+  LOCH_TRY(store.connect(fabric));
+  LOCH_TRY(store.preload(fabric, records));
+  LOCH_TRY(fabric.barrier("preloaded", plan.control_timeout));
+  if (plan.on_start) plan.on_start(driver);
+  driver.start();
+  Result<fabric::RunEnd> end = fabric.run();
+  if (plan.on_end) plan.on_end(driver);
+  return end;
+}
+
+}  // namespace
+
+std::string_view name(fabric::RunEnd end) {
+  switch (end) {
+    case fabric::RunEnd::finished: return "finished";
+    case fabric::RunEnd::deadlock: return "deadlock";
+    case fabric::RunEnd::deadline: return "deadline";
+    case fabric::RunEnd::interrupted: return "interrupted";
+  }
+  return "?";
+}
+
+Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
+  LOCH_TRY(fabric::check(plan.module->requirements(plan.options), fabric.capabilities()));
+  LOCH_ASSIGN(const Records records, Records::make(plan.records));
+  LOCH_ASSIGN(const std::unique_ptr<kv::Store> store, plan.module->deploy(plan.deploy, plan.options, plan.mutant));
+  LOCH_ASSIGN(const std::unique_ptr<Driver> driver,
+              Driver::make(plan.load, plan.deploy, records, *store, fabric, plan.logs));
+  LOCH_ASSIGN(const fabric::RunEnd end, run_store(fabric, plan, *store, *driver, records));
+
+  fabric::FabricReport report = fabric.report();
+  const Share mine = share_of(fabric, *driver, *store, end, report);
+  RunOutcome outcome;
+  outcome.end = end;
+  outcome.sim = report.sim;
+  for (std::uint32_t node = 0; node < fabric.nodes(); ++node) outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});
+  std::uint64_t inserts_refused = 0;
+  merge(mine, outcome, inserts_refused);
+  if (fabric.ranks() > 1) {
+    LOCH_ASSIGN(const std::vector<std::string> texts, fabric.gather(to_json(mine).dump(), plan.control_timeout));
+    for (std::uint32_t rank = 0; rank < texts.size(); ++rank) {
+      if (rank == fabric.rank()) continue;
+      if (texts[rank].empty()) {
+        outcome.notes.push_back(fmt::format("process {} died; what its clients counted is lost with it", rank));
+        continue;
+      }
+      LOCH_ASSIGN(const Share theirs, share_from(texts[rank]));
+      merge(theirs, outcome, inserts_refused);
+    }
+  }
+  for (const measure::NodePart& part : outcome.nodes) {
+    if (part.report.is_lost) outcome.lost_nodes.push_back(part.node);
+  }
+  if (inserts_refused > 0) {
+    outcome.notes.push_back(fmt::format("{} inserts became updates: the table was made for {} keys", inserts_refused,
+                                        plan.records.most));
+  }
+  return outcome;
+}
+
+}  // namespace loch::workloads

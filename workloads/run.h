@@ -1,0 +1,48 @@
+// One run of a store under load on a fabric, from registration to the gathered counts.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/protocol.h"
+#include "common/measure/result.h"
+#include "workloads/driver.h"
+
+namespace loch::workloads {
+
+struct RunPlan {
+  const kv::Module* module = nullptr;
+  kv::Options options;
+  std::string mutant;                // empty: none
+  kv::DeployConfig deploy;
+  LoadConfig load;
+  Records::Shape records;
+  std::uint32_t pin = 0;             // cores that workers are pinned to; 0: none
+  Nanos control_timeout = 120'000'000'000;  // for meeting the other processes
+  LogFactory logs;                   // empty: no history
+  std::function<void(const Driver&)> on_start;  // before the run; for a progress display
+  std::function<void(const Driver&)> on_end;    // after it, before anything is taken apart
+};
+
+struct RunOutcome {
+  fabric::RunEnd end = fabric::RunEnd::finished;
+  double window_s = 0;
+  std::vector<measure::NodePart> nodes;  // by node; on process 0 of several, everyone's
+  std::map<std::string, double> protocol_counters, fabric_counters;
+  std::optional<fabric::SimReport> sim;
+  std::vector<std::uint32_t> lost_nodes;
+  std::optional<std::map<std::string, std::uint64_t>> scrubbed;
+  std::vector<std::string> notes;
+  std::uint64_t outstanding = 0;  // operations that never returned
+};
+
+[[nodiscard]] std::string_view name(fabric::RunEnd end);
+
+// Runs it. Errors are the input's (invalid_argument, unsupported) or the system's; a run that ended
+// early is an outcome. Every process of a run calls it; only rank 0's outcome holds all nodes.
+[[nodiscard]] Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan);
+
+}  // namespace loch::workloads
