@@ -1,0 +1,280 @@
+// The checker against an oracle that tries every order, on small random histories: legal ones, drawn
+// from a random order of random operations, and mutated ones.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/check/exact_search.h"
+#include "common/check/history_table.h"
+#include "common/check/key_history.h"
+#include "common/check/minimise.h"
+
+namespace loch::check {
+namespace {
+
+constexpr std::uint32_t absent = none;
+constexpr std::uint32_t somebody = none - 1;  // a preloaded value of another name
+
+// Tries every order that the times allow. Written without any idea of the checker's.
+class Oracle {
+ public:
+  Oracle(std::vector<KeyOp> ops, KeyRules rules) : ops_(std::move(ops)), rules_(rules) {}
+
+  bool legal() {
+    std::erase_if(ops_, [&](const KeyOp& op) {
+      return op.outcome == Outcome::failed || (op.kind == OpKind::get && op.outcome == Outcome::unknown) ||
+             (rules_.model == Model::lossy_cache && op.outcome == Outcome::not_found);
+    });
+    std::vector<std::uint32_t> starts;
+    if (rules_.start != Start::present) starts.push_back(absent);
+    if (rules_.start != Start::absent) starts.push_back(init_value);
+    if (rules_.start == Start::any) starts.push_back(somebody);
+    return std::ranges::any_of(starts, [&](std::uint32_t s) { return extend(0, s); });
+  }
+
+ private:
+  static Nanos latest(const KeyOp& op) { return op.outcome == Outcome::unknown ? forever : op.return_ns; }
+
+  bool extend(std::uint32_t done, std::uint32_t value) {
+    if (!tried_.insert({done, value}).second) return false;
+    Nanos first_due = forever;
+    bool all = true;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if ((done >> i & 1) != 0) continue;
+      first_due = std::min(first_due, latest(ops_[i]));
+      all = all && ops_[i].outcome == Outcome::unknown;
+    }
+    if (all) return true;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const KeyOp& op = ops_[i];
+      if ((done >> i & 1) != 0 || op.invoke_ns > first_due) continue;
+      std::uint32_t next = value;
+      if (op.outcome == Outcome::not_found) {
+        if (value != absent) continue;
+      } else if (op.kind == OpKind::get) {
+        if (value != op.value) continue;
+      } else if (op.kind == OpKind::put) {
+        next = op.value;
+      } else {
+        const bool strict = rules_.delete_ok_removes && rules_.model == Model::linearizable;
+        if (strict && op.outcome == Outcome::ok && value == absent) continue;
+        next = absent;
+      }
+      if (extend(done | 1U << i, next)) return true;
+    }
+    return false;
+  }
+
+  std::vector<KeyOp> ops_;
+  KeyRules rules_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> tried_;
+};
+
+struct Shape {
+  std::uint32_t operations = 8;
+  Nanos overlap = 6;        // how far an operation's interval reaches from its instant
+  double remove_share = 0.25;
+  double put_share = 0.35;
+  double unknown_share = 0.1;
+};
+
+// A history that some order explains, by construction (under the strictest rules).
+std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
+  std::vector<KeyOp> ops;
+  std::uint32_t value = start == Start::present ? init_value : absent;
+  std::uint32_t next_value = 1;
+  for (std::uint32_t i = 0; i < shape.operations; ++i) {
+    KeyOp op;
+    const Nanos instant = 100 + 2 * static_cast<Nanos>(i);
+    op.invoke_ns = instant - static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap)));
+    op.return_ns = instant + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap)));
+    op.client = static_cast<std::int32_t>(i);
+    const bool lost = rng.chance(shape.unknown_share);
+    const bool effect = !lost || rng.chance(0.5);
+    const double dice = rng.uniform();
+    if (dice < shape.put_share) {
+      op.kind = OpKind::put;
+      op.value = next_value++;
+      if (effect) value = op.value;
+    } else if (dice < shape.put_share + shape.remove_share) {
+      op.kind = OpKind::remove;
+      if (value == absent && !lost) op.outcome = Outcome::not_found;
+      if (effect) value = absent;
+    } else {
+      op.kind = OpKind::get;
+      op.value = value;
+      if (value == absent) op.outcome = Outcome::not_found;
+      if (lost) op.value = none;
+    }
+    if (lost) op.outcome = effect || op.kind == OpKind::get ? Outcome::unknown
+                           : rng.chance(0.5)                ? Outcome::failed
+                                                            : Outcome::unknown;
+    if (lost && op.outcome == Outcome::unknown && rng.chance(0.5)) op.return_ns = forever;
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+// One to three changes that may, or may not, make it illegal.
+void mutate(Rng& rng, std::vector<KeyOp>* ops) {
+  for (std::uint64_t n = 1 + rng.below(3); n > 0; --n) {
+    KeyOp& op = (*ops)[rng.below(ops->size())];
+    const KeyOp& other = (*ops)[rng.below(ops->size())];
+    switch (rng.below(5)) {
+      case 0:
+        if (op.kind == OpKind::get && op.outcome == Outcome::ok && other.value != none) op.value = other.value;
+        break;
+      case 1:
+        if (op.kind == OpKind::remove && op.outcome == Outcome::ok) {
+          op.outcome = Outcome::not_found;
+        } else if (op.kind == OpKind::remove && op.outcome == Outcome::not_found) {
+          op.outcome = Outcome::ok;
+        }
+        break;
+      case 2:
+        if (op.kind == OpKind::get && op.outcome == Outcome::not_found && other.value != none) {
+          op.outcome = Outcome::ok;
+          op.value = other.value;
+        } else if (op.kind == OpKind::get && op.outcome == Outcome::ok) {
+          op.outcome = Outcome::not_found;
+          op.value = none;
+        }
+        break;
+      case 3:
+        if (op.return_ns != forever) op.return_ns = op.invoke_ns + static_cast<Nanos>(rng.below(3));
+        break;
+      default:
+        if (op.kind != OpKind::get && op.outcome == Outcome::ok) op.outcome = rng.chance(0.5) ? Outcome::failed : Outcome::unknown;
+        break;
+    }
+  }
+}
+
+std::string printed(const std::vector<KeyOp>& ops) {
+  std::string out;
+  for (const KeyOp& op : ops) {
+    out += fmt::format("  {} v{} {} [{}, {}]\n", name(op.kind), static_cast<std::int32_t>(op.value), name(op.outcome),
+                       op.invoke_ns, op.return_ns == forever ? -1 : op.return_ns);
+  }
+  return out;
+}
+
+struct Tally {
+  std::uint64_t legal = 0;
+  std::uint64_t illegal = 0;
+};
+
+void compare(const std::vector<KeyOp>& ops, const KeyRules& rules, Tally* tally) {
+  const bool legal = Oracle(ops, rules).legal();
+  const Judgement judged = judge_key(ops, rules);
+  ASSERT_EQ(judged.verdict, legal ? Verdict::holds : Verdict::violated)
+      << name(rules.model) << " start " << static_cast<int>(rules.start) << " strict " << rules.delete_ok_removes << "\n"
+      << printed(ops);
+  ASSERT_EQ(search_exactly(ops, rules).verdict, judged.verdict) << printed(ops);
+  ++(legal ? tally->legal : tally->illegal);
+}
+
+std::vector<KeyRules> all_rules() {
+  std::vector<KeyRules> rules;
+  for (const Model model : {Model::linearizable, Model::lossy_cache}) {
+    for (const Start start : {Start::any, Start::absent, Start::present}) {
+      for (const bool strict : {true, false}) rules.push_back({model, start, strict, 1'000'000});
+    }
+  }
+  return rules;
+}
+
+Shape random_shape(Rng& rng) {
+  Shape shape;
+  shape.operations = 2 + static_cast<std::uint32_t>(rng.below(9));
+  shape.overlap = 1 + static_cast<Nanos>(rng.below(16));
+  shape.remove_share = 0.5 * rng.uniform();
+  shape.put_share = 0.5 * rng.uniform();
+  shape.unknown_share = rng.chance(0.5) ? 0.0 : 0.3;
+  return shape;
+}
+
+TEST(CrossCheck, LegalHistoriesHold) {
+  Rng rng(1, "legal");
+  for (int i = 0; i < 20'000; ++i) {
+    const Start start = rng.chance(0.5) ? Start::present : Start::absent;
+    const std::vector<KeyOp> ops = legal_history(rng, random_shape(rng), start);
+    for (const Start told : {start, Start::any}) {
+      for (const bool strict : {true, false}) {
+        ASSERT_EQ(judge_key(ops, {Model::linearizable, told, strict, 1'000'000}).verdict, Verdict::holds) << printed(ops);
+      }
+      ASSERT_EQ(judge_key(ops, {Model::lossy_cache, told, true, 1'000'000}).verdict, Verdict::holds) << printed(ops);
+    }
+  }
+}
+
+TEST(CrossCheck, AgreesWithTheOracle) {
+  Rng rng(2, "mutated");
+  const std::vector<KeyRules> rules = all_rules();
+  Tally tally;
+  for (int i = 0; i < 30'000; ++i) {
+    const Start start = rng.chance(0.5) ? Start::present : Start::absent;
+    std::vector<KeyOp> ops = legal_history(rng, random_shape(rng), start);
+    mutate(rng, &ops);
+    for (const KeyRules& r : rules) {
+      compare(ops, r, &tally);
+      if (HasFatalFailure()) return;
+    }
+  }
+  // Both directions were exercised.
+  EXPECT_GT(tally.legal, 50'000U);
+  EXPECT_GT(tally.illegal, 50'000U);
+}
+
+// Many overlapping DELETEs and PUTs: where the choice of what to use up before a DELETE matters.
+TEST(CrossCheck, AgreesWithTheOracleWhereAllOverlaps) {
+  Rng rng(3, "dense");
+  const KeyRules strict{Model::linearizable, Start::any, true, 1'000'000};
+  const KeyRules lenient{Model::linearizable, Start::any, false, 1'000'000};
+  Tally tally;
+  for (int i = 0; i < 15'000; ++i) {
+    Shape shape;
+    shape.operations = 6 + static_cast<std::uint32_t>(rng.below(6));
+    shape.overlap = 12 + static_cast<Nanos>(rng.below(14));
+    shape.remove_share = 0.4;
+    shape.put_share = 0.35;
+    shape.unknown_share = rng.chance(0.5) ? 0.0 : 0.15;
+    std::vector<KeyOp> ops = legal_history(rng, shape, Start::absent);
+    mutate(rng, &ops);
+    mutate(rng, &ops);
+    compare(ops, strict, &tally);
+    compare(ops, lenient, &tally);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(tally.legal, 2'000U);
+  EXPECT_GT(tally.illegal, 2'000U);
+}
+
+// What the minimiser keeps contradicts itself by the oracle's reading too, and nothing is to spare.
+TEST(CrossCheck, SubHistoriesViolateByThemselves) {
+  Rng rng(4, "minimise");
+  const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};
+  int seen = 0;
+  for (int i = 0; i < 40'000; ++i) {
+    std::vector<KeyOp> ops = legal_history(rng, random_shape(rng), Start::absent);
+    mutate(rng, &ops);
+    if (judge_key(ops, rules).verdict != Verdict::violated) continue;
+    ++seen;
+    const Minimal minimal = minimise(ops, rules);
+    KeyRules judged_with = rules;
+    judged_with.start = minimal.start;
+    ASSERT_FALSE(Oracle(minimal.judged, judged_with).legal()) << printed(ops) << "kept:\n" << printed(minimal.judged);
+    ASSERT_FALSE(minimal.operations.empty()) << printed(ops);
+    ASSERT_LE(minimal.operations.size(), ops.size());
+    ASSERT_EQ(minimal.judgement.verdict, Verdict::violated);
+  }
+  EXPECT_GT(seen, 2'000);
+}
+
+}  // namespace
+}  // namespace loch::check

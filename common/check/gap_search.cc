@@ -1,0 +1,231 @@
+#include "common/check/gap_search.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace loch::check {
+namespace {
+
+// Mandatory points of one kind are numbered by deadline, so that the smallest pending number is due
+// first. Optional ones have no deadline and are only counted.
+using Pending = std::vector<std::uint32_t>;
+
+struct Configuration {
+  bool present = false;
+  std::uint32_t last_absent = 0;  // the step at which the key was last seen absent (while present)
+  std::uint32_t free_puts = 0;    // optional points used so far
+  std::uint32_t free_removes = 0;
+  Pending puts;
+  Pending removes;
+
+  [[nodiscard]] auto state() const { return std::tie(present, puts, removes); }
+};
+
+enum class Step : std::uint8_t { release, deadline, forward };
+struct Event {
+  Nanos at = 0;
+  Step step = Step::release;
+  PointKind kind = PointKind::put;
+  bool optional = false;
+  std::uint32_t number = none;     // of a mandatory put or remove, by deadline; of an absent point, its index
+  std::uint32_t operation = none;
+};
+
+class GapSearch {
+ public:
+  GapSearch(const Zones& zones, const KeyRules& rules) : rules_(rules) {
+    schedule(zones);
+    Configuration start;
+    if (rules.start != Start::absent || zones.starts_present) {
+      start.present = true;
+      now_.push_back(start);
+    }
+    if (rules.start != Start::present && !zones.starts_present) {
+      start.present = false;
+      now_.push_back(start);
+    }
+  }
+
+  Judgement run() {
+    for (step_ = 1; step_ <= events_.size(); ++step_) {
+      const Event& event = events_[step_ - 1];
+      if (event.step == Step::release) {
+        release(event);
+        continue;
+      }
+      next_.clear();
+      for (const Configuration& from : now_) advance(from, event);
+      remove_dominated();
+      if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
+      if (next_.size() > rules_.search_limit) return {Verdict::undecided, Contradiction::gave_up, event.operation};
+      now_.swap(next_);
+    }
+    return {};
+  }
+
+ private:
+  void schedule(const Zones& zones) {
+    std::vector<const Point*> points;
+    for (const Point& point : zones.points) points.push_back(&point);
+    std::ranges::sort(points, {}, [](const Point* p) { return std::tie(p->deadline_ns, p->operation); });
+    std::uint32_t numbers[3] = {0, 0, 0};
+    for (const Point* point : points) {
+      Event event{point->release_ns, Step::release, point->kind, point->optional, none, point->operation};
+      if (!point->optional) event.number = numbers[static_cast<int>(point->kind)]++;
+      events_.push_back(event);
+      if (point->optional) continue;
+      event.at = point->deadline_ns;
+      event.step = Step::deadline;
+      events_.push_back(event);
+    }
+    released_at_.resize(numbers[static_cast<int>(PointKind::absent)]);
+    for (const ForwardZone& zone : zones.forward) {
+      if (zone.begin != beginning) events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
+    }
+    // At one instant: what becomes possible, then what is due, then the zone that begins.
+    std::ranges::sort(events_, {}, [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
+  }
+
+  void release(const Event& event) {
+    if (event.kind == PointKind::absent) {
+      released_at_[event.number] = step_;
+    } else if (event.optional) {
+      ++(event.kind == PointKind::put ? free_puts_ : free_removes_);
+    } else {
+      for (Configuration& c : now_) {
+        Pending& pending = event.kind == PointKind::put ? c.puts : c.removes;
+        pending.insert(std::ranges::lower_bound(pending, event.number), event.number);
+      }
+    }
+  }
+
+  // Puts every configuration that `from` can become so that `event` is satisfied into next_.
+  void advance(const Configuration& from, const Event& event) {
+    if (event.step == Step::forward) {
+      enter_forward_zone(from);
+    } else if (event.kind == PointKind::put) {
+      use_put_when_due(from, event.number);
+    } else if (event.kind == PointKind::remove) {
+      if (from.removes.empty() || from.removes.front() != event.number) {
+        next_.push_back(from);
+      } else {
+        remove_after_puts(from);
+      }
+    } else {
+      const bool seen = !from.present || released_at_[event.number] <= from.last_absent;
+      if (seen) {
+        next_.push_back(from);
+      } else {
+        remove_after_puts(from);
+      }
+    }
+  }
+
+  // The zone makes the key present at no cost, so a DELETE just before it is worth considering.
+  void enter_forward_zone(const Configuration& from) {
+    Configuration to = from;
+    become_present(&to);
+    next_.push_back(to);
+    to = from;
+    if (from.present && use_remove(&to)) {
+      become_present(&to);
+      next_.push_back(std::move(to));
+    }
+  }
+
+  void use_put_when_due(const Configuration& from, std::uint32_t number) {
+    if (from.puts.empty() || from.puts.front() != number) {
+      next_.push_back(from);
+      return;
+    }
+    Configuration to = from;
+    use_put(&to);
+    next_.push_back(to);
+    to = from;
+    if (from.present && use_remove(&to)) {  // the due put then makes the key present again
+      use_put(&to);
+      next_.push_back(std::move(to));
+    }
+  }
+
+  // A DELETE, after using up any number of the pending puts.
+  void remove_after_puts(const Configuration& from) {
+    Configuration to = from;
+    if (!to.present && rules_.delete_ok_removes && !use_put(&to)) return;
+    for (;;) {
+      Configuration removed = to;
+      if (!use_remove(&removed)) return;
+      next_.push_back(std::move(removed));
+      if (to.puts.empty()) return;  // an optional put is never worth using up
+      use_put(&to);
+    }
+  }
+
+  void become_present(Configuration* c) const {
+    if (!c->present) c->last_absent = static_cast<std::uint32_t>(step_);
+    c->present = true;
+  }
+
+  bool use_put(Configuration* c) const {
+    if (!c->puts.empty()) {
+      c->puts.erase(c->puts.begin());
+    } else if (c->free_puts < free_puts_) {
+      ++c->free_puts;
+    } else {
+      return false;
+    }
+    become_present(c);
+    return true;
+  }
+
+  bool use_remove(Configuration* c) const {
+    if (!c->removes.empty()) {
+      c->removes.erase(c->removes.begin());
+    } else if (c->free_removes < free_removes_) {
+      ++c->free_removes;
+    } else {
+      return false;
+    }
+    c->present = false;
+    c->last_absent = 0;
+    return true;
+  }
+
+  // Of configurations with the same state and pending points, those that used fewer optional points
+  // and were absent later can do all that the others can.
+  void remove_dominated() {
+    if (next_.size() < 2) return;
+    const auto whole = [](const Configuration& c) {
+      return std::tuple(c.state(), c.free_puts, c.free_removes, ~c.last_absent);
+    };
+    std::ranges::sort(next_, [&](const Configuration& a, const Configuration& b) { return whole(a) < whole(b); });
+    std::size_t kept = 0;
+    std::size_t group = 0;  // where the kept ones with the same state begin
+    for (std::size_t i = 0; i < next_.size(); ++i) {
+      if (kept > 0 && next_[group].state() != next_[i].state()) group = kept;
+      const bool dominated = std::any_of(next_.begin() + group, next_.begin() + kept, [&](const Configuration& c) {
+        return c.free_puts <= next_[i].free_puts && c.free_removes <= next_[i].free_removes &&
+               c.last_absent >= next_[i].last_absent;
+      });
+      if (dominated) continue;
+      if (kept != i) next_[kept] = std::move(next_[i]);
+      ++kept;
+    }
+    next_.resize(kept);
+  }
+
+  const KeyRules& rules_;
+  std::vector<Event> events_;
+  std::vector<std::size_t> released_at_;  // by an absent point's number: the step of its release
+  std::uint32_t free_puts_ = 0;           // optional points released so far
+  std::uint32_t free_removes_ = 0;
+  std::size_t step_ = 0;
+  std::vector<Configuration> now_;
+  std::vector<Configuration> next_;
+};
+
+}  // namespace
+
+Judgement search_gaps(const Zones& zones, const KeyRules& rules) { return GapSearch(zones, rules).run(); }
+
+}  // namespace loch::check

@@ -1,0 +1,27 @@
+// Orders what the zones leave open: points of three kinds in the gaps between forward zones.
+//
+// Seen from a gap, the key is only "present" or "absent". A put point makes it present from either
+// state; a remove point makes it absent (and needs it present, if a DELETE's ok promises that it
+// removed something); an absent point needs it absent; the next forward zone makes it present for
+// nothing. Every mandatory point must be used within its window.
+//
+// The search sweeps over time with the set of reachable configurations (state, points still
+// pending). Three exchange arguments keep the set small without losing a solution:
+//   lazy    Nothing moves until a deadline is due: a move made earlier can be put off until then,
+//           except a DELETE just before a forward zone, which makes the key present again for nothing.
+//   soonest Of pending points of one kind the one with the earliest deadline goes first: swapping
+//           it with a later one leaves both within their windows.
+//   eager   Absent points are used as soon as the key is absent: they change nothing.
+// What is left to choose is how many pending puts to use up before a DELETE (those kept make the key
+// present again later). A configuration is then decided by few numbers; with p puts and d DELETEs
+// concurrent, about p * d of them. Time: operations * configurations * p; exact.
+#pragma once
+
+#include "common/check/zones.h"
+
+namespace loch::check {
+
+// `zones` has decided nothing yet. The judgement names the point that could not be placed.
+[[nodiscard]] Judgement search_gaps(const Zones& zones, const KeyRules& rules);
+
+}  // namespace loch::check

@@ -1,0 +1,205 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/check/history.h"
+
+namespace loch::check {
+namespace {
+
+constexpr std::size_t flush_bytes = 64 * 1024;
+
+void append_number(std::int64_t number, std::string& out) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number);
+  out.append(digits, end.ptr);
+}
+
+void append_string(std::string_view text, std::string& out) {
+  constexpr char hex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F) {
+      out.append("\\u00");
+      out.push_back(hex[byte >> 4]);
+      out.push_back(hex[byte & 15]);
+    } else {
+      if (c == '"' || c == '\\') out.push_back('\\');
+      out.push_back(c);
+    }
+  }
+  out.push_back('"');
+}
+
+}  // namespace
+
+std::string_view name(OpKind kind) {
+  switch (kind) {
+    case OpKind::get: return "get";
+    case OpKind::put: return "put";
+    case OpKind::remove: return "delete";
+  }
+  return "?";
+}
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::ok: return "ok";
+    case Outcome::not_found: return "not_found";
+    case Outcome::failed: return "failed";
+    case Outcome::unknown: return "unknown";
+  }
+  return "?";
+}
+
+OperationView view(const Operation& operation) {
+  OperationView result{operation.client, operation.kind,      operation.outcome,  operation.key,
+                       std::nullopt,     operation.invoke_ns, operation.return_ns};
+  if (operation.value) result.value = *operation.value;
+  return result;
+}
+
+void append_line(const OperationView& operation, std::string& out) {
+  out.append("{\"client\":");
+  append_number(operation.client, out);
+  out.append(",\"op\":\"").append(name(operation.kind)).append("\",\"key\":");
+  append_string(operation.key, out);
+  out.append(",\"value\":");
+  if (operation.value) {
+    append_string(*operation.value, out);
+  } else {
+    out.append("null");
+  }
+  out.append(",\"invoke_ns\":");
+  append_number(operation.invoke_ns, out);
+  out.append(",\"return_ns\":");
+  if (operation.return_ns) {
+    append_number(*operation.return_ns, out);
+  } else {
+    out.append("null");
+  }
+  out.append(",\"outcome\":\"").append(name(operation.outcome)).append("\"}\n");
+}
+
+std::string to_line(const OperationView& operation) {
+  std::string out;
+  append_line(operation, out);
+  return out;
+}
+
+std::string why_impossible(const OperationView& operation) {
+  if (operation.client < preload_client) return "\"client\": expected -1 (the preload) or more";
+  if (operation.invoke_ns < 0) return "\"invoke_ns\": expected 0 or more";
+  if (operation.return_ns && *operation.return_ns < operation.invoke_ns)
+    return "\"return_ns\": expected at least invoke_ns, or null";
+  if (!operation.return_ns && operation.outcome != Outcome::unknown)
+    return "\"return_ns\": null goes with the outcome \"unknown\" only";
+  switch (operation.kind) {
+    case OpKind::get:
+      if (operation.value.has_value() != (operation.outcome == Outcome::ok))
+        return "\"value\": expected what was read for a get with outcome \"ok\", else null";
+      break;
+    case OpKind::put:
+      if (!operation.value) return "\"value\": expected what was put, not null";
+      if (operation.outcome == Outcome::not_found)
+        return "\"outcome\": expected ok, failed or unknown for a put";
+      break;
+    case OpKind::remove:
+      if (operation.value) return "\"value\": expected null for a delete";
+      break;
+  }
+  const bool preloads = operation.kind == OpKind::put && operation.outcome == Outcome::ok;
+  const bool leaves_out = operation.kind == OpKind::remove && operation.outcome == Outcome::not_found;
+  if (operation.client == preload_client && !preloads && !leaves_out)
+    return "\"client\": -1, the preload, only puts (ok) or deletes (not_found)";
+  return {};
+}
+
+ClientLog::ClientLog(HistoryWriter* writer, std::int32_t client) : writer_(writer), client_(client) {}
+
+void ClientLog::record(OperationView operation) {
+  operation.client = client_;
+  append_line(operation, buffer_);
+  if (writer_->options_.durable || buffer_.size() >= flush_bytes) flush();
+}
+
+void ClientLog::invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
+                        Nanos invoke_ns) {
+  if (!writer_->options_.durable || kind == OpKind::get) return;
+  record({client_, kind, Outcome::unknown, key, value, invoke_ns, std::nullopt});
+}
+
+void ClientLog::flush() {
+  if (buffer_.empty()) return;
+  const std::lock_guard lock(writer_->mutex_);
+  writer_->write_out(buffer_);
+  buffer_.clear();
+}
+
+Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path, Options options) {
+  const std::string partial = path + ".partial";
+  const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));
+  }
+  return std::unique_ptr<HistoryWriter>(new HistoryWriter(std::move(path), options, descriptor));
+}
+
+Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path) {
+  return create(std::move(path), Options{});
+}
+
+HistoryWriter::HistoryWriter(std::string path, Options options, int descriptor)
+    : path_(std::move(path)), options_(options), descriptor_(descriptor) {}
+
+HistoryWriter::~HistoryWriter() {
+  if (closed_) return;
+  ::close(descriptor_);
+  std::error_code ignored;  // nothing more can be done in a destructor
+  if (!options_.durable) std::filesystem::remove(path_ + ".partial", ignored);
+}
+
+ClientLog& HistoryWriter::log(std::int32_t client) {
+  LOCH_CHECK_GE(client, preload_client);
+  const std::lock_guard lock(mutex_);
+  logs_.push_back(std::make_unique<ClientLog>(this, client));
+  return *logs_.back();
+}
+
+void HistoryWriter::write_out(std::string_view lines) {
+  while (!lines.empty() && error_ == 0) {
+    const ssize_t written = ::write(descriptor_, lines.data(), lines.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      error_ = errno;
+    } else {
+      lines.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+}
+
+Result<> HistoryWriter::close() {
+  LOCH_CHECK(!closed_);
+  for (const auto& log : logs_) log->flush();
+  closed_ = true;
+  if (::close(descriptor_) != 0 && error_ == 0) error_ = errno;
+  const std::string partial = path_ + ".partial";
+  if (error_ == 0 && std::rename(partial.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ != 0) {
+    return fail(ErrorCode::unavailable,
+                fmt::format("--history {}: cannot write: {} (what there is stays in {})", path_,
+                            std::strerror(error_), partial));
+  }
+  return {};
+}
+
+}  // namespace loch::check

@@ -1,0 +1,22 @@
+#include "common/check/key_history.h"
+
+#include "common/check/exact_search.h"
+#include "common/check/gap_search.h"
+#include "common/check/zones.h"
+
+namespace loch::check {
+
+Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
+  if (rules.model == Model::none) return {};
+  const Zones zones = find_zones(operations, rules);
+  if (zones.judgement.verdict != Verdict::holds) return zones.judgement;
+  if (zones.repeated_values) return search_exactly(operations, rules);
+  // A lossy cache promises nothing about absence: the zones and the clipped DELETEs say all.
+  if (rules.model == Model::lossy_cache) return {};
+  for (const Point& point : zones.points) {
+    if (point.kind != PointKind::put && !point.optional) return search_gaps(zones, rules);
+  }
+  return {};
+}
+
+}  // namespace loch::check
