@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
+if "LOCH_BUILD" in os.environ:  # compiled modules go to the build folder, so that running leaves the tree as it is
+    sys.pycache_prefix = os.path.join(os.environ["LOCH_BUILD"], "pycache")
 
 from runner import commands  # noqa: E402  (after the path is set)
 from runner.errors import BadInput  # noqa: E402

@@ -22,6 +22,7 @@ def draw(results: Results):
     for column in columns:
         for panel in column:
             _panel(results, panel, is_last=panel is column[-1])
+    frame.align(page, columns)
     frame.foot(page, results, "Hollow bars: published values. x: failed runs." if _has_published(columns) else "")
     return page
 

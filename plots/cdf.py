@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from matplotlib.ticker import MaxNLocator
+
 from runner.grid import show
 from runner.tables import Results
 
@@ -12,31 +14,46 @@ from .series import groups
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
-def distribution(document: dict, field: str) -> tuple[list[tuple[float, float]], float] | None:
-    """[(value, share at or below)…] and the samples behind it, from a result: a `cdf` list, or else its percentiles."""
+def _node(document: dict, field: str) -> object:
     node: object = document
     for part in field.split("."):
         node = node.get(part) if isinstance(node, dict) else None
-    count = 1.0
-    if isinstance(node, dict):
-        count = float(node.get("count") or 1)
-        listed = node.get("cdf")
-        if listed is None:
-            known = [(float(node[key]), share) for key, share in _PERCENTILES.items() if key in node]
-            return (known, count) if len(known) > 1 else None
-        node = listed
-    if not isinstance(node, list) or not node:
+    return node
+
+
+def distribution(document: dict, field: str) -> tuple[list[tuple[float, float]], float] | None:
+    """[(value, share at or below)…] and the samples behind it, from a result.
+
+    The field is a list of [value, share] (verbs.per_get.cdf.read), or a latency (latency_us.get): its histogram of
+    [upper bound, count], or else its percentiles.
+    """
+    node = _node(document, field)
+    if isinstance(node, list):
+        return ([(float(value), float(share)) for value, share in node], _samples(document, field)) if node else None
+    if not isinstance(node, dict):
         return None
-    pairs = [(each["value"], each["share"]) if isinstance(each, dict) else (each[0], each[1]) for each in node]
-    return [(float(value), float(share)) for value, share in pairs], count
+    count = float(node.get("count") or 0)
+    buckets = node.get("histogram")
+    if isinstance(buckets, list) and buckets:
+        total, running, out = sum(n for _, n in buckets), 0, []
+        for value, n in buckets:
+            running += n
+            out.append((float(value), running / total))
+        return out, float(total)
+    known = [(float(node[key]), share) for key, share in _PERCENTILES.items() if key in node]
+    return (known, count) if len(known) > 1 and count else None
+
+
+def _samples(document: dict, field: str) -> float:
+    """How many operations a distribution under verbs.per_KIND counts; they weigh it when repeats are merged."""
+    kind = next((part[4:] for part in field.split(".") if part.startswith("per_")), "total")
+    return float(document.get("operations", {}).get(kind) or 1)
 
 
 def is_exact(document: dict, field: str) -> bool:
     """Whether the result holds the whole distribution rather than percentiles."""
-    node: object = document
-    for part in field.split("."):
-        node = node.get(part) if isinstance(node, dict) else None
-    return isinstance(node, list) or (isinstance(node, dict) and isinstance(node.get("cdf"), list))
+    node = _node(document, field)
+    return isinstance(node, list) or (isinstance(node, dict) and isinstance(node.get("histogram"), list))
 
 
 def draw(results: Results):
@@ -49,6 +66,7 @@ def draw(results: Results):
     exact = True
     for panel in found:
         exact &= _panel(results, panel)
+    frame.align(page, columns)
     frame.foot(page, results, "Distributions of all repeats merged." if exact
                else "Lines through stored percentiles, one line a repeat (percentiles are never averaged).")
     return page
@@ -77,10 +95,12 @@ def _panel(results: Results, panel: Panel) -> bool:
     if is_tail:
         panel.axes.set_yscale("log")
         panel.axes.set_xscale("log")
-        frame.plain_log_ticks(panel.axes.xaxis)
+        frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
+        frame.plain_log_ticks(panel.axes.yaxis)
         panel.axes.set_ylabel("share above")
     else:
         panel.axes.set_ylim(0, 1.03)
+        panel.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.axes.set_ylabel("share at or below")
     panel.axes.set_xlabel(words.of(panel.y).label)
     if panel.axes.get_legend_handles_labels()[0]:

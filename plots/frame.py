@@ -57,9 +57,14 @@ def page(results: Results, columns: list[list[Panel]]):
     return figure
 
 
+def align(figure, columns: list[list[Panel]]) -> None:
+    """The y labels of a column stand in one line."""
+    for column in columns:
+        figure.align_ylabels([axes for panel in column for axes in (panel.axes, panel.ratio) if axes is not None])
+
+
 def foot(figure, results: Results, more: str = "") -> None:
     """The caption with n under the panels."""
-    figure.align_ylabels()
     text = caption(results) + (" " + more if more else "")
     figure.supxlabel(_wrapped(text, 78 if results.experiment.figure.width == "one" else 165), fontsize=6)
 
@@ -99,7 +104,7 @@ def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -
     """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short."""
     if low and high and high / low < 300:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0")))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 

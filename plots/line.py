@@ -35,6 +35,7 @@ def draw(results: Results):
     for column in columns:
         for panel in column:
             _panel(results, panel, is_last=panel is column[-1])
+    frame.align(page, columns)
     all_panels = [panel for column in columns for panel in column]
     notes = []
     if any(line.published for panel in all_panels for line in panel.lines):

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 _KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
 _PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
                 "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
-_PLAIN = {"gb_sent": "sent (GB)"}
+_PLAIN = {"gb_sent": "sent (GB)", "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
+          "cpu.client_busy": "CPU busy, clients (share)", "cpu.server_busy": "CPU busy, servers (share)"}
+_COUNTS = {"total": "work requests", "read": "READs", "write": "WRITEs", "cas": "CASes", "faa": "FAAs", "send": "SENDs",
+           "recv": "RECVs", "index_read": "index READs", "index_cas": "index CASes", "cache_hits": "cache hits",
+           "payload_bytes": "payload bytes", "local_accesses": "local accesses"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ def of(field: str, largest: float = 0.0) -> Words:
         return Words(f"{parts[0].split('_')[0]} (GB/s)", 1e-9)
     if field in _PLAIN:
         return Words(_PLAIN[field])
+    per = next((part for part in parts if part.startswith(("per_", "payload_per_")) and part.split("_")[-1] in _KINDS), None)
+    if per and parts[0] in ("verbs", "wire_bytes"):
+        kind = _KINDS[per.split("_")[-1]]
+        what = "payload bytes" if per.startswith("payload") else "wire bytes"
+        return Words(f"{_COUNTS.get(parts[-1], parts[-1]) if parts[0] == 'verbs' else what} per {kind}")
     return Words(field.replace("_", " ").replace(".", ", "))
 
 

@@ -31,7 +31,7 @@ def judge(results: Results, claim_text: ClaimText) -> Verdict:
     systems = {name.path.split(".")[0] for name in expression.names(claim) if "." in name.path}
     absent = sorted(systems - {system.name for system in experiment.systems})
     if absent:
-        return Verdict(text, None, f"not evaluated: {', '.join(absent)} is not part of this experiment")
+        return Verdict(text, None, f"{', '.join(absent)} is not part of this experiment")
     checked, wrong, missing = 0, [], []
     for axes in _places(results, systems):
         try:
@@ -43,15 +43,15 @@ def judge(results: Results, claim_text: ClaimText) -> Verdict:
             missing.append(str(error))
             continue
         except expression.ExpressionError as error:
-            return Verdict(text, None, f"not evaluated: {error}")
+            return Verdict(text, None, f"{error}")
         checked += 1
         if not holds:
             wrong.append(f"{_place(axes)}{_number(left)} {claim.sign} {_number(right)} is false")
     if not checked:
-        return Verdict(text, None, "not evaluated: " + (missing[0] if missing else "no point meets its where"))
+        return Verdict(text, None, (missing[0] if missing else "no point meets its where"))
     if missing:
-        wrong_or_missing = wrong + [f"{len(missing)} places have no value ({missing[0]})"]
-        return Verdict(text, False if wrong else None, ("" if wrong else "not evaluated: ") + "; ".join(wrong_or_missing), checked)
+        reasons = "; ".join([*wrong, f"no value at {len(missing)} of {checked + len(missing)} places ({missing[0]})"])
+        return Verdict(text, False if wrong else None, reasons, checked)
     return Verdict(text, not wrong, "; ".join(wrong), checked)
 
 

@@ -23,6 +23,7 @@ SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
 TAIL_BYTES = 2000
 OTHERS_LIMIT = 0.05
+SOURCE = Path(__file__).resolve().parent.parent.parent
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -113,10 +114,11 @@ class Executor:
         argv = self._launch(point) + ["--json", str(result)]
         now = time.monotonic()
         meter = provenance.OthersMeter(now)
+        environment = {"LOCH_SOURCE": str(SOURCE), **os.environ}
         with open(output, "wb") as stream:
             try:
                 process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-                                           start_new_session=True, preexec_fn=_die_with_parent)
+                                           env=environment, start_new_session=True, preexec_fn=_die_with_parent)
             except OSError as error:
                 output.unlink(missing_ok=True)
                 failure = self._failure(point, f"cannot start {argv[0]}: {error.strerror}", None, "")

@@ -10,6 +10,7 @@ from . import expression
 from .errors import BadInput
 from .model import Experiment, System
 from .options import BENCH, is_protocol_option
+from .units import format_duration, format_size
 
 
 @dataclass
@@ -35,12 +36,15 @@ class Point:
 
 
 def show(key: str, value: object) -> str:
-    """An axis value as people write it."""
-    from .units import format_duration, format_size
+    """An option's value as people write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     kind = BENCH[key].kind if key in BENCH else "size" if key == "data_per_node" else "text"
     if kind == "size":
         return format_size(value)
-    return format_duration(int(value)) if kind == "duration" else f"{value:g}" if isinstance(value, float) else str(value)
+    if kind == "duration":
+        return format_duration(int(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def combinations(experiment: Experiment, system: System) -> list[dict[str, object]]:

@@ -124,6 +124,8 @@ def compare(results: Results) -> list[Comparison]:
                 continue  # shared memory on one machine is not the published cluster
             for axes in results.axes_of(system.name):
                 rows = results.at(system.name, axes)
+                if not results.has_field(system.name, cell.field):
+                    continue  # this experiment does not derive it
                 if axes[item.axis] == cell.at and all(rows[0].point.params.get(k) == v for k, v in item.where):
                     out.append(Comparison(cell, system.name, results.median(system.name, axes, cell.field)))
     return out

@@ -122,6 +122,8 @@ def caption(results: Results) -> str:
     n = results.experiment.measure.repeats
     if n == 1:
         return "One run a point (n = 1)."
+    if results.experiment.figure.kind == "cdf":
+        return f"n = {n} runs."
     has_bars = results.experiment.figure.kind in ("line", "bars")
     return f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
 

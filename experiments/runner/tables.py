@@ -81,6 +81,10 @@ class Results:
                 seen.setdefault(choice_key(system, row.point.axes), row.point.axes)
         return list(seen.values())
 
+    def has_field(self, system: str, field_name: str) -> bool:
+        """Whether any result of a system has a field."""
+        return any(field_name in row.fields for row in self.rows if row.point.system == system)
+
     def has_failures(self, system: str, axes: dict[str, object]) -> bool:
         return any(not row.ok for row in self.at(system, axes))
 

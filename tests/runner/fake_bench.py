@@ -2,7 +2,7 @@
 """Stands in for loch-bench in the runner's tests: emits schema-1 results that follow from the flags alone.
 
 FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
-never ends; FAKE_COUNT is a file that gets one line for each point run.
+never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_COUNT is a file that gets one line for each point run.
 """
 
 import json
@@ -41,20 +41,26 @@ def result(given):
     if given["fabric"] == "shm":
         wobble *= 0.02
     get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble
-    rate = 2e6 * nodes * clients / (get + put) * (1 - 0.4 * (clients - 9) ** 2 / 9)
+    rate = 2e6 * nodes * clients / (get + put) * max(0.1, 1 - 0.4 * (clients - 9) ** 2 / 9)
+    def buckets(mean):
+        if os.environ.get("FAKE_HISTOGRAM") == "none":
+            return {}
+        return {"histogram": [[mean / 2, 300], [mean, 500], [3 * mean, 190], [9 * mean, 10]]}
+
     def latency(mean):
         return {"mean": mean, "min": mean / 2, "p50": mean, "p90": 2 * mean, "p95": 2.4 * mean, "p99": 3 * mean,
-                "p99_9": 5 * mean, "max": 9 * mean, "count": 1000}
+                "p99_9": 5 * mean, "max": 9 * mean, "count": 1000, **buckets(mean)}
+    payload = size * 7 / 15
     return {
         "schema": 1, "loch": {"version": "0.1.0", "commit": "0" * 40, "dirty": False}, "protocol": given["protocol"],
         "fabric": given["fabric"], "hardware": given.get("hardware", ""), "seed": int(given["seed"]),
         "config": {"value_size": size, "clients": clients, "nodes": nodes}, "duration_s": 0.05,
         "throughput_ops_s": rate, "goodput_bytes_s": rate * size,
-        "operations": {"total": 1000, "get": 500, "put": 500, "ok": 1000, "corrupt": 0},
+        "operations": {"total": int(rate * 0.05), "get": rate * 0.025, "put": rate * 0.025, "delete": 0, "corrupt": 0},
         "latency_us": {"all": latency((get + put) / 2), "get": latency(get), "put": latency(put)},
         "verbs": {"read": 5000, "cas": 500, "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0,
-                                                       "requests_cdf": [[6, 0.6], [7, 1.0]]}},
-        "payload_bytes": {"total": rate * 0.05 * size * 7 / 15},
+                                                       "cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
+        "wire_bytes": {"total": 10**6, "payload_per_get": 2 * payload - 48, "payload_per_put": 48, "payload_per_delete": 0},
         "nodes": [{"node": i} for i in range(nodes)],
         "provenance": {"argv": sys.argv, "time": time.time()},
         "sim": {"events": 12345, "virtual_s": 0.055, "wall_s": time.time() % 1, "trace_hash": "abc"},

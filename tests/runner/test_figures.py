@@ -4,7 +4,7 @@ import re
 import unittest
 
 from support import SMALL, Folder
-from plots import stats, style
+from plots import cdf, stats, style
 
 BOTH = SMALL.replace("  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:")
 
@@ -13,7 +13,7 @@ class Figures(Folder):
     def draw(self, figure, text=SMALL, **environment):
         """Runs and draws an experiment with another figure: section; returns its folder."""
         path = self.write(re.sub(r"figure: .*", f"figure: {figure}", text).replace(
-            "measure:", "derive: {gb_sent: payload_bytes.total / duration_s * 112 / 1e9}\nmeasure:"))
+            "measure:", "derive: {gb_sent: wire_bytes.payload_per_get * operations.get / duration_s * 112 / 1e9}\nmeasure:"))
         done = self.loch("run", path, "--out", "out", **environment)
         self.assertEqual(done.returncode, 1 if environment else 0, done.stderr)
         folder = self.folder / "out"
@@ -67,7 +67,20 @@ class Figures(Folder):
 
     def test_cdf_of_percentiles_and_of_whole_distributions(self):
         self.redraws_alike(self.draw("{kind: cdf, y: latency_us.get}"))
-        self.redraws_alike(self.draw("{kind: cdf, y: verbs.per_put.requests_cdf}", text=BOTH))
+        self.redraws_alike(self.draw("{kind: cdf, y: verbs.per_put.cdf.total}", text=BOTH))
+        document = {"operations": {"put": 8}, "verbs": {"per_put": {"cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
+                    "latency_us": {"get": {"count": 4, "p50": 2, "p99": 9, "histogram": [[1.5, 1], [3, 3]]},
+                                   "put": {"count": 4, "p50": 2, "p99": 9}}}
+        self.assertEqual(cdf.distribution(document, "verbs.per_put.cdf.total"), ([(6.0, 0.6), (7.0, 1.0)], 8.0))
+        self.assertEqual(cdf.distribution(document, "latency_us.get"), ([(1.5, 0.25), (3.0, 1.0)], 4.0))
+        self.assertEqual(cdf.distribution(document, "latency_us.put"), ([(2.0, 0.5), (9.0, 0.99)], 4.0))
+        self.assertIsNone(cdf.distribution(document, "latency_us.delete"))
+        self.assertFalse(cdf.is_exact(document, "latency_us.put"))
+
+    def test_percentiles_alone_are_never_averaged(self):
+        path = self.write(SMALL.replace("kind: line, y: latency_us.get.mean", "kind: cdf, y: latency_us.get"))
+        done = self.loch("run", path, "--out", "out", FAKE_HISTOGRAM="none")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_pdf_holds_real_fonts(self):
         folder = self.draw("{kind: line, y: throughput_ops_s}")
