@@ -29,7 +29,8 @@ class Parser(argparse.ArgumentParser):
 def parser() -> Parser:
     top = Parser(prog="loch", description="Runs experiments, redraws figures, scores them against the papers.")
     commands_ = top.add_subparsers(dest="command", required=True, parser_class=Parser)
-    run = commands_.add_parser("run", help="run experiments", description="Runs experiments; resumes what the result folder already holds.")
+    run = commands_.add_parser("run", help="run experiments",
+                               description="Runs experiments; resumes what the result folder already holds.")
     run.add_argument("files", nargs="+", metavar="FILE", help="experiment YAML, or a folder of them")
     run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                      help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)")

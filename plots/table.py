@@ -33,11 +33,14 @@ def draw(results: Results):
     axes.set_xlim(0, 1)
     axes.set_ylim(-body, 0)
     page.suptitle(results.experiment.title, fontsize=8, wrap=True)
-    compared = {(c.system, c.cell.field, c.cell.at): c for c in published.compare(results)} if figure.published else {}
+    compared = {}
+    if figure.published:
+        compared = {(c.system, c.cell.field, c.cell.at): c for c in published.compare(results)}
     top = 0.0
     for group in kinds:
         top = _group(axes, results, group, values, compared, top)
-    foot(page, results, "Below: published value and error. Shades: within 5, 10, 25 %, more. –: withheld or not published." if compared else "")
+    foot(page, results, "Below: published value and error. Shades: within 5, 10, 25 %, more. "
+         "–: withheld or not published." if compared else "")
     return page
 
 

@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     loaded = []
     for file in files:  # all are checked before any is run
         document = located.load(file)
+        overrides.check_smoke(document)
         given = overrides.apply(document, args.set, args.fabric, args.smoke)
         experiment = schema.read(document, given)
         if experiment.paper:

@@ -90,21 +90,23 @@ def candidates(system: System, axes: dict[str, object]) -> list[dict[str, object
         known = {**system.params, **axes, **chosen}
         for key, tree in system.tune.items():
             if key not in lists:
-                chosen[key] = _work_out(system.name, key, tree, known)
+                chosen[key] = _work_out(system, key, tree, known)
         out.append({key: chosen[key] for key in system.tune})
     return out
 
 
-def _work_out(system: str, key: str, tree: object, known: dict[str, object]) -> object:
+def _work_out(system: System, key: str, tree: object, known: dict[str, object]) -> object:
+    place = f"{system.where}: systems.{system.name}.tune.{key}"
+
     def lookup(name: expression.Name) -> object:
         if name.path not in known:
-            raise BadInput(f"systems.{system}.tune.{key}: {name.path} has no value here")
+            raise BadInput(f"{place}: {name.path} has no value here")
         return known[name.path]
     value = expression.evaluate(tree, lookup)
     option = BENCH.get(key)
     parsed = option.parse(value) if option else value
     if parsed is None:
-        raise BadInput(f"systems.{system}.tune.{key}: expected {option.expected()}, the expression gives {value:g}")
+        raise BadInput(f"{place}: expected {option.expected()}, the expression gives {value:g}")
     return parsed
 
 

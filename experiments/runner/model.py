@@ -39,6 +39,7 @@ class System:
     tune: dict[str, object] = field(default_factory=dict)  # option -> list of values, or an expression tree
     goal: str = ""      # the result field that tuning maximizes or minimizes
     maximize: bool = True
+    where: str = ""                  # file:line, for errors found later
 
     @property
     def is_measured(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import yaml
 
 from . import options, schema
@@ -30,9 +32,16 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool) -> l
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
             raise BadInput(f"--set {text}: expected key=value, such as value_size=16K or measure.repeats=1")
-        _set(document, key.strip(), _value(text, value))
+        _set(document, key.strip(), _value(text, value), "--set")
         given.append(f"--set {text}")
     return given
+
+
+def check_smoke(document: Item) -> None:
+    """Refuses a bad `smoke:` even in a run that does not use it."""
+    if "smoke" in document.mapping():
+        trial = copy.deepcopy(document)
+        schema.read(trial, apply(trial, [], None, smoke=True))
 
 
 def _value(text: str, value: str) -> object:
@@ -48,56 +57,56 @@ def _systems(document: Item) -> list[Item]:
     return list(systems.mapping().values()) if systems is not None else []
 
 
-def _set(document: Item, key: str, value: object) -> None:
+def _set(document: Item, key: str, value: object, origin: str) -> None:
     """A path (systems.CD.clients), or an option (clients), which then holds for every system."""
     head = key.split(".")[0]
     if head in schema.TOP and not (key == head and key in options.BENCH):
-        _put(document, key.split("."), value, f"--set {key}")
+        _put(document, key.split("."), value, origin)
         return
     if key in _MEASURE_KEYS:
-        _put(document, ["measure", key], value, f"--set {key}")
+        _put(document, ["measure", key], value, origin)
         for system in _systems(document):
             system.mapping().pop(key, None)
         return
     if key in options.BENCH or key in ("data_per_node",):
-        _set_option(document, key, value)
+        _set_option(document, key, value, origin)
     elif options.is_protocol_option(key):
-        _set_protocol_option(document, key, value)
+        _set_protocol_option(document, key, value, origin)
     else:
         valid = [*schema.TOP, *options.BENCH, *_MEASURE_KEYS]
-        raise BadInput(f"--set {key}: no such key{did_you_mean(key, valid)}")
+        raise BadInput(f"{origin} {key}: no such key{did_you_mean(key, valid)}")
 
 
-def _set_option(document: Item, key: str, value: object) -> None:
+def _set_option(document: Item, key: str, value: object, origin: str) -> None:
     top = document.mapping()
     axes = top.get("axes")
     if axes is not None and key in axes.mapping():
-        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], "--set", key)
+        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
         axes.key_lines.pop(key, None)
         return
     if isinstance(value, list):
-        raise BadInput(f"--set {key}: one value, please; it is no axis of this experiment")
+        raise BadInput(f"{origin} {key}: one value, please; it is no axis of this experiment")
     for system in _systems(document):
         entries = system.mapping()
         for place in (entries, entries["cluster"].mapping() if "cluster" in entries else {}):
             place.pop(key, None)
         if "tune" in entries and key in entries["tune"].mapping():
-            raise BadInput(f"--set {key}: {system.path} tunes it; set {system.path}.tune instead")
-        entries[key] = from_plain(value, "--set", key)
+            raise BadInput(f"{origin} {key}: {system.path} tunes it; set {system.path}.tune instead")
+        entries[key] = from_plain(value, origin, key)
 
 
-def _set_protocol_option(document: Item, key: str, value: object) -> None:
+def _set_protocol_option(document: Item, key: str, value: object, origin: str) -> None:
     prefix = key.split(".")[0]
     axes = document.mapping().get("axes")
     if axes is not None and key in axes.mapping():
-        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], "--set", key)
+        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
         return
     hits = [system for system in _systems(document)
             if "protocol" in system.mapping() and _belongs(prefix, str(system.mapping()["protocol"].value))]
     if not hits:
-        raise BadInput(f"--set {key}: no system of this experiment runs {prefix}")
+        raise BadInput(f"{origin} {key}: no system of this experiment runs {prefix}")
     for system in hits:
-        system.mapping()[key] = from_plain(value, "--set", key)
+        system.mapping()[key] = from_plain(value, origin, key)
 
 
 def _belongs(prefix: str, protocol: str) -> bool:
@@ -113,10 +122,10 @@ def _put(item: Item, path: list[str], value: object, origin: str) -> None:
         entries = item.mapping()
         if part not in entries:
             if i > 0:
-                raise BadInput(f"{origin}: there is no {'.'.join(path[:i + 1])}{did_you_mean(part, entries)}")
+                raise BadInput(f"{origin} {'.'.join(path)}: there is no {'.'.join(path[:i + 1])}{did_you_mean(part, entries)}")
             entries[part] = Item(item.file, None, part, entries={})
         item = entries[part]
-    item.mapping()[path[-1]] = from_plain(value, "--set", ".".join(filter(None, [item.path, path[-1]])))
+    item.mapping()[path[-1]] = from_plain(value, origin, ".".join(filter(None, [item.path, path[-1]])))
     item.key_lines.pop(path[-1], None)
 
 
@@ -126,7 +135,7 @@ def _smoke(document: Item) -> None:
     own = top.get("smoke")
     if own is not None:
         for key, child in own.mapping().items():
-            _set(document, key, child.plain())
+            _set(document, key, child.plain(), f"{child.file}:{child.line}: smoke:")
         return
     for system in _systems(document):
         for key in schema.RUN_LENGTH:

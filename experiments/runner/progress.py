@@ -54,7 +54,8 @@ class Progress:
             self._bar.update(self._task, completed=self.done, left=remaining)
             return
         what = outcome.failure["reason"] if outcome.failure else rate(outcome.result["throughput_ops_s"])
-        line = f"[{self.done}/{self.total}] {outcome.point.title()}: {'FAILED: ' if outcome.failure else ''}{what}, {outcome.elapsed_s:.1f} s"
+        state = "FAILED: " if outcome.failure else ""
+        line = f"[{self.done}/{self.total}] {outcome.point.title()}: {state}{what}, {outcome.elapsed_s:.1f} s"
         print(line + (f", {remaining}" if remaining else ""), file=sys.stderr, flush=True)
 
     def tick(self) -> None:

@@ -164,7 +164,8 @@ def _system(item: Item, name: str, base: dict[str, object], axes: dict[str, list
     data, scale = params.pop("data_per_node", None), params.pop("scale", 1.0)
     return System(name=name, label=_text(entries["label"]) if "label" in entries else name,
                   published=_text(entries["published"]) if "published" in entries else name, params=params,
-                  data_per_node=data, scale=float(scale), tune=tune, goal=goal, maximize=maximize)
+                  data_per_node=data, scale=float(scale), tune=tune, goal=goal, maximize=maximize,
+                  where=item.file if item.line is None else f"{item.file}:{item.line}")
 
 
 def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -> None:

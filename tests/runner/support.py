@@ -36,6 +36,7 @@ def read(text, sets=(), fabric=None, smoke=False):
         path = Path(folder) / "x.yaml"
         path.write_text(text, encoding="utf-8")
         document = located.load(path)
+        overrides.check_smoke(document)
         given = overrides.apply(document, list(sets), fabric, smoke)
         return schema.read(document, given)
 

@@ -21,8 +21,9 @@ class Grid(unittest.TestCase):
                              "axes: {value_size: [2K, 4K, 8K], window: [1, 2, 3], get: [0.5, 0.9]}")
         text += "zip: [[value_size, window]]\nexclude: [{value_size: [4K, 8K], get: 0.9}]\n"
         places = grid.combinations(read(text.replace("get: 0.5, distribution", "distribution")), read(SMALL).systems[0])
-        self.assertEqual(places, [{"value_size": 2048, "window": 1, "get": 0.5}, {"value_size": 2048, "window": 1, "get": 0.9},
-                                  {"value_size": 4096, "window": 2, "get": 0.5}, {"value_size": 8192, "window": 3, "get": 0.5}])
+        self.assertEqual([tuple(place.values()) for place in places],
+                         [(2048, 1, 0.5), (2048, 1, 0.9), (4096, 2, 0.5), (8192, 3, 0.5)])
+        self.assertEqual(list(places[0]), ["value_size", "window", "get"])
 
     def test_data_per_node_becomes_keys(self):
         text = SMALL.replace("keys: 1000", "data_per_node: 20G") + "scale: 0.1\n"

@@ -147,8 +147,9 @@ class Run(Folder):
 
     def test_results_that_are_none_are_failures(self):
         liar = self.folder / "liar"
-        for body, reason in (("echo '{\"schema\": 2}' > \"$json\"", "expected 1, found 2"), ("echo '{' > \"$json\"", "no readable"),
-                             ("true", "no readable"), ("kill -9 $$", "SIGKILL")):
+        for body, reason in (("echo '{\"schema\": 2}' > \"$json\"", "expected 1, found 2"),
+                             ("echo '{' > \"$json\"", "no readable"), ("true", "no readable"),
+                             ("kill -9 $$", "SIGKILL")):
             liar.write_text("#!/bin/bash\nfor json; do :; done\n[ \"$1\" = list ] && exit 1\n" + body + "\n")
             liar.chmod(0o755)
             self.run_it("--fresh", "--set", "value_size=2K", "--set", "repeats=1", status=1, LOCH_BIN=str(liar))
