@@ -1,0 +1,88 @@
+#include "common/cluster/launch_env.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace loch::cluster {
+namespace {
+
+class LaunchEnvTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                             "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
+                             "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
+      unsetenv(name);
+    }
+  }
+  void set(const char* name, const char* value) { setenv(name, value, 1); }
+};
+
+TEST_F(LaunchEnvTest, AloneIsOneRank) {
+  const auto env = launch_env();
+  ASSERT_TRUE(env.has_value());
+  EXPECT_EQ(env->rank, 0u);
+  EXPECT_EQ(env->ranks, 1u);
+  EXPECT_EQ(env->launcher, "none");
+  EXPECT_FALSE(env->job.empty());
+}
+
+TEST_F(LaunchEnvTest, ReadsMpirun) {
+  set("OMPI_COMM_WORLD_RANK", "2");
+  set("OMPI_COMM_WORLD_SIZE", "3");
+  set("PMIX_NAMESPACE", "prterun-host.domain-123@1");
+  const auto env = launch_env();
+  ASSERT_TRUE(env.has_value()) << env.error().message;
+  EXPECT_EQ(env->rank, 2u);
+  EXPECT_EQ(env->ranks, 3u);
+  EXPECT_EQ(env->launcher, "mpirun");
+  EXPECT_THAT(env->job, testing::HasSubstr("prterun-host_domain-123_1"));
+  EXPECT_EQ(env->job.find_first_of("./@ "), std::string::npos);
+}
+
+TEST_F(LaunchEnvTest, ReadsSrunStepByStep) {
+  set("SLURM_PROCID", "0");
+  set("SLURM_NTASKS", "4");
+  set("SLURM_JOB_ID", "77");
+  set("SLURM_STEP_ID", "1");
+  const auto first = launch_env();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->ranks, 4u);
+  set("SLURM_STEP_ID", "2");
+  EXPECT_NE(launch_env()->job, first->job);
+}
+
+TEST_F(LaunchEnvTest, AShellInAnAllocationIsNoTask) {
+  set("SLURM_NTASKS", "4");
+  const auto env = launch_env();
+  ASSERT_TRUE(env.has_value());
+  EXPECT_EQ(env->ranks, 1u);
+}
+
+TEST_F(LaunchEnvTest, ReadsPmi) {
+  set("PMI_RANK", "1");
+  set("PMI_SIZE", "2");
+  const auto env = launch_env();
+  ASSERT_TRUE(env.has_value());
+  EXPECT_EQ(env->rank, 1u);
+  EXPECT_EQ(env->launcher, "pmi");
+}
+
+TEST_F(LaunchEnvTest, RefusesNonsenseByName) {
+  set("OMPI_COMM_WORLD_RANK", "two");
+  set("OMPI_COMM_WORLD_SIZE", "3");
+  auto env = launch_env();
+  ASSERT_FALSE(env.has_value());
+  EXPECT_THAT(env.error().message, testing::HasSubstr("OMPI_COMM_WORLD_RANK"));
+  set("OMPI_COMM_WORLD_RANK", "3");  // beyond the last
+  EXPECT_FALSE(launch_env().has_value());
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  env = launch_env();
+  ASSERT_FALSE(env.has_value());
+  EXPECT_THAT(env.error().message, testing::HasSubstr("OMPI_COMM_WORLD_SIZE"));
+}
+
+}  // namespace
+}  // namespace loch::cluster
