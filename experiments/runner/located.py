@@ -28,6 +28,9 @@ class Item:
         line = self.key_lines.get(key, self.line) if key else self.line
         path = f"{self.path}.{key}" if key and self.path else key or self.path
         where = f"{self.file}:{line}" if line is not None else self.file
+        child = self.entries.get(key) if self.entries and key else None
+        if child is not None and child.line is None:
+            where = child.file  # it came from the command line or from smoke:
         return BadInput(f"{where}: {path}: {expected}")
 
     def plain(self) -> object:

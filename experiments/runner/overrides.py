@@ -81,8 +81,7 @@ def _set_option(document: Item, key: str, value: object, origin: str) -> None:
     top = document.mapping()
     axes = top.get("axes")
     if axes is not None and key in axes.mapping():
-        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
-        axes.key_lines.pop(key, None)
+        _set_axis(document, key, value, origin)
         return
     if isinstance(value, list):
         raise BadInput(f"{origin} {key}: one value, please; it is no axis of this experiment")
@@ -95,11 +94,32 @@ def _set_option(document: Item, key: str, value: object, origin: str) -> None:
         entries[key] = from_plain(value, origin, key)
 
 
+def _set_axis(document: Item, key: str, value: object, origin: str) -> None:
+    """Other values for an axis. Exclusions of values that are gone go with them."""
+    axes = document.mapping()["axes"]
+    axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
+    _trim_excludes(document, key)
+
+
+def _trim_excludes(document: Item, key: str) -> None:
+    left = [schema.value_of(each, key) for each in document.mapping()["axes"].mapping()[key].scalars()]
+    rules = document.mapping().get("exclude")
+    for rule in list(rules.items or []) if rules is not None else []:
+        child = (rule.entries or {}).get(key)
+        if child is None:
+            continue
+        kept = [each for each in child.scalars() if schema.value_of(each, key) in left]
+        if kept:
+            rule.entries[key] = Item(child.file, child.line, child.path, items=kept)
+        else:
+            rules.items.remove(rule)
+
+
 def _set_protocol_option(document: Item, key: str, value: object, origin: str) -> None:
     prefix = key.split(".")[0]
     axes = document.mapping().get("axes")
     if axes is not None and key in axes.mapping():
-        axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
+        _set_axis(document, key, value, origin)
         return
     hits = [system for system in _systems(document)
             if "protocol" in system.mapping() and _belongs(prefix, str(system.mapping()["protocol"].value))]
@@ -116,13 +136,14 @@ def _belongs(prefix: str, protocol: str) -> bool:
 def _put(item: Item, path: list[str], value: object, origin: str) -> None:
     for i, part in enumerate(path[:-1]):
         rest = ".".join(path[i:])
-        if options.is_protocol_option(rest) and item.path.startswith("systems"):
+        if options.is_protocol_option(rest) and item.path.startswith("systems."):
             path = [rest]
             break
         entries = item.mapping()
         if part not in entries:
             if i > 0:
-                raise BadInput(f"{origin} {'.'.join(path)}: there is no {'.'.join(path[:i + 1])}{did_you_mean(part, entries)}")
+                near = did_you_mean(part, entries)
+                raise BadInput(f"{origin} {'.'.join(path)}: there is no {'.'.join(path[:i + 1])}{near}")
             entries[part] = Item(item.file, None, part, entries={})
         item = entries[part]
     item.mapping()[path[-1]] = from_plain(value, origin, ".".join(filter(None, [item.path, path[-1]])))
@@ -135,7 +156,7 @@ def _smoke(document: Item) -> None:
     own = top.get("smoke")
     if own is not None:
         for key, child in own.mapping().items():
-            _set(document, key, child.plain(), f"{child.file}:{child.line}: smoke:")
+            _set(document, key, child.plain(), f"{child.file}:{child.line}: smoke")
         return
     for system in _systems(document):
         for key in schema.RUN_LENGTH:
@@ -143,6 +164,7 @@ def _smoke(document: Item) -> None:
     for key, value in SMOKE.items():
         _put(document, key.split("."), value, "--smoke")
     top["measure"].mapping().pop("operations", None)
-    for axis in (top["axes"].mapping().values() if "axes" in top else []):
+    for key, axis in (top["axes"].mapping().items() if "axes" in top else []):
         if axis.items is not None and len(axis.items) > 2:
             axis.items = [axis.items[0], axis.items[-1]]
+            _trim_excludes(document, key)

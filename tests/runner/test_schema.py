@@ -89,6 +89,11 @@ class Overrides(unittest.TestCase):
                          (3, 7_000_000, "published", 2))
         self.assertEqual((experiment.measure.repeats, experiment.figure.kind), (5, "bars"))
 
+    def test_set_reaches_a_system_by_any_name_and_its_protocol_options(self):
+        text = SMALL.replace("  CD:", "  shm:")
+        params = read(text, ["systems.shm.duration=9ms", "systems.shm.nessie.filter-bits=2"]).systems[0].params
+        self.assertEqual((params["duration"], params["nessie.filter-bits"]), (9_000_000, "2"))
+
     def test_bad_sets_are_refused(self):
         for text, part in (("valuesize=4K", "did you mean value_size?"), ("clients", "key=value"),
                            ("herd.batch=4", "no system"), ("clients=x", "whole number"), ("nodes=", "key=value")):
@@ -111,6 +116,19 @@ class Overrides(unittest.TestCase):
     def test_smoke_is_tiny(self):
         experiment = read(SMALL, smoke=True)
         self.assertEqual((experiment.measure.repeats, experiment.axes["value_size"]), (1, [2048, 8192]))
+
+    def test_a_bad_smoke_is_refused_at_once(self):
+        with self.assertRaises(BadInput) as caught:
+            read(SMALL + "smoke: {measure.repeat: 1}\n")
+        self.assertIn("x.yaml:13: smoke", str(caught.exception))
+        self.assertIn("did you mean repeats?", str(caught.exception))
+
+    def test_every_experiment_of_the_tree_is_good(self):
+        folder = support.ROOT / "experiments"
+        for path in [*folder.glob("*.yaml"), *folder.glob("paper/*.yaml")]:
+            for smoke in (False, True):
+                with self.subTest(path=path.name, smoke=smoke):
+                    self.assertTrue(read(path.read_text(encoding="utf-8"), smoke=smoke).systems)
 
 
 class CommandLine(Folder):
