@@ -150,6 +150,8 @@ class HistoryWriter {
 class HistoryReader {
  public:
   [[nodiscard]] static Result<HistoryReader> open(std::string path);
+  // Reads `text` as if it were the file `name`; `text` outlives the reader.
+  [[nodiscard]] static Result<HistoryReader> over(std::string name, std::string_view text);
   // The next operation, none at the end of the file, or the one-line error. A last line without its
   // newline is an error: the file was cut.
   [[nodiscard]] Result<std::optional<Operation>> next();

@@ -192,6 +192,16 @@ Result<HistoryReader> HistoryReader::open(std::string path) {
   return HistoryReader(std::move(path), file);
 }
 
+Result<HistoryReader> HistoryReader::over(std::string name, std::string_view text) {
+  // fmemopen() takes no empty buffer; opened for reading, it leaves the bytes alone.
+  static char nothing[] = "";
+  std::FILE* const file = text.empty() ? ::fmemopen(nothing, 1, "r")
+                                       : ::fmemopen(const_cast<char*>(text.data()), text.size(), "r");
+  if (file == nullptr) return fail(ErrorCode::exhausted, fmt::format("{}: {}", name, std::strerror(errno)));
+  if (text.empty()) std::fseek(file, 0, SEEK_END);
+  return HistoryReader(std::move(name), file);
+}
+
 Result<bool> HistoryReader::fill_line() {
   text_.clear();
   for (;;) {
