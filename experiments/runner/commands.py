@@ -179,6 +179,7 @@ def _run_one(experiment: Experiment, folder: Path, binary: str, args: argparse.N
     try:
         if args.fresh:
             store.forget_all()
+            outputs.clear(folder)
         kept = _Kept()
         executor = Executor(experiment, store, args.jobs, args.hostfile)
         print(f"{experiment.name}: {grid.plan(experiment)}, {_estimate(experiment, folder, args.jobs)}", file=sys.stderr)

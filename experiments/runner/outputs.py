@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from .errors import BadInput
 from .model import Experiment
 from .points import Store, point_hash, write_atomically
 from .tables import Results, Row
+
+FIGURES = ("figure.pdf", "figure.png", "figure.svg")
+PLOTS = Path(__file__).resolve().parent.parent.parent / "plots"
 
 
 def collect(experiment: Experiment, store: Store, choices: list[dict]) -> Results:
@@ -32,8 +36,28 @@ def write(folder: Path, results: Results, choices: list[dict], stale: int, store
     write_atomically(folder / "table.csv", results.csv())
     write_atomically(folder / "report.md", report.markdown(results, verdicts, choices, stale, store))
     write_atomically(folder / "manifest.json", report.manifest(results, verdicts, choices))
-    draw(folder, results)
+    mark = folder / ".figure"
+    stamp = _figure_stamp(folder, results)
+    if not (mark.is_file() and mark.read_text(encoding="utf-8") == stamp and all((folder / f).is_file() for f in FIGURES)):
+        mark.unlink(missing_ok=True)
+        draw(folder, results)
+        write_atomically(mark, stamp)
     return verdicts
+
+
+def _figure_stamp(folder: Path, results: Results) -> str:
+    """What the figure follows from: if it is as it was, so is the figure."""
+    digest = hashlib.sha256((folder / "manifest.json").read_bytes())
+    digest.update(results.csv().encode())
+    for path in sorted([*PLOTS.glob("*.py"), *PLOTS.glob("published/*.yaml")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def clear(folder: Path) -> None:
+    """--fresh: what an earlier run wrote beside its points goes too."""
+    for name in (*FIGURES, ".figure", "table.csv", "report.md", "manifest.json"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def draw(folder: Path, results: Results) -> None:

@@ -43,8 +43,13 @@ class Run(Folder):
         self.assertIn("[6/6]", done.stderr)
         self.assertEqual(self.ran(), 6)
         first = self.outputs()
+        drawn = (self.out / "figure.png").stat().st_mtime_ns
         self.run_it()
         self.assertEqual(self.ran(), 6)
+        self.assertEqual(self.outputs(), first)
+        self.assertEqual((self.out / "figure.png").stat().st_mtime_ns, drawn)
+        (self.out / "figure.pdf").unlink()
+        self.run_it()
         self.assertEqual(self.outputs(), first)
 
     def test_the_table_is_tidy(self):
