@@ -21,6 +21,7 @@ from .points import Store, point_hash, result_error, stamp
 
 SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
+MPIRUN_GRACE_S = 5.0
 TAIL_BYTES = 2000
 OTHERS_LIMIT = 0.05
 SOURCE = Path(__file__).resolve().parent.parent.parent
@@ -52,6 +53,7 @@ class _Running:
     deadline: float
     meter: provenance.OthersMeter
     timed_out: bool = False
+    cpu_s: float = 0.0
 
 
 class Executor:
@@ -82,7 +84,7 @@ class Executor:
     def stop(self) -> None:
         """Kills the process groups that still run and removes what they had begun to write."""
         for each in self._running:
-            _kill_group(each.process.pid)
+            _end(each)
         for each in self._running:
             each.process.wait()
             each.result.unlink(missing_ok=True)
@@ -128,18 +130,21 @@ class Executor:
                                       now + self._timeout(point), meter))
 
     def _look_at(self, each: _Running, ended: Callable[[Outcome], None]) -> None:
-        pid, status, usage = os.wait4(each.process.pid, os.WNOHANG)
         now = time.monotonic()
-        if pid == 0:
+        if each.process.returncode is None:
+            pid, status, usage = os.wait4(each.process.pid, os.WNOHANG)
+            if pid:
+                each.process.returncode = os.waitstatus_to_exitcode(status)
+                each.cpu_s = usage.ru_utime + usage.ru_stime
+        if each.process.returncode is None:
             if now > each.deadline and not each.timed_out:
                 each.timed_out = True
-                _kill_group(each.process.pid)
+                _end(each)
             return
-        each.process.returncode = os.waitstatus_to_exitcode(status)
         _kill_group(each.process.pid)  # whatever it left behind in its group
         self._running.remove(each)
         elapsed = now - each.began
-        others = each.meter.share(now, usage.ru_utime + usage.ru_stime) if each.point.is_measured else None
+        others = each.meter.share(now, each.cpu_s) if each.point.is_measured else None
         reason, document = self._judge(each)
         tail = _tail(each.output)
         each.result.unlink(missing_ok=True)
@@ -198,6 +203,17 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def _end(each: _Running) -> None:
+    """Ends a point. mpirun is asked first: it keeps its ranks in groups of their own and ends them itself."""
+    if each.argv[0] == "mpirun":
+        each.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + MPIRUN_GRACE_S
+        while time.monotonic() < until and each.process.poll() is None:
+            time.sleep(0.02)
+    if each.process.returncode is None:
+        _kill_group(each.process.pid)
 
 
 def _die_with_parent() -> None:

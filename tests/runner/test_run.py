@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -206,6 +207,19 @@ class Run(Folder):
         self.assertNotIn("--hardware", point["runner"]["argv"])
         self.assertGreaterEqual(point["runner"]["others_cpu_share"], 0)
         self.assertIn("measured (shm on ", (self.out / "report.md").read_text())
+
+    def test_a_hostfile_brings_mpirun_and_a_hanging_rank_is_ended(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("mpirun is not installed")
+        hosts = self.write("localhost slots=4\n", "hosts")
+        self.run_it("--fabric", "shm", "--set", "nodes=2", "--set", "value_size=2K", "--set", "repeats=2", "--hostfile",
+                    hosts, "--set", "measure.timeout=4s", status=1, FAKE_HANG="seed=2")
+        kept = [json.loads(path.read_text()) for path in sorted((self.out / "points").glob("*.json"))]
+        argv = next(each["runner"]["argv"] for each in kept if "failure" not in each)
+        self.assertEqual((argv[0], argv[argv.index("-n") + 1]), ("mpirun", "2"))
+        self.assertIn("timed out", next(each["failure"]["reason"] for each in kept if "failure" in each))
+        self.assertEqual(self.ran(), 4)  # two ranks a point
+        self.assert_no_fake_runs()
 
     def test_several_files_get_a_folder_each(self):
         self.write(SMALL.replace("name: small", "name: other"), "y.yaml")
