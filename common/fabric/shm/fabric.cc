@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/fabric/shm/job.h"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr Nanos join_patience = 30'000'000'000;
 constexpr Nanos run_poll = 500'000;
-constexpr Nanos dead_look = 20'000'000;
+constexpr Nanos dead_look = 50'000'000;
 
 Nanos read_clock(clockid_t clock) {
   timespec at{};
@@ -332,15 +333,23 @@ void ShmFabric::thread_body(LocalWorker& local) {
 }
 
 void ShmFabric::await_clients() {
-  for (std::uint32_t left = clients_left_; left != 0; left = clients_left_) clients_left_.wait(left);
-  if (job_ == nullptr) return;
-  job_->clients_ended(runs_);
+  if (job_ == nullptr) {
+    for (std::uint32_t left = clients_left_; left != 0; left = clients_left_) clients_left_.wait(left);
+    return;
+  }
+  // Dead processes are looked for all the while, for the workers' sake.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;
-  while (!shared_.stopping.load()) {
+  bool has_told = false;
+  for (;;) {
     const Nanos now = shared_.now();
-    if (job_->all_clients_ended(runs_, now >= next_look)) return;
-    if (now >= next_look) next_look = now + dead_look;
+    const bool look = now >= next_look;
+    if (look) next_look = now + dead_look;
+    const bool ended = job_->all_clients_ended(runs_, look);
+    if (clients_left_ == 0) {
+      if (ended || shared_.stopping.load()) return;
+      if (!std::exchange(has_told, true)) job_->clients_ended(runs_);
+    }
     nanosleep(&interval, nullptr);
   }
 }

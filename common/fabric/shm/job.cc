@@ -14,9 +14,11 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/fabric/shm/shm.h"
 
 namespace loch::fabric::shm {
 namespace {
@@ -36,7 +38,8 @@ void pause_for(Nanos span) {
   nanosleep(&interval, nullptr);
 }
 
-// Start time of a process in clock ticks since boot (field 22 of /proc/PID/stat); 0: no such process.
+// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: it does not run.
+// A zombie without threads has ended, whoever has yet to wait for it.
 std::uint64_t start_time(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/stat", pid);
   std::FILE* file = std::fopen(path.c_str(), "r");
@@ -47,11 +50,14 @@ std::uint64_t start_time(pid_t pid) {
   text[length] = 0;
   const char* at = std::strrchr(text, ')');  // the name before it may hold blanks
   if (at == nullptr) return 0;
-  unsigned long long start = 0;
-  char state = 0;
-  const int fields = std::sscanf(at + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                                 &state, &start);
-  if (fields != 2 || state == 'X') return 0;
+  std::istringstream fields(at + 1);
+  std::string state, skipped;
+  fields >> state;
+  for (int field = 4; field < 20; ++field) fields >> skipped;
+  int threads = 0;
+  std::uint64_t start = 0;
+  fields >> threads >> skipped >> start;
+  if (!fields || state == "X" || (state == "Z" && threads <= 1)) return 0;
   return start;
 }
 
@@ -148,9 +154,11 @@ void unlink_with_prefix(std::string_view start) {
   }
 }
 
+// A rank that never came counts as gone: without the others it can do nothing.
 bool everyone_gone(const ControlBlock& block) {
   for (std::uint32_t rank = 0; rank < block.ranks; ++rank) {
-    if (block.slot(rank).is_lost.load() == 0 && block.slot(rank).has_left.load() == 0) return false;
+    const RankSlot& slot = block.slot(rank);
+    if (slot.pid.load() != 0 && slot.is_lost.load() == 0 && slot.has_left.load() == 0) return false;
   }
   return true;
 }

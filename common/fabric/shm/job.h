@@ -126,10 +126,4 @@ class Job {
   std::uint64_t gathers_ = 0;
 };
 
-// For the supervisor of a rank whose process has died: nothing of it runs any more. Marks it lost,
-// removes its objects, and the control block too when it was the last one.
-void mark_lost(const std::string& job, std::uint32_t rank);
-// Removes the objects of jobs of this user none of whose processes is alive. Returns how many.
-std::uint32_t remove_stale_jobs();
-
 }  // namespace loch::fabric::shm

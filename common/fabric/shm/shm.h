@@ -1,6 +1,10 @@
 // This machine's memory as a fabric, in real time: nodes are threads of one process, or processes
 // that share POSIX shared memory (one node a process, under mpirun). One-sided operations are done
 // by the issuing thread.
+//
+// A worker that polls burns its core. When more workers run than there are cores, one gives its core
+// up (sched_yield) after 64 fruitless turns, and sleeps 50 us at a time after 20,000: this device's
+// completion moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
 #pragma once
 
 #include <memory>
@@ -23,5 +27,15 @@ struct ShmConfig {
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
+
+// For the supervisor of a rank whose process was killed and reaped (cluster/supervise.h), so that
+// nothing of it runs any more: marks the node lost for the others and removes what it left in shared
+// memory, the job's control block too when it was the last one. The others go on without it: barriers
+// and gathering leave it out, RC SENDs to it fail, and its memory stays readable and writable, as
+// that of a machine whose process died does through its NIC.
+void mark_lost(const std::string& job, std::uint32_t rank);
+// Removes the shared memory of jobs of this user none of whose processes is alive; make_shm does it
+// in rank 0. Returns of how many jobs.
+std::uint32_t remove_stale_jobs();
 
 }  // namespace loch::fabric::shm
