@@ -22,6 +22,7 @@ struct Driver::Slot {
   std::uint64_t sequence = 0;     // of its PUTs
   std::uint32_t error_run = 0;    // errors in a row
   bool is_busy = false;
+  bool is_measured = true;        // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
   kv::ValueStamp stamp;
   std::string key_text, value_text;
@@ -175,7 +176,10 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
 
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
-  while (may_go_on(*own)) {
+  while (true) {
+    const Turn turn = next_turn(*own);
+    if (turn == Turn::stop) break;
+    slot->is_measured = turn == Turn::measured;
     Nanos due = -1;
     if (load_.rate > 0) {
       due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
@@ -258,14 +262,17 @@ void Driver::begin(fabric::Worker& worker) {
   if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
 }
 
-bool Driver::may_go_on(ClientWorker& own) {
-  if (own.worker->stopping()) return false;
+Driver::Turn Driver::next_turn(ClientWorker& own) {
+  if (own.worker->stopping()) return Turn::stop;
   const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
-  if (load_.operations == 0) return elapsed < load_.warmup + load_.duration;
-  if (elapsed < load_.warmup) return true;
-  if (own.quota == 0) return false;
+  if (load_.operations == 0) {
+    // What begins in the warm-up and ends in the window counts; what ends after it does not.
+    return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
+  }
+  if (elapsed < load_.warmup) return Turn::warm_up;
+  if (own.quota == 0) return Turn::stop;
   --own.quota;
-  return true;
+  return Turn::measured;
 }
 
 Driver::Action Driver::choose(ClientWorker& own) const {
@@ -331,7 +338,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   own.latest_ns.store(now, std::memory_order_relaxed);
 
   const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
-  if (now < measure_from || (load_.duration > 0 && now > measure_from + load_.duration)) {
+  if (!slot.is_measured || now < measure_from || (load_.duration > 0 && now > measure_from + load_.duration)) {
     ++own.tally.unmeasured;
     own.tally.corrupt += is_corrupt ? 1 : 0;  // a wrong value counts whenever it was read
     return;

@@ -100,9 +100,11 @@ class Driver {
 
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
+  enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record, Nanos due);
   coro::Task<void> scrub_lost(fabric::Worker* worker);
-  [[nodiscard]] bool may_go_on(ClientWorker& own);
+  [[nodiscard]] Turn next_turn(ClientWorker& own);
   [[nodiscard]] Action choose(ClientWorker& own) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;

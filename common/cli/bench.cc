@@ -20,7 +20,7 @@
 #include "common/cluster/supervise.h"
 #endif
 #ifdef LOCH_HAVE_SHM
-#include "common/fabric/shm/job.h"
+#include "common/fabric/shm/shm.h"
 #endif
 
 namespace loch::cli {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 
 #include "common/cli/registry.h"
@@ -422,6 +424,14 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
 }
 
 Result<> validate(const BenchOptions& o, const kv::Module& module) {
+  for (const auto& [flag, path] : {std::pair{"json", &o.json}, std::pair{"histogram", &o.histogram},
+                                   std::pair{"trace", &o.trace}, std::pair{"history", &o.history}}) {
+    if (path->empty()) continue;
+    const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
+    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
+      return bad(flag, *path, "in a folder that can be written to");
+    }
+  }
   LOCH_TRY(workloads::Records::make({o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding}));
   LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
   LOCH_TRY(module.deploy(deploy_config(o), o.protocol_options, o.mutant));

@@ -30,7 +30,7 @@ struct BenchOptions {
   std::uint32_t kept_value_bytes = 0;
   std::optional<bool> scrub;       // not given: when several processes run
   std::string workload_files, history, trace, faults, mutant, json, histogram;
-  kv::Options protocol_options;
+  kv::Options protocol_options = kv::Options();
   std::vector<std::string> notes;  // about the workload file
   std::vector<std::string> argv;
 };

@@ -1,0 +1,200 @@
+// The driver over whole fabrics, with the smallest store there is.
+#include "workloads/driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "common/check/linearizable.h"
+#include "workloads/run.h"
+#include "workloads/testing/fabrics.h"
+#include "workloads/testing/slot_store.h"
+
+namespace loch::workloads {
+namespace {
+
+// Keeps every operation of a run in memory.
+struct Recording {
+  std::mutex mutex;
+  std::vector<check::Operation> operations;
+
+  LogFactory factory() {
+    return [this](std::int32_t) { return std::make_unique<Log>(*this); };
+  }
+
+ private:
+  struct Log final : OperationLog {
+    explicit Log(Recording& r) : recording(r) {}
+    void invoked(check::OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
+    void record(const check::OperationView& o) override {
+      const std::lock_guard lock(recording.mutex);
+      recording.operations.push_back({o.client, o.kind, o.outcome, std::string(o.key),
+                                      o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
+                                      o.return_ns});
+    }
+    Recording& recording;
+  };
+};
+
+class DriverOn : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    module_ = testing::make_slot_store();
+    plan_.module = module_.get();
+    plan_.options = kv::Options(module_->options());
+    plan_.deploy = {.nodes = 3, .client_workers = 2, .server_workers = 0, .window = 2, .key_size = 32,
+                    .value_size = 200, .keys = 50, .max_keys = 50, .kept_value_bytes = 200,
+                    .memory_bytes = 1 << 20, .seed = 1};
+    plan_.records = {50, 50, 32, 200};
+    plan_.load.mix = {.get = 0.5, .put = 0.4, .remove = 0.1, .insert = 0, .read_modify_write = 0};
+    plan_.load.operations = 1'000;
+    plan_.load.verify = true;
+  }
+  RunOutcome run() {
+    const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed);
+    EXPECT_NE(fabric, nullptr);
+    auto outcome = run_load(*fabric, plan_);
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    if (!outcome) return {};
+    EXPECT_EQ(outcome->end, fabric::RunEnd::finished);
+    EXPECT_EQ(outcome->outstanding, 0U);
+    return std::move(*outcome);
+  }
+  static measure::Tally total(const RunOutcome& outcome) {
+    measure::Tally sum;
+    for (const measure::NodePart& node : outcome.nodes) sum.merge(node.tally);
+    return sum;
+  }
+  [[nodiscard]] bool is_sim() const { return GetParam() == "sim"; }
+
+  std::unique_ptr<kv::Module> module_;
+  RunPlan plan_;
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOn, ::testing::ValuesIn(testing::fabrics()));
+
+TEST_P(DriverOn, CountsEveryOperationOnce) {
+  const RunOutcome outcome = run();
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.total() + sum.unmeasured, 1'000U);
+  EXPECT_EQ(sum.unmeasured, 0U);
+  EXPECT_EQ(sum.corrupt, 0U);
+  EXPECT_EQ(sum.verified, sum.of(measure::OpKind::get).by_outcome[0]);
+  EXPECT_GT(sum.of(measure::OpKind::get).by_outcome[1], 0U);  // some were deleted
+  EXPECT_NEAR(static_cast<double>(sum.of(measure::OpKind::get).total()), 500, 80);
+  EXPECT_NEAR(static_cast<double>(sum.of(measure::OpKind::remove).total()), 100, 45);
+  EXPECT_EQ(sum.of(measure::OpKind::put).latency_ns.count(), sum.of(measure::OpKind::put).completed());
+  EXPECT_GT(outcome.window_s, 0);
+  EXPECT_EQ(outcome.protocol_counters.at("slots"), 50);
+}
+
+TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.load.operations = 5'000;
+  plan_.records.preloaded = plan_.records.most = plan_.deploy.keys = plan_.deploy.max_keys = 5;
+  run();
+  EXPECT_EQ(recording.operations.size(), 5'000U);
+  std::set<std::string> written;
+  std::set<std::int32_t> clients;
+  for (const check::Operation& operation : recording.operations) {
+    clients.insert(operation.client);
+    if (operation.kind == check::OpKind::put) EXPECT_TRUE(written.insert(*operation.value).second);
+  }
+  EXPECT_EQ(clients.size(), 12U);  // 3 nodes, 2 workers, a window of 2
+  const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
+  EXPECT_EQ(report.verdict(), check::Verdict::holds) << (report.failures.empty() ? "" : report.failures[0].reason);
+  EXPECT_EQ(report.keys, 5U);
+}
+
+TEST_P(DriverOn, BrokenStoreIsCaught) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.mutant = "no-lock";
+  plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
+  plan_.load.operations = is_sim() ? 20'000 : 50'000;
+  plan_.records = {1, 1, 32, 16'384};
+  plan_.deploy.keys = plan_.deploy.max_keys = 1;
+  plan_.deploy.value_size = plan_.deploy.kept_value_bytes = 16'384;
+  const RunOutcome outcome = run();
+  const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
+  EXPECT_TRUE(total(outcome).corrupt > 0 || report.verdict() == check::Verdict::violated);
+}
+
+TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
+  plan_.load.operations = 0;
+  plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;
+  plan_.load.duration = is_sim() ? 500'000 : 100'000'000;
+  const RunOutcome outcome = run();
+  const measure::Tally sum = total(outcome);
+  EXPECT_GT(sum.total(), 0U);
+  EXPECT_GT(sum.unmeasured, 0U);
+  EXPECT_DOUBLE_EQ(outcome.window_s, static_cast<double>(plan_.load.duration) / 1e9);
+  EXPECT_LE(sum.last_ns - sum.first_ns, plan_.load.duration);
+}
+
+TEST_P(DriverOn, OpenLoopKeepsItsRate) {
+  plan_.load.operations = 0;
+  plan_.load.duration = is_sim() ? 20'000'000 : 500'000'000;
+  plan_.load.rate = is_sim() ? 100'000 : 2'000;
+  for (const bool fixed : {false, true}) {
+    plan_.load.fixed_gaps = fixed;
+    const RunOutcome outcome = run();
+    const double expected = plan_.load.rate * static_cast<double>(plan_.load.duration) / 1e9;
+    EXPECT_NEAR(static_cast<double>(total(outcome).total()), expected, expected * 0.15 + 30) << fixed;
+  }
+}
+
+TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
+  plan_.load.operations = 0;
+  plan_.load.duration = is_sim() ? 5'000'000 : 200'000'000;
+  plan_.load.rate = 1e9;  // far more than any store does: the queue grows all the time
+  const measure::Tally sum = total(run());
+  EXPECT_GT(sum.of(measure::OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
+}
+
+TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
+  plan_.load.mix = {.get = 0.5, .put = 0, .remove = 0, .insert = 0.5, .read_modify_write = 0};
+  plan_.load.distribution.kind = Distribution::latest;
+  plan_.records.most = plan_.deploy.max_keys = 400;
+  const RunOutcome outcome = run();
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.of(measure::OpKind::get).by_outcome[1], 0U);  // nothing is drawn before it is there
+  EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
+}
+
+TEST_P(DriverOn, ReadModifyWriteIsAGetAndAPut) {
+  plan_.load.mix = {.get = 0, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 1};
+  const measure::Tally sum = total(run());
+  EXPECT_EQ(sum.of(measure::OpKind::get).total(), 1'000U);
+  EXPECT_EQ(sum.of(measure::OpKind::put).total(), 1'000U);
+}
+
+TEST_P(DriverOn, RefusesBadLoads) {
+  const auto fabric = testing::open(GetParam(), 3, 1);
+  plan_.load.mix.get = 0.9;
+  EXPECT_FALSE(run_load(*fabric, plan_));
+  const auto other = testing::open(GetParam(), 3, 1);
+  plan_.load.mix.get = 0.5;
+  plan_.load.duration = 5;
+  EXPECT_FALSE(run_load(*other, plan_));
+}
+
+// Real time does not repeat; virtual time does.
+class DriverOnSim : public DriverOn {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
+#ifdef LOCH_HAVE_SIM
+INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
+#endif
+
+TEST_P(DriverOnSim, OneSeedOneRun) {
+  const auto first = run().sim->trace_hash, second = run().sim->trace_hash;
+  EXPECT_EQ(first, second);
+  plan_.load.seed = 2;
+  EXPECT_NE(run().sim->trace_hash, first);
+}
+
+}  // namespace
+}  // namespace loch::workloads

@@ -1,0 +1,184 @@
+#include "workloads/spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace loch::workloads {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+Properties parsed(std::string_view text) {
+  Properties out;
+  const auto ok = parse_properties(text, "t.properties", out);
+  EXPECT_TRUE(ok) << ok.error().message;
+  return out;
+}
+std::string value(std::string_view text, std::string_view key) {
+  const Properties all = parsed(text);
+  const auto found = all.find(key);
+  return found == all.end() ? "(none)" : found->second.value;
+}
+
+TEST(Properties, Separators) {
+  EXPECT_EQ(value("a=b", "a"), "b");
+  EXPECT_EQ(value("a:b", "a"), "b");
+  EXPECT_EQ(value("a b", "a"), "b");
+  EXPECT_EQ(value("a \t=\t b", "a"), "b");
+  EXPECT_EQ(value("a = = b", "a"), "= b");
+  EXPECT_EQ(value("a", "a"), "");
+  EXPECT_EQ(value("  a=b", "a"), "b");
+  EXPECT_EQ(value("=b", ""), "b");
+}
+
+TEST(Properties, TrailingBlanksOfAValueStay) { EXPECT_EQ(value("a=b  \n", "a"), "b  "); }
+
+TEST(Properties, CommentsAndBlankLines) {
+  const Properties all = parsed("# one\n ! two\n\n  \n#a=b\\\na=c\n");
+  EXPECT_EQ(all.size(), 1U);
+  EXPECT_EQ(all.at("a").value, "c");
+  EXPECT_EQ(all.at("a").line, 6);
+}
+
+TEST(Properties, Continuations) {
+  EXPECT_EQ(value("a=one,\\\n   two,\\\r\n\tthree", "a"), "one,two,three");
+  EXPECT_EQ(value("a=b\\\\\nc=d", "a"), "b\\");  // an even number of backslashes goes on nowhere
+  EXPECT_EQ(value("a=b\\\n#c", "a"), "b#c");     // a continued line is no comment
+  EXPECT_EQ(value("a=b\\", "a"), "b");
+}
+
+TEST(Properties, Escapes) {
+  EXPECT_EQ(value("a\\ b=c", "a b"), "c");
+  EXPECT_EQ(value("a\\=b=c", "a=b"), "c");
+  EXPECT_EQ(value("a=\\t\\n\\q\\\\", "a"), "\t\nq\\");
+  EXPECT_EQ(value("a=\\u0041\\u00e9\\u20AC", "a"), "A\xC3\xA9\xE2\x82\xAC");
+  Properties out;
+  const auto bad = parse_properties("x=1\ny=\\u12g4", "f", out);
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr("f:2:"));
+}
+
+TEST(Properties, LaterWins) { EXPECT_EQ(value("a=1\na=2", "a"), "2"); }
+TEST(Properties, AllLineEnds) { EXPECT_EQ(parsed("a=1\rb=2\r\nc=3\nd=4").size(), 4U); }
+
+TEST(Ycsb, DefaultsAreThoseOfTheCode) {
+  const auto spec = from_ycsb({});
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_DOUBLE_EQ(spec->mix->get, 0.95);
+  EXPECT_DOUBLE_EQ(spec->mix->put, 0.05);
+  EXPECT_DOUBLE_EQ(spec->mix->insert, 0);
+  EXPECT_EQ(spec->distribution->kind, Distribution::uniform);
+  EXPECT_DOUBLE_EQ(spec->distribution->hotspot_data, 0.2);
+  EXPECT_DOUBLE_EQ(spec->distribution->hotspot_operations, 0.8);
+  EXPECT_DOUBLE_EQ(spec->distribution->exponential_fraction, 0.8571428571);
+  EXPECT_EQ(spec->value_size, 1'000U);
+  EXPECT_FALSE(spec->records || spec->operations || spec->target_rate || spec->duration);
+  EXPECT_EQ(spec->key_order, KeyOrder::hashed);
+  EXPECT_FALSE(*spec->verify);
+}
+
+TEST(Ycsb, TheSixWorkloads) {
+  const std::string folder = std::string(LOCH_SOURCE_DIR) + "/workloads/ycsb/workload";
+  const auto load = [&](const char* letter) { return load_workload({folder + letter}, {}); };
+  const auto a = load("a");
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_DOUBLE_EQ(a->mix->get, 0.5);
+  EXPECT_EQ(a->distribution->kind, Distribution::zipfian);
+  EXPECT_EQ(*a->records, 1'000U);
+  EXPECT_DOUBLE_EQ(load("b")->mix->put, 0.05);
+  EXPECT_DOUBLE_EQ(load("c")->mix->get, 1);
+  const auto d = load("d");
+  EXPECT_DOUBLE_EQ(d->mix->insert, 0.05);
+  EXPECT_EQ(d->distribution->kind, Distribution::latest);
+  const auto e = load("e");
+  ASSERT_FALSE(e);
+  EXPECT_THAT(e.error().message, HasSubstr("workload E"));
+  EXPECT_DOUBLE_EQ(load("f")->mix->read_modify_write, 0.5);
+}
+
+TEST(Ycsb, EveryPropertyIsReadOrNamed) {
+  const auto spec = from_ycsb(parsed("workload=com.yahoo.ycsb.workloads.CoreWorkload\nrecordcount=5\noperationcount=6\n"
+                                     "threadcount=7\ntarget=8\nmaxexecutiontime=9\nfieldcount=2\nfieldlength=30\n"
+                                     "requestdistribution=exponential\nexponential.percentile=90\ninsertorder=ordered\n"
+                                     "zeropadding=12\ndataintegrity=true\nmeasurementtype=timeseries\nelephants=grey\n"
+                                     "fieldlengthdistribution=zipfian\n"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(*spec->records, 5U);
+  EXPECT_EQ(*spec->operations, 6U);
+  EXPECT_EQ(*spec->threads, 7U);
+  EXPECT_EQ(*spec->target_rate, 8);
+  EXPECT_EQ(*spec->duration, 9'000'000'000);
+  EXPECT_EQ(*spec->value_size, 60U);
+  EXPECT_EQ(spec->distribution->exponential_percentile, 90);
+  EXPECT_EQ(spec->key_order, KeyOrder::ordered);
+  EXPECT_EQ(spec->zero_padding, 12U);
+  EXPECT_TRUE(*spec->verify);
+  EXPECT_THAT(spec->notes, Contains(HasSubstr("elephants")));
+  EXPECT_THAT(spec->notes, Contains(HasSubstr("measurementtype")));
+  EXPECT_THAT(spec->notes, Contains(HasSubstr("fieldlengthdistribution")));
+}
+
+TEST(Ycsb, BadValuesNameFileLineAndKey) {
+  for (const char* text : {"recordcount=many", "readproportion=1.5", "requestdistribution=zipf", "insertorder=sorted",
+                           "dataintegrity=yes", "recordcount=-1", "readproportion=nan", "workload=TimeSeries",
+                           "threadcount=0", "zeropadding=1000"}) {
+    const auto spec = from_ycsb(parsed(std::string("\n") + text));
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error().message, HasSubstr("t.properties:2: ")) << text;
+  }
+  EXPECT_FALSE(from_ycsb(parsed("readproportion=0\nupdateproportion=0")));
+  EXPECT_FALSE(from_ycsb(parsed("fieldcount=100000\nfieldlength=100000")));
+}
+
+TEST(Load, FilesInOrderThenOverrides) {
+  const auto folder = std::filesystem::temp_directory_path() / "loch_spec_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "one") << "recordcount=1\noperationcount=10\ntarget=5\n";
+  std::ofstream(folder / "two") << "recordcount=2\noperationcount=20\n";
+  const auto spec = load_workload({folder / "one", folder / "two"}, {"operationcount=30"});
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(*spec->records, 2U);
+  EXPECT_EQ(*spec->operations, 30U);
+  EXPECT_EQ(*spec->target_rate, 5);
+  const auto missing = load_workload({folder / "three"}, {});
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("three"));
+  EXPECT_FALSE(load_workload({folder / "one"}, {"nonsense"}));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Yaml, Reads) {
+  const auto spec = from_yaml("get: 0.8\ndelete: 0.05\ndistribution: zipfian-n\nzipf-theta: 0.9\nkeys: 10K\n"
+                              "value_size: 16K\nduration: 50ms\nverify: true\n",
+                              "w.yaml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_DOUBLE_EQ(spec->mix->put, 0.15);
+  EXPECT_EQ(spec->distribution->kind, Distribution::zipfian_n);
+  EXPECT_EQ(spec->distribution->zipf_theta, 0.9);
+  EXPECT_EQ(*spec->records, 10'240U);
+  EXPECT_EQ(*spec->value_size, 16'384U);
+  EXPECT_EQ(*spec->duration, 50'000'000);
+  EXPECT_FALSE(spec->key_size);
+}
+
+TEST(Yaml, RefusesWithPlaceKeyAndNearestName) {
+  const auto message = [](const char* text) {
+    const auto spec = from_yaml(text, "w.yaml");
+    return spec ? std::string("accepted") : spec.error().message;
+  };
+  EXPECT_THAT(message("get: 0.5\nvalue_sise: 3"), testing::AllOf(HasSubstr("w.yaml:2: value_sise"), HasSubstr("value_size")));
+  EXPECT_THAT(message("get: lots"), HasSubstr("w.yaml:1: get"));
+  EXPECT_THAT(message("get: [1]"), HasSubstr("one plain value"));
+  EXPECT_THAT(message("get: 0.9\nput: 0.9"), HasSubstr("sum"));
+  EXPECT_THAT(message("- a"), HasSubstr("mapping"));
+  EXPECT_THAT(message("a: [1"), HasSubstr("not YAML"));
+  EXPECT_THAT(message("distribution: pareto"), HasSubstr("zipfian"));
+  EXPECT_THAT(message("duration: 10"), HasSubstr("duration"));
+}
+
+}  // namespace
+}  // namespace loch::workloads
