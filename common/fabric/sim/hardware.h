@@ -12,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/fabric/sim/cpu_profile.h"
 #include "common/fabric/wire.h"
 
 namespace loch::fabric::sim {
@@ -59,43 +60,6 @@ struct LinkProfile {
   std::uint32_t mtu_bytes = 4096;
   double switch_ns = 0;            // one switch, port to port
   double cable_ns = 0;             // both cables, node to node
-};
-
-// Cores and what protocol work costs on them. (Meaning and use: cpu.h.)
-struct CpuProfile {
-  std::uint32_t cores = 1, sockets = 1;
-  double post_ns = 0;              // building one work request
-  double doorbell_ns = 0;          // ringing it: one uncached store
-  double write_combine_ns = 0;     // each 64-byte line written through MMIO
-  double poll_ns = 0;              // from a completion or word in memory to the code that polls for it
-  double completion_ns = 0;        // handling one completion
-  double hash_fixed_ns = 0, hash_byte_ns = 0;
-  double compare_fixed_ns = 0, compare_byte_ns = 0;
-  double copy_fixed_ns = 0, copy_byte_ns = 0;
-  double crc_byte_ns = 0;
-  double operation_ns = 0;         // a store operation's own bookkeeping
-};
-
-// The kernel's scheduler (Meaning and use: scheduler.h.)
-struct SchedulerProfile {
-  double latency_ms = 24;          // period while all runnable threads fit in it
-  double minimum_granularity_ms = 3;
-  double wakeup_granularity_ms = 4;
-  double migration_cost_ms = 0.5;  // a thread that ran within this is hot
-  double tick_ms = 4;
-  double balance_idle_ms = 1, balance_busy_ms = 64;
-  double imbalance_percent = 125;
-  double wakeup_us = 0;            // from the wake-up to the first instruction, on an idle core
-  double context_switch_us = 0;
-};
-
-// (Meaning and use: power.h.)
-struct PowerProfile {
-  double idle_w = 0;               // the whole node, nothing running
-  double core_busy_w = 0;          // each core that polls or computes, above idle
-  double core_wake_j = 0;          // energy of one wake-up
-  double nic_byte_nj = 0;          // each byte on the wire
-  double nic_busy_w = 0;           // the NIC at its full rate, above idle
 };
 
 struct HardwareProfile {
