@@ -1,9 +1,11 @@
 # How a room declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
-#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|slow|protocol…] [TIMEOUT s] [DISCOVER])
+#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s] [DISCOVER])
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …])     only in the fuzz preset
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
+add_custom_target(loch_quick_tests)
+add_custom_target(loch_sanitize_tests)
 
 function(loch_library NAME)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
@@ -23,6 +25,22 @@ function(loch_note_test_sources)
   endforeach()
 endfunction()
 
+# Labels say which runs a test belongs to: `quick` (./loch test --quick: seconds in all), `sanitize`
+# (also under the asan and tsan presets), `protocol`, `slow` … A test with the label `quick`, or with no
+# label at all, is a unit test and is sanitized too. In a sanitizer's build only those are registered,
+# with the sanitizer's name before their own, so that one ctest run can list all three builds.
+function(loch_labels RESULT)
+  set(labels ${ARGN})
+  if(NOT labels)
+    set(labels quick)
+  endif()
+  if("quick" IN_LIST labels)
+    list(APPEND labels sanitize)
+    list(REMOVE_DUPLICATES labels)
+  endif()
+  set(${RESULT} ${labels} PARENT_SCOPE)
+endfunction()
+
 function(loch_test NAME)
   cmake_parse_arguments(A "DISCOVER" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   loch_note_test_sources(${A_SOURCES})
@@ -31,15 +49,24 @@ function(loch_test NAME)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
-  if(NOT A_LABELS)
-    set(A_LABELS quick)
+  loch_labels(labels ${A_LABELS})
+  if("quick" IN_LIST labels)
+    add_dependencies(loch_quick_tests ${NAME})
+  endif()
+  set(prefix "")
+  if(LOCH_SANITIZE)
+    if(NOT "sanitize" IN_LIST labels)
+      return()
+    endif()
+    set(prefix "${LOCH_SANITIZE}.")
+    add_dependencies(loch_sanitize_tests ${NAME})
   endif()
   if(A_DISCOVER)
-    gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+    gtest_discover_tests(${NAME} TEST_PREFIX "${prefix}" DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
   else()
-    add_test(NAME ${NAME} COMMAND ${NAME})
-    set_tests_properties(${NAME} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+    add_test(NAME ${prefix}${NAME} COMMAND ${NAME})
+    set_tests_properties(${prefix}${NAME} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
   endif()
 endfunction()
 
