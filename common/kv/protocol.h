@@ -136,6 +136,13 @@ class Module {
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
   // The named known-bad variants: name and what it breaks.
   [[nodiscard]] virtual std::map<std::string, std::string> mutants() const { return {}; }
+  // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
+  // collide and move, switches at random, short periods. Only what the protocol claims to bear.
+  [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng, const DeployConfig& shape) const {
+    static_cast<void>(rng);
+    static_cast<void>(shape);
+    return {};
+  }
   // Refuses impossible combinations with one line that names the flag. `mutant` is empty or one
   // of mutants().
   [[nodiscard]] virtual Result<std::unique_ptr<Store>> deploy(const DeployConfig& config, const Options& options,
