@@ -1,0 +1,63 @@
+#include "common/cuckoo/path.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include "common/cuckoo/hash_family.h"
+
+namespace loch::cuckoo {
+
+Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_slots) {
+  struct Visit {
+    std::uint64_t slot;
+    std::size_t parent;  // index into visits; itself for a start
+  };
+  Path path;
+  std::vector<Visit> visits;
+  std::unordered_set<std::uint64_t> seen;
+  const auto visit = [&](std::uint64_t slot, std::size_t parent) {
+    if (seen.insert(slot).second) visits.push_back({slot, parent});
+  };
+  for (const std::uint64_t slot : from) visit(slot, visits.size());
+  for (std::size_t head = 0; head < visits.size() && path.examined < most_slots; ++head) {
+    const Visit here = visits[head];
+    ++path.examined;
+    if (table.is_free(here.slot)) {
+      for (std::size_t at = head;; at = visits[at].parent) {
+        path.slots.push_back(visits[at].slot);
+        if (visits[at].parent == at) break;
+      }
+      std::ranges::reverse(path.slots);
+      return path;
+    }
+    std::array<std::uint64_t, max_functions> next{};
+    const std::uint32_t count = table.candidates(here.slot, next.data());
+    for (std::uint32_t i = 0; i < count; ++i) visit(next[i], head);
+  }
+  return path;
+}
+
+Path random_walk(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_moves, Rng& rng) {
+  Path path;
+  if (from.empty()) return path;
+  std::vector<std::uint64_t> walked{from.front()};
+  for (;;) {
+    ++path.examined;
+    if (table.is_free(walked.back())) {
+      path.slots = std::move(walked);
+      return path;
+    }
+    if (walked.size() > most_moves) return path;
+    std::array<std::uint64_t, max_functions> next{};
+    std::uint32_t count = table.candidates(walked.back(), next.data());
+    const auto end = std::remove_if(next.begin(), next.begin() + count, [&](std::uint64_t slot) {
+      return std::ranges::find(walked, slot) != walked.end();
+    });
+    count = static_cast<std::uint32_t>(end - next.begin());
+    if (count == 0) return path;
+    walked.push_back(next[rng.below(count)]);
+  }
+}
+
+}  // namespace loch::cuckoo
