@@ -116,7 +116,7 @@ class Executor:
         argv = self._launch(point) + ["--json", str(result)]
         now = time.monotonic()
         meter = provenance.OthersMeter(now)
-        environment = {"LOCH_SOURCE": str(SOURCE), **os.environ}
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         with open(output, "wb") as stream:
             try:
                 process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
