@@ -55,6 +55,9 @@ class Machine {
   [[nodiscard]] int last_rank() const { return scenario_.hash_functions - 1; }
   [[nodiscard]] Word emptied(Word word) const;
   [[nodiscard]] Word pending_word(int id) const { return Word::occupied(id, rules_.commit_by_cas); }
+  // Who found the own entry gone from its slot may conclude this: another PUT took it away as a
+  // duplicate, and the old one with it. Else a lease breaker did, and the old entry is linked again.
+  [[nodiscard]] bool others_remove() const { return rules_.committed_duplicate == Duplicate::remove; }
   // An EMPTY word that an unfinished MIGRATE holds: nobody may link there (the TAG rule).
   [[nodiscard]] bool reserved(Word word);
 

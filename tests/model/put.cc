@@ -262,7 +262,7 @@ void Machine::put_commit() {
   const Word tombstone = me().seen[me().candidate];
   const bool emptied_it = cas(slot, tombstone, emptied(tombstone));
   if (emptied_it) own_entry().recycled = 1;
-  recycle(me().old);
+  if (emptied_it || others_remove()) recycle(me().old);
   for (const Word word : me().staged) recycle(word);
   if (emptied_it || rules_.delete_loses_quietly) {
     done();
@@ -280,7 +280,7 @@ void Machine::put_rollback() {
     case Rollback::restore:
       if (cas(slot, linked, me().old)) {
         own_entry().recycled = 1;
-      } else {
+      } else if (others_remove()) {
         recycle(me().old);
       }
       break;
