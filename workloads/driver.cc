@@ -22,6 +22,7 @@ struct Driver::Slot {
   std::uint64_t sequence = 0;     // of its PUTs
   std::uint32_t error_run = 0;    // errors in a row
   bool is_busy = false;
+  kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
   bool is_measured = true;        // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
   kv::ValueStamp stamp;
@@ -143,6 +144,7 @@ Result<> Driver::add_workers(std::uint32_t pin) {
 }
 
 void Driver::start() {
+  workers_left_ = clients_.size();
   for (const auto& own : clients_) {
     for (std::uint32_t i = 0; i < deploy_.window; ++i) {
       auto slot = std::make_unique<Slot>();
@@ -170,6 +172,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   }
   if (store_.has_background()) scope.spawn(store_.background(*own->worker, &own->done));
   co_await scope.join();
+  if (--workers_left_ == 0 && load_.final_sweep) co_await sweep(own);
   if (load_.scrub && own->index == 0) co_await scrub_lost(own->worker);
   for (const auto& slot : own->slots) slot->client.reset();
 }
@@ -236,9 +239,30 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
     result = removed;
   }
   slot->is_busy = false;
+  slot->last = result.status;
   account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
   const Nanos pause = pause_after(*slot, result);
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
+}
+
+coro::Task<void> Driver::sweep(ClientWorker* own) {
+  constexpr std::uint32_t tries = 8;
+  constexpr Nanos pause = 5'000'000;
+  Slot* slot = own->slots.front().get();
+  slot->is_measured = false;
+  for (std::uint64_t record = 0; record < records_.count(); ++record) {
+    for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::get}) {
+      bool is_stuck = true;
+      for (std::uint32_t i = 0; i < tries && is_stuck && !own->worker->stopping(); ++i) {
+        if (i > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
+        co_await operate(own, slot, kind, record, -1);
+        is_stuck = slot->last != kv::OpStatus::ok && slot->last != kv::OpStatus::not_found;
+      }
+      if (!is_stuck) continue;
+      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}), measure::name(kind),
+                                   kv::name(slot->last)));
+    }
+  }
 }
 
 coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {

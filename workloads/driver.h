@@ -54,6 +54,9 @@ struct LoadConfig {
   std::uint64_t seed = 1;
   bool verify = false;       // every GET's value
   bool scrub = false;        // repair what lost nodes held, after the load
+  // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
+  // still in the way then is stuck. One process only.
+  bool final_sweep = false;
   // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
   // times as much while errors go on. Bounds the work done against a dead peer.
   Nanos error_pause = 10'000;
@@ -81,6 +84,9 @@ class Driver {
   // What scrub repaired, by kind; empty unless this process did it.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
+  // "key: GET conflict": operations of the final sweep that did not end, in eight tries over 40 ms, in ok or
+  // not_found.
+  [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Operations that were issued and have not returned: none after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
@@ -104,6 +110,7 @@ class Driver {
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record, Nanos due);
   coro::Task<void> scrub_lost(fabric::Worker* worker);
+  coro::Task<void> sweep(ClientWorker* own);
   [[nodiscard]] Turn next_turn(ClientWorker& own);
   [[nodiscard]] Action choose(ClientWorker& own) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
@@ -131,6 +138,8 @@ class Driver {
   std::atomic<std::uint64_t> inserts_refused_{0};
   std::map<std::string, std::uint64_t> scrubbed_;
   bool did_scrub_ = false;
+  std::atomic<std::size_t> workers_left_{0};
+  std::vector<std::string> stuck_;
 };
 
 }  // namespace loch::workloads

@@ -145,6 +145,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   RunOutcome outcome;
   outcome.end = end;
   outcome.sim = report.sim;
+  outcome.stuck = driver->stuck();
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});
   std::uint64_t inserts_refused = 0;
   merge(mine, outcome, inserts_refused);

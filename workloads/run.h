@@ -37,6 +37,7 @@ struct RunOutcome {
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
   std::uint64_t outstanding = 0;  // operations that never returned
+  std::vector<std::string> stuck;  // of this process's final sweep
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);

@@ -20,7 +20,7 @@
 #ifdef LOCH_HAVE_FAULT
 #include "common/fabric/fault/fault.h"
 #endif
-#ifdef LOCH_HAVE_TRACE
+#ifdef LOCH_HAVE_TRACED
 #include "common/fabric/trace/trace_fabric.h"
 #endif
 
@@ -149,7 +149,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
   }
   LOCH_ASSIGN(open.fabric, open_inner(o, seed, place, open));
-#ifdef LOCH_HAVE_TRACE
+#ifdef LOCH_HAVE_TRACED
   if (open.trace != nullptr && o.fabric != "sim") {
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
   }

@@ -10,6 +10,9 @@
 
 #include "common/cli/bench.h"
 #include "common/cli/check_command.h"
+#ifdef LOCH_HAVE_SIM
+#include "common/cli/fuzz.h"
+#endif
 #include "common/cli/list.h"
 #include "common/cli/registry.h"
 
@@ -29,6 +32,11 @@ const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> all = {
       {"bench", loch::cli::run_bench},
       {"check", [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
+#ifdef LOCH_HAVE_SIM
+      {"fuzz", loch::cli::run_fuzz},
+#else
+      {"fuzz", not_here("fuzz")},
+#endif
       {"list", loch::cli::run_list},
       {"hog", not_here("hog")},
       {"power", not_here("power")},

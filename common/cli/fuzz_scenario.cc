@@ -1,0 +1,156 @@
+#include "common/cli/fuzz_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace loch::cli {
+namespace {
+
+using fabric::sim::SimFaults;
+
+// A kind of run, made for a kind of bug.
+struct Profile {
+  const char* name;
+  std::uint64_t keys_least, keys_most;
+  double get, remove;         // shares; the rest are PUTs
+  std::uint32_t operations;   // a client slot
+  bool has_faults;            // else only the order of things varies
+};
+constexpr std::array<Profile, 5> profiles = {{
+    // Many clients on one or two keys: conflicts between writers of the same key.
+    {"hot", 1, 2, 0.4, 0.15, 30, true},
+    // A few keys in a table with hardly more slots: entries are in each other's way and are moved.
+    {"collide", 3, 6, 0.45, 0.2, 30, true},
+    // Slots become free and are taken all the time, so that entries of a key appear at other ranks.
+    {"churn", 3, 5, 0.25, 0.35, 40, true},
+    // As churn without any fault: fine interleavings alone.
+    {"calm", 2, 5, 0.4, 0.3, 40, false},
+    // Readers against movers.
+    {"watch", 2, 4, 0.7, 0.15, 40, false},
+}};
+
+// What may be drawn for an option, if the protocol has it and the caller did not fix it. Each is
+// something that the protocol says it stays correct under.
+struct Knob {
+  const char* key;
+  double chance;  // that the default is left
+  std::vector<std::string> values;
+  const char* needs_key = nullptr;    // only where this choice …
+  const char* needs_value = nullptr;  // … has this value
+};
+const std::vector<Knob>& knobs() {
+  static const std::vector<Knob> all = {
+      {"nessie.hash-functions", 0.4, {"2"}},
+      {"nessie.load-factor", 0.05, {"0.5", "0.65", "0.8", "0.9"}},
+      {"nessie.min-spare", 0, {"256", "1024"}},
+      {"nessie.filter-bits", 0.5, {"0", "1", "3"}},
+      {"nessie.cache", 0.5, {"true", "false"}},
+      {"nessie.cache-fraction", 0.3, {"0.3", "1"}},
+      {"nessie.previous-versions", 0.6, {"false"}},
+      {"nessie.multi-read", 0.3, {"on", "off"}},
+      {"nessie.completion", 0.5, {"cqe"}},
+      {"nessie.stamping", 0.5, {"eager"}},
+      {"nessie.expiry", 0.2, {"300us", "1ms", "5ms", "20ms"}},
+      {"nessie.commit", 0.5, {"cas"}, "nessie.variant", "hardened"},
+      {"nessie.fast-update", 0.5, {"true"}, "nessie.variant", "hardened"},
+      {"nessie.single-cas-delete", 0.5, {"true"}, "nessie.variant", "hardened"},
+      {"nessie.backoff-cap", 0.5, {"10us", "100us"}},
+  };
+  return all;
+}
+
+std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) { return least + rng.below(most - least + 1); }
+
+template <typename T>
+const T& pick(Rng& rng, const std::vector<T>& from) {
+  return from[rng.below(from.size())];
+}
+
+// Delays between any two steps of a client, so that clients interleave at every step.
+void add_timing(Rng& rng, SimFaults& faults) {
+  faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {100, 1'000, 5'000, 20'000}));
+  faults.slow_dma = pick<double>(rng, {0, 0.02, 0.1, 0.3});
+  faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
+}
+
+void draw_shape(Rng& rng, const Profile& profile, FuzzScenario& s) {
+  kv::DeployConfig& d = s.plan.deploy;
+  d.nodes = static_cast<std::uint32_t>(between(rng, 2, 4));
+  d.client_workers = static_cast<std::uint32_t>(between(rng, 1, 3));
+  d.window = rng.chance(0.8) ? 1 : 2;
+  d.key_size = pick<std::uint32_t>(rng, {16, 24, 32});
+  d.value_size = pick<std::uint32_t>(rng, {16, 40, 200});
+  d.kept_value_bytes = d.value_size;
+  d.keys = d.max_keys = between(rng, profile.keys_least, profile.keys_most);
+  d.memory_bytes = std::uint64_t{1} << 26;
+  s.plan.records = {d.keys, d.max_keys, d.key_size, d.value_size};
+  s.sim.nodes = d.nodes;
+  s.keeps_memory_in_order = rng.chance(0.5);
+
+  workloads::LoadConfig& load = s.plan.load;
+  load.mix = {.get = profile.get, .put = 1 - profile.get - profile.remove, .remove = profile.remove, .insert = 0,
+              .read_modify_write = 0};
+  load.operations = std::uint64_t{d.nodes} * d.client_workers * d.window * profile.operations;
+  load.final_sweep = true;
+}
+
+void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
+  if (profile.has_faults) s.sim.faults = fabric::sim::swarm(rng);
+  if (!profile.has_faults || rng.chance(0.5)) add_timing(rng, s.sim.faults);
+  // Two phases: faults, then none, and then everything must finish.
+  s.sim.faults.heal_at = static_cast<Nanos>(between(rng, 500'000, 3'000'000));
+  s.sim.random_tie_order = rng.chance(0.5);
+  s.sim.deadline = 20'000'000'000;
+}
+
+Result<> draw_knobs(Rng& rng, const kv::Module& module,
+                    const std::vector<std::pair<std::string, std::string>>& settings, FuzzScenario& s) {
+  s.plan.options = kv::Options(module.options());
+  for (const auto& [key, value] : settings) LOCH_TRY(s.plan.options.set(key, value));
+  const auto is_fixed = [&](std::string_view key) {
+    return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
+  };
+  for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
+  for (const Knob& knob : knobs()) {
+    // Every knob takes the same draws whether it is used or not.
+    const bool is_left = rng.chance(knob.chance);
+    const std::string& value = pick(rng, knob.values);
+    const bool is_there = s.plan.options.values().contains(std::string_view(knob.key));
+    if (is_left || !is_there || s.knobs.contains(knob.key)) continue;
+    if (knob.needs_key != nullptr && s.plan.options.choice(knob.needs_key) != knob.needs_value) continue;
+    s.knobs[knob.key] = value;
+  }
+  std::erase_if(s.knobs, [&](const auto& each) { return is_fixed(each.first); });
+  for (const auto& [key, value] : s.knobs) LOCH_TRY(s.plan.options.set(key, value));
+  return {};
+}
+
+}  // namespace
+
+std::string FuzzScenario::describe() const {
+  const kv::DeployConfig& d = plan.deploy;
+  std::string text = fmt::format("{}: {} nodes x {} clients x window {}, {} keys, {} B values, {} operations", profile,
+                                 d.nodes, d.client_workers, d.window, d.keys, d.value_size, plan.load.operations);
+  for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
+  return text;
+}
+
+Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module, const std::string& mutant,
+                                   const std::vector<std::pair<std::string, std::string>>& settings) {
+  FuzzScenario s;
+  Rng shape(seed, "fuzz shape"), faults(seed, "fuzz faults"), options(seed, "fuzz options");
+  const Profile& profile = profiles[shape.below(profiles.size())];
+  s.profile = profile.name;
+  s.plan.module = &module;
+  s.plan.mutant = mutant;
+  s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
+  draw_shape(shape, profile, s);
+  s.plan.deploy.server_workers = module.default_servers();
+  draw_faults(faults, profile, s);
+  LOCH_TRY(draw_knobs(options, module, settings, s));
+  return s;
+}
+
+}  // namespace loch::cli

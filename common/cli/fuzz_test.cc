@@ -1,0 +1,90 @@
+#include "common/cli/fuzz.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/cli/fuzz_scenario.h"
+#include "workloads/testing/slot_store.h"
+
+namespace loch::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+kv::Registry toys() {
+  kv::Registry registry;
+  registry.emplace("slots", workloads::testing::make_slot_store());
+  return registry;
+}
+FuzzOptions slots() {
+  FuzzOptions options;
+  options.protocol = "slots";
+  return options;
+}
+
+TEST(Fuzz, ASeedIsOneRun) {
+  const auto module = workloads::testing::make_slot_store();
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const FuzzFinding a = fuzz_seed(seed, slots(), *module), b = fuzz_seed(seed, slots(), *module);
+    EXPECT_NE(a.verdict, FuzzVerdict::error) << a.reason;
+    EXPECT_EQ(a.trace_hash, b.trace_hash);
+    EXPECT_EQ(a.operations, b.operations);
+    EXPECT_GT(a.operations, 0U);
+    EXPECT_EQ(a.scenario, b.scenario);
+  }
+}
+
+TEST(Fuzz, SeedsDiffer) {
+  const auto module = workloads::testing::make_slot_store();
+  std::set<std::string> scenarios;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const auto scenario = draw_scenario(seed, *module, "", {});
+    ASSERT_TRUE(scenario) << scenario.error().message;
+    scenarios.insert(scenario->describe());
+    EXPECT_GT(scenario->sim.faults.heal_at, 0);
+  }
+  EXPECT_GT(scenarios.size(), 40U);
+}
+
+TEST(Fuzz, AFixedSettingIsNotDrawn) {
+  const auto module = workloads::testing::make_slot_store();
+  const auto scenario = draw_scenario(3, *module, "", {{"slots.spare", "64"}});
+  ASSERT_TRUE(scenario);
+  EXPECT_EQ(scenario->plan.options.integer("slots.spare"), 64);
+  EXPECT_FALSE(scenario->knobs.contains("slots.spare"));
+}
+
+TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
+  const auto module = workloads::testing::make_slot_store();
+  FuzzOptions options = slots();
+  options.mutant = "no-lock";
+  std::optional<FuzzFinding> found;
+  for (std::uint64_t seed = 1; seed <= 200 && !found; ++seed) {
+    FuzzFinding finding = fuzz_seed(seed, options, *module);
+    if (finding.verdict == FuzzVerdict::violated || finding.verdict == FuzzVerdict::corrupt) found = std::move(finding);
+  }
+  ASSERT_TRUE(found) << "nothing found in 200 seeds";
+  EXPECT_FALSE(found->reason.empty());
+  EXPECT_EQ(rerun_line(*found, options), "./loch fuzz --protocol slots --seeds 1 --first-seed " +
+                                             std::to_string(found->seed) + " --mutant no-lock");
+  EXPECT_EQ(fuzz_seed(found->seed, options, *module).trace_hash, found->trace_hash);
+}
+
+TEST(Fuzz, FlagsAreChecked) {
+  const auto refusal = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--protocol", "slots"});
+    const auto options = parse_fuzz(words, toys());
+    return options ? std::string("accepted") : options.error().message;
+  };
+  EXPECT_EQ(refusal({"--seeds", "20", "--time", "5s", "--keep-going", "--set", "slots.spare=1K"}), "accepted");
+  EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
+  EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
+  EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));
+  EXPECT_THAT(refusal({"--time", "5"}), HasSubstr("--time"));
+  EXPECT_THAT(refusal({"--mutant", "no-lok"}), HasSubstr("did you mean no-lock?"));
+  EXPECT_THAT(refusal({"--set", "slots.spair=1"}), HasSubstr("slots.spare"));
+  EXPECT_EQ(run_fuzz({"--protocol", "herd"}, toys()), 2);
+}
+
+}  // namespace
+}  // namespace loch::cli
