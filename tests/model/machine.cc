@@ -174,7 +174,7 @@ void Machine::respond(Answer answer) {
       if (!finished(s(), c) && state.begun != 0) under_way[c] = &programs_[static_cast<std::size_t>(c)][state.op];
     }
     RegisterSet& registers = world_->registers[op_.key];
-    result_.violated = !registers.answer(under_way, client_, me().op, answer, aborts_, rules_.absent_delete_verifies,
+    result_.violated = !registers.answer(under_way, client_, me().op, answer, aborts_, rules_.delete_tells_absence,
                                          programs_, op_.key);
     if (aborted && client_ >= real_clients()) {
       result_.stuck_get = op_.type == OpType::get;

@@ -91,6 +91,9 @@ class Machine {
   void put_duplicate_header();
   void put_remove_duplicate();
   void put_next_beyond();
+  void put_check_room();
+  void put_next_room();
+  void put_when_full();
   void put_unlink_old();
   void put_begin_verify();
   void put_verify();

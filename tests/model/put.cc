@@ -17,6 +17,7 @@ enum Phase : std::uint8_t {
   finish,            // commit, or empty the tombstone
   rollback,
   absent,            // the mended DELETE found no entry: verify, not_found
+  check_room,        // the header of the copy that a tagged EMPTY word names
   unlink_old,        // a known-bad variant: empties the slot before it links
   make_room,         // and on: the phases of an inner MIGRATE
 };
@@ -33,6 +34,7 @@ void Machine::step_put() {
     case verify: put_verify(); return;
     case finish: put_commit(); return;
     case rollback: put_rollback(); return;
+    case check_room: put_check_room(); return;
     case unlink_old: put_unlink_old(); return;
     case absent:
       if (read(candidate(op_.key, me().i)) != me().seen[me().i]) {
@@ -59,7 +61,7 @@ void Machine::put_scan() {
       me().phase = link;
       return;
     }
-  } else if (holds_key(word, op_.key)) {
+  } else if (holds_key(word, op_.key) && (rules_.minds_later_matches || me().candidate == nobody)) {
     me().phase = header;
     return;
   }
@@ -93,11 +95,49 @@ void Machine::put_choose() {
     me().phase = absent;
     return;
   }
+  if (me().candidate == nobody && rules_.skips_reserved) {
+    me().i = nobody;  // before rank 0
+    put_next_room();
+    return;
+  }
   if (me().candidate == nobody) me().candidate = me().first_empty;
   if (me().candidate != nobody) {
     me().phase = link;
+  } else {
+    put_when_full();
+  }
+}
+
+// Looks for an EMPTY slot after rank i that no unfinished MIGRATE holds.
+void Machine::put_next_room() {
+  for (++me().i; me().i <= last_rank(); ++me().i) {
+    const Word word = me().seen[me().i];
+    if (!word.empty()) continue;
+    const bool tagged = rules_.tagged_migrate && word.has_id() && entry(word).kind == EntryKind::copy;
+    me().candidate = tagged ? nobody : me().i;
+    me().phase = tagged ? check_room : link;
     return;
   }
+  if (me().saw_reserved != 0) {
+    abort();
+  } else {
+    put_when_full();
+  }
+}
+
+void Machine::put_check_room() {
+  const bool taken = reserved(me().seen[me().i]);
+  note(taken ? "READ copy's header: unfinished" : "READ copy's header: finished");
+  if (taken) {
+    me().saw_reserved = 1;
+    put_next_room();
+  } else {
+    me().candidate = me().i;
+    me().phase = link;
+  }
+}
+
+void Machine::put_when_full() {
   if (rules_.when_full == WhenFull::abort) {
     abort();
     return;
@@ -133,7 +173,7 @@ void Machine::put_after_room(bool made) {
 
 void Machine::put_link() {
   const Word word = me().seen[me().candidate];
-  if (reserved(word)) {
+  if (!rules_.skips_reserved && reserved(word)) {
     note("(held by an unfinished MIGRATE)");
     abort();
     return;
@@ -156,6 +196,7 @@ void Machine::put_link() {
   }
   me().old = word;
   me().seen[me().candidate] = linked;
+  if (update && op_.type == OpType::remove) me().removed_any = 1;
   if (at_once) {
     recycle(word);
     done();
@@ -176,6 +217,7 @@ void Machine::put_unlink_old() {
     return;
   }
   recycle(old);
+  if (op_.type == OpType::remove) me().removed_any = 1;
   me().seen[me().candidate] = emptied(old);
   me().phase = link;
 }
@@ -191,6 +233,7 @@ void Machine::put_look_beyond() {
 
 void Machine::put_duplicate_header() {
   const bool committed = visible(s(), me().seen[me().i]);
+  if (op_.type == OpType::remove) me().saw_pending = committed ? 0 : 1;
   note(committed ? "READ duplicate's header: valid" : "READ duplicate's header: pending");
   switch (committed ? rules_.committed_duplicate : rules_.pending_duplicate) {
     case Duplicate::remove: me().phase = remove_duplicate; return;
@@ -205,6 +248,7 @@ void Machine::put_remove_duplicate() {
     me().phase = rollback;
     return;
   }
+  if (op_.type == OpType::remove && me().saw_pending == 0) me().removed_any = 1;
   me().seen[me().i] = emptied(word);
   stage(word);
   put_next_beyond();
@@ -264,10 +308,12 @@ void Machine::put_commit() {
   if (emptied_it) own_entry().recycled = 1;
   if (emptied_it || others_remove()) recycle(me().old);
   for (const Word word : me().staged) recycle(word);
-  if (emptied_it || rules_.delete_loses_quietly) {
-    done();
-  } else {
+  if (!emptied_it && !rules_.delete_loses_quietly) {
     abort();
+  } else if (rules_.delete_tells_absence && me().removed_any == 0) {
+    respond({Answer::Type::not_found});
+  } else {
+    done();
   }
 }
 

@@ -33,6 +33,8 @@ enum class Verify : std::uint8_t { none, reverse_pass, every_other };
 struct Rules {
   std::string name;
   bool scan_all_first = false;           // reads every candidate before it chooses, prefers the key's own
+  bool minds_later_matches = true;       // … and reads the headers of later matches too, once it has found one
+  bool skips_reserved = false;           // a slot that a MIGRATE holds: takes the next EMPTY one (else aborts)
   bool unlinks_first = false;            // empties the old entry before it links the new one
   Duplicate committed_duplicate = Duplicate::remove;
   Duplicate pending_duplicate = Duplicate::remove;
@@ -48,6 +50,7 @@ struct Rules {
   bool commit_by_cas = false;            // pending is a bit of the word, not of the entry
   bool delete_loses_quietly = true;      // DELETE's last CAS failing still answers ok
   DeleteBy delete_by = DeleteBy::tombstone;
+  bool delete_tells_absence = false;     // DELETE that removed nothing says not_found, and ok is judged as "removed"
   bool absent_delete_verifies = false;   // DELETE of an absent key: verified not_found, nothing written
   bool update_by_cas = false;            // an update is one CAS to an entry that is already committed
   bool copy_has_previous = false;        // MIGRATE's copy points back at its source

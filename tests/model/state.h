@@ -62,6 +62,7 @@ struct ClientState {
   std::uint8_t entry = nobody;  // its new entry
   std::uint8_t saw_pending = 0;
   std::uint8_t removed_any = 0;
+  std::uint8_t saw_reserved = 0;
   std::uint8_t made_room = 0;  // a MIGRATE that it ran inside has ended
   std::uint8_t allocated = 0;  // over the whole program
   std::array<Word, hash_max> seen{};
