@@ -1,0 +1,130 @@
+#include "nessie/cache.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "common/base/check.h"
+#include "common/base/rng.h"
+
+namespace loch::nessie {
+namespace {
+
+// A new entry looks at this many of the least recently used ones for one that is not pinned.
+constexpr int most_eviction_tries = 8;
+
+}  // namespace
+
+Cache::Cache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes)
+    : key_bytes_(key_bytes), value_bytes_(value_bytes) {
+  LOCH_CHECK_GT(capacity, 0U);
+  // Small caches have few shards, so that their capacity is not cut into single entries.
+  const std::uint64_t shards = std::bit_floor(std::clamp<std::uint64_t>(capacity / 64, 1, 16));
+  slots_per_shard_ = static_cast<std::uint32_t>((capacity + shards - 1) / shards);
+  for (std::uint64_t i = 0; i < shards; ++i) {
+    auto shard = std::make_unique<Shard>();
+    shard->buckets.assign(std::bit_ceil(std::uint64_t{slots_per_shard_}), none);
+    shard->slots = std::make_unique<Slot[]>(slots_per_shard_);
+    shards_.push_back(std::move(shard));
+  }
+}
+
+Cache::Shard& Cache::shard_of(Word word) { return *shards_[mix64(word) & (shards_.size() - 1)]; }
+std::uint32_t& Cache::bucket_of(Shard& shard, Word word) {
+  return shard.buckets[(mix64(word) >> 32) & (shard.buckets.size() - 1)];
+}
+std::uint32_t Cache::lookup(Shard& shard, Word word) {
+  std::uint32_t at = bucket_of(shard, word);
+  while (at != none && shard.slots[at].word != word) at = shard.slots[at].chain;
+  return at;
+}
+
+void Cache::unchain(Shard& shard, std::uint32_t slot) {
+  Slot& gone = shard.slots[slot];
+  if (gone.word == 0) return;
+  std::uint32_t* link = &bucket_of(shard, gone.word);
+  while (*link != slot) link = &shard.slots[*link].chain;
+  *link = gone.chain;
+  gone.word = 0;
+}
+void Cache::unlink(Shard& shard, std::uint32_t slot) {
+  Slot& gone = shard.slots[slot];
+  (gone.newer == none ? shard.newest : shard.slots[gone.newer].older) = gone.older;
+  (gone.older == none ? shard.oldest : shard.slots[gone.older].newer) = gone.newer;
+  gone.newer = gone.older = none;
+}
+void Cache::push_newest(Shard& shard, std::uint32_t slot) {
+  shard.slots[slot].older = shard.newest;
+  (shard.newest == none ? shard.oldest : shard.slots[shard.newest].newer) = slot;
+  shard.newest = slot;
+}
+void Cache::push_oldest(Shard& shard, std::uint32_t slot) {
+  shard.slots[slot].newer = shard.oldest;
+  (shard.oldest == none ? shard.newest : shard.slots[shard.oldest].older) = slot;
+  shard.oldest = slot;
+}
+
+Cache::Pin Cache::find(Word word, Nanos now, Nanos expiry) {
+  Shard& shard = shard_of(word);
+  const std::scoped_lock guard(shard.lock);
+  const std::uint32_t at = lookup(shard, word);
+  if (at == none) return {};
+  Slot& slot = shard.slots[at];
+  unlink(shard, at);
+  if (now >= slot.expiry) {
+    unchain(shard, at);
+    push_oldest(shard, at);
+    return {};
+  }
+  slot.expiry = std::max(slot.expiry, expiry);
+  push_newest(shard, at);
+  return Pin(&slot, key_bytes_);
+}
+
+Cache::Pin Cache::reserve(Word word, Nanos now) {
+  Shard& shard = shard_of(word);
+  const std::scoped_lock guard(shard.lock);
+  if (const std::uint32_t there = lookup(shard, word); there != none) {
+    if (now < shard.slots[there].expiry) return {};
+    unchain(shard, there);  // expired: the same word is brought in anew
+  }
+  std::uint32_t at = none;
+  if (shard.used < slots_per_shard_) {
+    at = shard.used++;
+    shard.slots[at].bytes = std::make_unique_for_overwrite<std::byte[]>(std::size_t{key_bytes_} + value_bytes_);
+  } else {
+    at = shard.oldest;
+    for (int i = 0; i < most_eviction_tries && at != none; ++i) {
+      if (shard.slots[at].pins.load(std::memory_order_acquire) == 0) break;
+      at = i + 1 < most_eviction_tries ? shard.slots[at].newer : none;
+    }
+    if (at == none) return {};
+    unlink(shard, at);
+    unchain(shard, at);
+  }
+  push_newest(shard, at);
+  return Pin(&shard.slots[at], key_bytes_);
+}
+
+void Cache::publish(Pin& pin, Word word, Nanos expiry) {
+  Shard& shard = shard_of(word);
+  const std::scoped_lock guard(shard.lock);
+  if (lookup(shard, word) != none) return;  // another worker was faster; ours stays unnamed
+  const auto at = static_cast<std::uint32_t>(pin.slot_ - shard.slots.get());
+  Slot& slot = shard.slots[at];
+  slot.word = word;
+  slot.expiry = expiry;
+  std::uint32_t& bucket = bucket_of(shard, word);
+  slot.chain = bucket;
+  bucket = at;
+}
+
+std::uint64_t Cache::size() const {
+  std::uint64_t total = 0;
+  for (const auto& shard : shards_) {
+    const std::scoped_lock guard(shard->lock);
+    for (std::uint32_t i = 0; i < shard->used; ++i) total += shard->slots[i].word != 0 ? 1 : 0;
+  }
+  return total;
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,102 @@
+// A node's LRU cache of remote entries, keyed by the 64-bit index word (2017, 4.1.3). Entries are
+// immutable, so a hit is as good as a READ as long as it has not expired; a hit extends the expiry to
+// E after the index word was read (4.3.1).
+//
+// Shared by the node's workers, which are threads on some fabrics: split into shards, each with its
+// own lock, which is held for a look-up and never for a copy of a value out of it: a hit pins its
+// entry, and a pinned entry is not evicted.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "common/base/units.h"
+#include "nessie/word.h"
+
+namespace loch::nessie {
+
+class Cache {
+ public:
+  // Keys of `key_bytes` and the kept bytes of values; room for `capacity` entries, allocated as they
+  // come to be used.
+  Cache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes);
+  Cache(const Cache&) = delete;
+
+  class Pin;
+
+  // The entry that `word` names, if it is here and unexpired at `now`; then it lives until `expiry`.
+  [[nodiscard]] Pin find(Word word, Nanos now, Nanos expiry);
+  // Where the caller may write key and value of a new entry, which others see after publish(). Null
+  // pin: the entry is there already, or every old one is pinned.
+  [[nodiscard]] Pin reserve(Word word, Nanos now);
+  void publish(Pin& pin, Word word, Nanos expiry);
+
+  [[nodiscard]] std::uint64_t size() const;
+
+ private:
+  static constexpr std::uint32_t none = 0xFFFF'FFFF;
+  struct Slot {
+    Word word = 0;  // 0: reserved or unused
+    Nanos expiry = 0;
+    std::uint32_t chain = none;              // next in the hash bucket
+    std::uint32_t newer = none, older = none;
+    std::atomic<std::uint32_t> pins{0};
+    std::unique_ptr<std::byte[]> bytes;      // key, then value
+  };
+  struct Shard {
+    std::mutex lock;
+    std::vector<std::uint32_t> buckets;
+    std::unique_ptr<Slot[]> slots;
+    std::uint32_t used = 0;
+    std::uint32_t newest = none, oldest = none;
+  };
+
+  [[nodiscard]] Shard& shard_of(Word word);
+  [[nodiscard]] std::uint32_t& bucket_of(Shard& shard, Word word);
+  [[nodiscard]] std::uint32_t lookup(Shard& shard, Word word);
+  void unchain(Shard& shard, std::uint32_t slot);
+  void unlink(Shard& shard, std::uint32_t slot);
+  void push_newest(Shard& shard, std::uint32_t slot);
+  void push_oldest(Shard& shard, std::uint32_t slot);
+
+  std::uint32_t key_bytes_;
+  std::uint32_t value_bytes_;
+  std::uint32_t slots_per_shard_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+// Keeps an entry from being evicted. Movable.
+class Cache::Pin {
+ public:
+  Pin() = default;
+  Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), key_bytes_(other.key_bytes_) {}
+  Pin& operator=(Pin&& other) noexcept {
+    release();
+    slot_ = std::exchange(other.slot_, nullptr);
+    key_bytes_ = other.key_bytes_;
+    return *this;
+  }
+  ~Pin() { release(); }
+  void release() {
+    if (slot_ != nullptr) slot_->pins.fetch_sub(1, std::memory_order_release);
+    slot_ = nullptr;
+  }
+  explicit operator bool() const { return slot_ != nullptr; }
+  [[nodiscard]] std::byte* key() const { return slot_->bytes.get(); }
+  [[nodiscard]] std::byte* value() const { return slot_->bytes.get() + key_bytes_; }
+
+ private:
+  friend Cache;
+  Pin(Slot* slot, std::uint32_t key_bytes) : slot_(slot), key_bytes_(key_bytes) {
+    slot->pins.fetch_add(1, std::memory_order_relaxed);
+  }
+  Slot* slot_ = nullptr;
+  std::uint32_t key_bytes_ = 0;
+};
+
+}  // namespace loch::nessie

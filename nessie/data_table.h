@@ -1,0 +1,75 @@
+// The DTEs of one node that one worker owns: allocation, and reuse after expiry (2017, 4.2.5 and
+// 4.3.1). Each worker of a node owns every W-th entry, so that no lock is needed: only the owner
+// allocates an entry and finds that it may be reused; anyone may stamp it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/units.h"
+#include "common/fabric/region.h"
+#include "nessie/layout.h"
+
+namespace loch::nessie {
+
+class DataTable {
+ public:
+  struct Share {
+    std::uint32_t first = 0;      // entries first, first + step, … below `entries` are this owner's
+    std::uint32_t step = 1;
+    std::uint32_t entries = 0;    // of the whole node
+    std::uint32_t preloaded = 0;  // of the whole node, from entry 0 on: in use from the start
+  };
+  struct Counts {
+    std::uint64_t allocated = 0, recycled = 0, scanned = 0, exhausted = 0;
+  };
+
+  DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format, const Share& share,
+            Nanos margin, bool honours_expiry);
+
+  // A free entry in its next incarnation, not yet written, or nothing: every entry is in use or
+  // waits for its expiry, and the caller backs off. Scans for expired ones when the free list is
+  // empty; `node_now` is the node's clock.
+  [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
+  // Gives back an entry that no index word ever named: free at once.
+  void release(const EntryId& id);
+  // Looks at up to `most` entries, from where the last scan stopped, and frees those whose deadline
+  // lies strictly before node_now - margin. Returns how many were freed.
+  std::uint32_t scan(Nanos node_now, std::uint32_t most);
+
+  // Entries looked at since the last call: CPU time is charged by it.
+  [[nodiscard]] std::uint64_t take_scanned();
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] std::uint32_t owned() const { return owned_; }
+  // Nothing can have expired before this time of the node's clock.
+  [[nodiscard]] bool is_scan_due(Nanos node_now) const { return node_now >= next_scan_; }
+
+  // Offset of an entry in the node's data region.
+  [[nodiscard]] std::uint64_t offset(std::uint32_t index) const { return index * layout_.stride(); }
+
+ private:
+  [[nodiscard]] std::byte* word_at(std::uint32_t index, std::uint32_t within) const {
+    return region_.at(offset(index) + within);
+  }
+  [[nodiscard]] EntryId take(std::uint32_t index);
+  void put_back(std::uint32_t index);
+
+  fabric::Region& region_;
+  const EntryLayout& layout_;
+  const WordFormat& format_;
+  Share share_;
+  Nanos margin_;
+  bool honours_expiry_;
+  std::uint32_t owned_ = 0;
+  std::uint32_t fresh_ = 0;       // the next of the owned entries that was never used; counts up to owned_
+  std::uint32_t cursor_ = 0;      // scan position
+  std::uint32_t since_found_ = 0; // entries scanned since one was freed
+  Nanos earliest_ = 0;            // of the deadlines seen since then
+  Nanos next_scan_ = 0;
+  std::vector<std::uint32_t> free_;
+  Counts counts_;
+  std::uint64_t uncharged_ = 0;
+};
+
+}  // namespace loch::nessie

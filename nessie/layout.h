@@ -1,0 +1,94 @@
+// The data table entry (DTE): fixed key and value sizes, chosen at launch.
+//
+//     0             K        K+8       K+16    K+24             K+24+V     K+32+V       stride
+//     | key         | prev   | stamp   | meta  | value          | tail     | unused     |
+//     | K           | u64    | u64     | u64   | V              | u64      |            |
+//     |<------------- header (152 B at K = 128) -->|
+//     |<------------- full entry (160 + V at K = 128) ----------------->|
+//
+//   prev   the word that this entry replaced, or 0
+//   stamp  0: live; else the deadline after which the entry may be reused, in nanoseconds of the
+//          unlinker's node clock. The 2017 text's recycle flag and timestamp in ONE word: with two, an
+//          owner can see the flag before the time (H15's table).
+//   meta   0      1        2             4            7           8
+//          | valid| flags  | generation  | 0          | watermark |
+//          flags: kind (bits 0-1) and, of a MIGRATE's copy, the source's rank (bits 2-3)
+//   tail   0 … 0 | watermark byte
+//
+// K and V are the sizes rounded up to 8. The stride is a multiple of 64, so that no two entries
+// share a cache line. A header READ ends in its own watermark, a full one in the tail (H19). Landing
+// buffers have the same layout.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/fabric/region.h"
+#include "nessie/word.h"
+
+namespace loch::nessie {
+
+enum class EntryKind : std::uint8_t {
+  free = 0,   // nobody's: in a free list, or never used
+  put = 1,
+  tombstone = 2,
+  copy = 3,   // a MIGRATE's
+};
+
+// The meta word, taken apart.
+struct EntryMeta {
+  bool is_valid = false;
+  EntryKind kind = EntryKind::free;
+  std::uint8_t source_rank = 0;   // kind copy: which candidate of its key it came from
+  std::uint16_t generation = 0;
+
+  [[nodiscard]] constexpr Word pack() const {
+    return watermark_bit | Word{generation} << 16 |
+           (Word{static_cast<std::uint8_t>(kind)} | Word{source_rank} << 2) << 8 | (is_valid ? 1U : 0U);
+  }
+  [[nodiscard]] static constexpr EntryMeta unpack(Word word) {
+    return {(word & 1) != 0, static_cast<EntryKind>((word >> 8) & 3), static_cast<std::uint8_t>((word >> 10) & 3),
+            static_cast<std::uint16_t>(word >> 16)};
+  }
+};
+static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_bit | 0x3FFF'0B01));
+
+// Offsets within one entry, in bytes.
+class EntryLayout {
+ public:
+  EntryLayout(std::uint32_t key_size, std::uint32_t value_size)
+      : key_size_(key_size), value_size_(value_size), prev_at_(round_up(key_size, 8)),
+        tail_at_(prev_at_ + 24 + round_up(value_size, 8)), stride_(round_up(tail_at_ + 8, 64)) {}
+
+  [[nodiscard]] std::uint32_t key_size() const { return key_size_; }
+  [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
+  [[nodiscard]] std::uint32_t prev_at() const { return prev_at_; }
+  [[nodiscard]] std::uint32_t stamp_at() const { return prev_at_ + 8; }
+  [[nodiscard]] std::uint32_t meta_at() const { return prev_at_ + 16; }
+  [[nodiscard]] std::uint32_t value_at() const { return prev_at_ + 24; }
+  [[nodiscard]] std::uint32_t tail_at() const { return tail_at_; }
+  [[nodiscard]] std::uint32_t header_bytes() const { return prev_at_ + 24; }
+  [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
+  [[nodiscard]] std::uint64_t stride() const { return stride_; }
+
+  // Keeps the header, `kept_value` bytes of the value, and the tail; nothing is elided where that is
+  // all there is.
+  [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
+    const std::uint32_t head = header_bytes() + round_up(kept_value, 8);
+    const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);
+    if (kept_value >= value_size_ || head + tail >= stride_) return {};
+    return {.entry_bytes = stride_, .keep_head = head, .keep_tail = tail};
+  }
+
+ private:
+  [[nodiscard]] static constexpr std::uint32_t round_up(std::uint32_t n, std::uint32_t to) {
+    return (n + to - 1) / to * to;
+  }
+  std::uint32_t key_size_;
+  std::uint32_t value_size_;
+  std::uint32_t prev_at_;
+  std::uint32_t tail_at_;
+  std::uint64_t stride_;
+};
+
+}  // namespace loch::nessie

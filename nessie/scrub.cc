@@ -1,0 +1,124 @@
+// Fence, then scrub (H12): frees what dead clients held. It runs after the dead nodes' queue pairs
+// are destroyed and their processes are known to be gone: a late local commit would otherwise be
+// possible. A DTE's place says whose it is, since clients allocate on their own node.
+//
+//   PUT, tombstone   taken back: CAS to the word that it replaced, or to EMPTY
+//   MIGRATE's copy   committed if its source holds EMPTY|id of this copy, else dropped. ("The source
+//                    has changed" would be wrong: a DELETE may have changed it, and the copy would
+//                    bring the value back from the dead.)
+#include <algorithm>
+#include <utility>
+
+#include "common/fabric/memory.h"
+#include "nessie/session.h"
+
+namespace loch::nessie {
+
+coro::Task<std::map<std::string, std::uint64_t>> Session::scrub(std::vector<fabric::NodeId> dead) {
+  Counts counts;
+  std::vector<Finding> held;
+  const auto is_dead = [&](std::uint32_t node) { return std::ranges::find(dead, node) != dead.end(); };
+  for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
+    std::vector<Finding> found;
+    const bool is_read = co_await scan_index(static_cast<fabric::NodeId>(node), &found);
+    if (!is_read) ++counts["index_unreachable"];
+    for (const Finding& each : found) {
+      if (is_dead(settings_.format.entry(each.word).node)) held.push_back(each);
+    }
+  }
+  for (const Finding& each : held) {
+    const std::string kind = co_await repair(each);
+    if (!kind.empty()) ++counts[kind];
+  }
+  if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
+    const std::uint64_t leaks = co_await stamp_leaks();
+    counts["leaks_stamped"] = leaks;
+  }
+  co_return counts;
+}
+
+// Every occupied word of one node's index, by READs of many words at a time.
+coro::Task<bool> Session::scan_index(fabric::NodeId node, std::vector<Finding>* found) {
+  const fabric::LocalSlice landing{node_.words, word_at(lane_scan)};
+  for (std::uint64_t slot = 0; slot < settings_.slots_per_node; slot += scan_words) {
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(scan_words, settings_.slots_per_node - slot));
+    const fabric::Completion done = co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
+    if (!done.ok()) {
+      const bool is_back = co_await reconnect(node);
+      if (!is_back) co_return false;
+      const fabric::Completion again = co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
+      if (!again.ok()) co_return false;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Word word = fabric::load_word(node_.words->at(landing.offset + 8ULL * i));
+      if (!WordFormat::is_stored(word) || settings_.format.is_empty(word)) continue;
+      found->push_back({{node, slot + i}, word});
+    }
+  }
+  co_return true;
+}
+
+// What was done about one entry of a dead node; empty if it is committed.
+coro::Task<std::string> Session::repair(Finding finding) {
+  stats_ = nullptr;
+  started_ = worker_.now();
+  const Fetched entry = co_await fetch(finding.word, Extent::header);
+  if (!entry.ok) co_return "unreachable";
+  if (is_committed(finding.word, entry.meta)) co_return std::string();
+  const bool is_copy = entry.meta.kind == EntryKind::copy;
+  const bool is_tombstone = entry.meta.kind == EntryKind::tombstone;
+  if (!settings_.scrub_repairs) co_return is_copy ? "held_copies" : is_tombstone ? "held_deletes" : "held_puts";
+  if (is_copy) co_return co_await repair_copy(finding, entry.meta);
+  const Word to = entry.prev != 0 ? entry.prev : settings_.format.emptied(finding.word);
+  const Swap swap = co_await swap_index(finding.place, finding.word, to, false);
+  if (!swap.done()) co_return "raced";
+  const EntryId id = settings_.format.entry(finding.word);
+  co_await stamp(id, worker_.node_clock() + settings_.expiry);
+  co_return is_tombstone ? "deletes_taken_back" : "puts_taken_back";
+}
+
+coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
+  if (!settings_.rules.migrate_tags) co_return "copies_undecidable";
+  const EntryLayout& entry = settings_.entry;
+  // fetch() has left the header in the landing buffer, or the entry is in this node's table.
+  const EntryId id = settings_.format.entry(finding.word);
+  const bool is_here = id.node == node_.node;
+  const fabric::Region& region = is_here ? *node_.data : *node_.landing;
+  const std::uint64_t at = is_here ? own_.table.offset(id.index) : landing_base_;
+  moved_key_.resize(entry.key_size());
+  fabric::copy_from_shared(moved_key_.data(), region.at(at), entry.key_size());
+  cuckoo::KeyHash hash = settings_.family.hash(moved_key_);
+  const cuckoo::Place source = hash.candidate(std::min<std::uint32_t>(meta.source_rank, settings_.functions() - 1));
+  const WordRead read = co_await read_index(source);
+  if (!read.ok) co_return "unreachable";
+  if (read.word == settings_.format.tagged(finding.word)) {
+    if (settings_.rules.commit == Commit::cas) {
+      const Swap swap =
+          co_await swap_index(finding.place, finding.word, settings_.format.committed(finding.word), false);
+      if (!swap.done()) co_return "raced";
+    }
+    EntryMeta committed = meta;
+    committed.is_valid = true;
+    const bool is_written = co_await write_remote_word(id, entry.meta_at(), committed.pack());
+    co_return is_written ? "copies_committed" : "unreachable";
+  }
+  const Swap swap = co_await swap_index(finding.place, finding.word, settings_.format.emptied(finding.word), false);
+  if (!swap.done()) co_return "raced";
+  co_await stamp(id, worker_.node_clock() + settings_.expiry);
+  co_return "copies_dropped";
+}
+
+coro::Task<bool> Session::write_remote_word(EntryId id, std::uint32_t within, Word word) {
+  const std::uint64_t at = id.index * settings_.entry.stride() + within;
+  if (id.node == node_.node) {
+    fabric::store_word_release(node_.data->at(at), word);
+    co_return true;
+  }
+  const fabric::LocalSlice source{node_.words, word_at(lane_stamp)};
+  fabric::store_word_release(node_.words->at(source.offset), word);
+  const auto peer = static_cast<fabric::NodeId>(id.node);
+  const fabric::Completion done = co_await worker_.write(own_.peers[peer].data, at, source, 8, stats_);
+  co_return done.ok();
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,228 @@
+// One lane of one client worker: a window slot, or the worker's background work. It holds the
+// protocol's steps as coroutines; the operations that they add up to are in get.cc, put.cc,
+// remove.cc, migrate.cc and scrub.cc. One operation at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+#include "nessie/store.h"
+
+namespace loch::nessie {
+
+// How one attempt of an operation ended.
+enum class Attempt : std::uint8_t {
+  ok,
+  not_found,
+  conflict,    // another operation is in the way: back off, start over
+  again,       // a MIGRATE made room: start over at once
+  expired,     // older than E
+  no_entry,    // no free DTE: back off until one has expired
+  table_full,  // MIGRATE found no way within its depth
+  link_error,  // a node cannot be reached; nothing was changed, or it was taken back
+  ambiguous,   // a CAS ended in an error and its node cannot be reached to ask (H17)
+};
+
+class Session {
+ public:
+  Session(NessieStore& store, fabric::Worker& worker, std::uint32_t lane);
+
+  // ---- operations: attempts and back-off (session.cc)
+  [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats);
+
+  // ---- background and repair (background.cc, scrub.cc, leaks.cc)
+  [[nodiscard]] coro::Task<void> run_background(const bool* done);
+  [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(std::vector<fabric::NodeId> dead);
+
+  // Moves the key in the key's first candidate away, as a PUT that finds all candidates full would:
+  // for tests and for measuring.
+  [[nodiscard]] coro::Task<Attempt> migrate_away(kv::Key key, fabric::OpStats* stats);
+
+ private:
+  // ---- steps over the fabric (transfer.cc)
+  struct WordRead {
+    bool ok = false;
+    Word word = 0;
+  };
+  struct Swap {
+    enum class Outcome : std::uint8_t { swapped, lost, unknown };
+    Outcome outcome = Outcome::lost;
+    Word seen = 0;  // what the slot held, if lost
+    [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
+  };
+  enum class Extent : std::uint8_t { header, full };
+  // A DTE, looked at where it is: in this node's data table, or in the landing buffer.
+  struct Fetched {
+    bool ok = false;      // false: its node cannot be reached
+    bool is_key = false;  // it is the wanted key's
+    bool is_local = false;
+    Extent extent = Extent::header;
+    EntryMeta meta;
+    Word prev = 0;
+    fabric::Region* region = nullptr;
+    std::uint64_t offset = 0;
+  };
+
+  // Runs one READ or CAS whose last 8 bytes land at `landed` of `region`; by watermark or CQE.
+  [[nodiscard]] coro::Task<fabric::WcStatus> run(fabric::WorkRequest request, fabric::Region* region,
+                                                 std::uint64_t landed, bool by_watermark);
+  [[nodiscard]] coro::Task<WordRead> read_index(cuckoo::Place place);
+  // CAS of an index word. `is_private`: nobody but this operation ever changes `desired`, so that
+  // another word means that the CAS did not take place.
+  [[nodiscard]] coro::Task<Swap> swap_index(cuckoo::Place place, Word expected, Word desired, bool is_private);
+  [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired, bool is_private);
+  [[nodiscard]] coro::Task<Swap> swap_by_cpu(cuckoo::Place place, Word expected, Word desired);
+  [[nodiscard]] coro::Task<bool> overwrite_index(cuckoo::Place place, Word word);
+  [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId peer);
+  // Takes an own entry out of the index: CAS, or what the mutant makes of it.
+  [[nodiscard]] coro::Task<Swap> take_back(cuckoo::Place place, Word own, Word to);
+
+  // ---- entries (entry.cc)
+  [[nodiscard]] coro::Task<Fetched> fetch(Word word, Extent extent);          // any key
+  [[nodiscard]] coro::Task<Fetched> fetch_for(Word word, Extent extent, kv::Key key);
+  [[nodiscard]] coro::Task<Fetched> read_entry(EntryId id, Extent extent);
+  [[nodiscard]] coro::Task<void> stamp(EntryId id, Nanos deadline);
+  [[nodiscard]] coro::Task<void> recycle(EntryId id);
+  [[nodiscard]] coro::Task<void> flush_stamps(std::size_t most);
+  [[nodiscard]] coro::Task<void> charge_scan();
+  void write_entry(const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
+  void set_meta(const EntryId& id, const EntryMeta& meta);
+  [[nodiscard]] bool is_committed(Word word, const EntryMeta& meta) const {
+    return settings_.rules.commit == Commit::cas ? !settings_.format.is_pending(word) : meta.is_valid;
+  }
+
+  // ---- GET (get.cc)
+  enum class Look : std::uint8_t { other_key, value, pending, conflict, expired, failed };
+  [[nodiscard]] coro::Task<Attempt> get_once(kv::Key key);
+  [[nodiscard]] coro::Task<Look> look_up(Word word, Nanos read_at, kv::Key key, bool is_previous);
+  [[nodiscard]] coro::Task<Look> take_value(Fetched found, Word word, Nanos read_at, kv::Key key);
+  [[nodiscard]] std::optional<Look> look_in_cache(Word word, Nanos read_at, kv::Key key);
+  void fill_cache(const Fetched& found, Word word, Nanos read_at);
+
+  // ---- PUT and DELETE by tombstone (put.cc, verify.cc)
+  static constexpr std::uint32_t no_rank = ~std::uint32_t{0};
+  struct Writing {
+    kv::Key key;
+    kv::ValueView value;
+    EntryKind kind = EntryKind::put;
+    cuckoo::KeyHash hash;
+    std::array<Word, cuckoo::max_functions> seen{};
+    std::uint32_t rank = no_rank;      // candidate slot
+    bool is_update = false;            // the candidate holds the key
+    bool all_were_read = false;        // an inline MIGRATE came after the scan of all slots (H7)
+    bool is_written = false;           // the entry holds key and value already
+    std::optional<EntryId> entry;      // allocated, and in no slot
+    EntryId linked;                    // the entry whose word is in the slot
+    Word own = 0;                      // that word
+    Word replaced = 0;
+    bool removed_any = false;          // some committed entry of the key gave way
+    std::array<EntryId, cuckoo::max_functions + 1> staged{};
+    std::uint32_t staged_count = 0;
+  };
+  [[nodiscard]] coro::Task<Attempt> write_once();
+  [[nodiscard]] coro::Task<Attempt> choose();
+  [[nodiscard]] coro::Task<Attempt> choose_first_fit();
+  [[nodiscard]] coro::Task<Attempt> choose_after_full_scan();
+  enum class Holder : std::uint8_t { other_key, committed, pending, failed };
+  [[nodiscard]] coro::Task<Holder> who_holds(Word word, Nanos read_at);
+  [[nodiscard]] coro::Task<Attempt> find_free_slot();
+  enum class Reserve : std::uint8_t { free, reserved, failed };
+  [[nodiscard]] coro::Task<Reserve> is_reserved(Word word);
+  [[nodiscard]] coro::Task<Attempt> make_room();
+  [[nodiscard]] coro::Task<Attempt> prepare_entry(bool is_valid);
+  [[nodiscard]] coro::Task<void> store_entry(bool is_valid);
+  [[nodiscard]] coro::Task<Attempt> link();
+  [[nodiscard]] coro::Task<Attempt> remove_duplicates();
+  [[nodiscard]] coro::Task<Attempt> verify();
+  [[nodiscard]] coro::Task<Attempt> verify_slots(std::uint32_t from, bool skips_own);
+  [[nodiscard]] coro::Task<Attempt> roll_back(Attempt why);
+  [[nodiscard]] coro::Task<Attempt> end();
+  [[nodiscard]] coro::Task<Attempt> commit();
+  [[nodiscard]] coro::Task<Attempt> end_tombstone();
+  void stage(Word word);
+  [[nodiscard]] coro::Task<void> recycle_staged();
+  void give_back_entry();
+
+  // ---- DELETE (remove.cc)
+  [[nodiscard]] coro::Task<Attempt> remove_by_single_cas();
+  [[nodiscard]] coro::Task<Attempt> clear_all_ranks();
+  [[nodiscard]] coro::Task<Attempt> confirm_absent();
+
+  // ---- MIGRATE (migrate.cc)
+  struct Move {
+    EntryId copy;
+    cuckoo::KeyHash hash;  // of the moved key; every candidate is known
+    cuckoo::Place source, target;
+    Word source_word = 0, target_word = 0, copy_word = 0;
+  };
+  [[nodiscard]] coro::Task<Attempt> migrate(cuckoo::Place source, Word word, std::uint32_t depth);
+  [[nodiscard]] coro::Task<Attempt> copy_for_move(Move* move);
+  [[nodiscard]] coro::Task<Attempt> find_target(Move* move, std::uint32_t depth);
+  [[nodiscard]] coro::Task<Attempt> swing(Move* move);
+  [[nodiscard]] coro::Task<Attempt> commit_move(Move* move);
+
+  // ---- scrub (scrub.cc, leaks.cc)
+  using Counts = std::map<std::string, std::uint64_t>;
+  struct Finding {
+    cuckoo::Place place;
+    Word word = 0;
+  };
+  [[nodiscard]] coro::Task<bool> scan_index(fabric::NodeId node, std::vector<Finding>* found);
+  [[nodiscard]] coro::Task<std::string> repair(Finding finding);
+  [[nodiscard]] coro::Task<std::string> repair_copy(Finding finding, EntryMeta meta);
+  [[nodiscard]] coro::Task<bool> write_remote_word(EntryId id, std::uint32_t within, Word word);
+  struct Orphan {
+    EntryId id;
+    friend auto operator<=>(const Orphan& a, const Orphan& b) {
+      return std::tie(a.id.node, a.id.index, a.id.generation) <=> std::tie(b.id.node, b.id.index, b.id.generation);
+    }
+    friend bool operator==(const Orphan&, const Orphan&) = default;
+  };
+  [[nodiscard]] coro::Task<std::uint64_t> stamp_leaks();
+  [[nodiscard]] coro::Task<void> find_orphans(std::set<Orphan>* orphans);
+
+  // ---- shared
+  [[nodiscard]] bool is_over_age() const {
+    return settings_.rules.checks_time && worker_.now() - started_ >= settings_.expiry;
+  }
+  [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base_ + 8ULL * word; }
+  [[nodiscard]] bool holds_filter(Word word, cuckoo::KeyHash& hash) const {
+    return !settings_.format.is_empty(word) &&
+           settings_.format.filter(word) == hash.filter(settings_.filter_bits);
+  }
+  [[nodiscard]] coro::Task<kv::OpResult> write(kv::Key key, kv::ValueView value, EntryKind kind);
+  [[nodiscard]] coro::Task<Attempt> write_attempt();
+  [[nodiscard]] kv::OpResult result_of(Attempt attempt, std::uint32_t retries) const;
+  // Whether another attempt may end differently.
+  [[nodiscard]] static bool is_worth_retrying(Attempt attempt);
+  [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
+  void count_local() { if (stats_ != nullptr) ++stats_->local_accesses; }
+
+  NessieStore& store_;
+  const Settings& settings_;
+  NodeState& node_;
+  WorkerState& own_;
+  fabric::Worker& worker_;
+  std::uint64_t landing_base_;
+  std::uint64_t words_base_;
+  fabric::OpStats* stats_ = nullptr;
+  Nanos started_ = 0;          // of the current attempt
+  kv::ValueView value_;        // the last GET's
+  Cache::Pin pinned_;          // what value_ points into, if it came from the cache
+  Writing writing_;
+  std::array<cuckoo::Place, 17> path_{};  // sources of the MIGRATEs under way
+  std::vector<std::byte> moved_key_;
+  Word left_ = 0;              // what the last MIGRATE left in its source
+};
+
+}  // namespace loch::nessie

@@ -1,0 +1,163 @@
+#include "nessie/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace loch::nessie {
+namespace {
+
+std::unexpected<Error> refuse(std::string message) {
+  return fail(ErrorCode::invalid_argument, std::move(message));
+}
+
+// The rules of the variant with its ablations and mutant.
+Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::string_view mutant) {
+  const bool is_hardened = options.choice("nessie.variant") == "hardened";
+  if (layout == Layout::y2015 && is_hardened) {
+    return refuse("nessie.layout: 2015 has no mended rules; expected nessie.variant published beside it");
+  }
+  Rules rules = is_hardened ? hardened() : layout == Layout::y2015 ? published_2015() : published_2017();
+  const auto needs_hardened = [&](std::string_view key) {
+    return refuse(fmt::format("{}: exists in the hardened variant alone; expected nessie.variant hardened", key));
+  };
+  if (!options.boolean("nessie.previous-versions")) rules.use_previous = false;
+  if (options.choice("nessie.commit") == "cas") {
+    if (!is_hardened) return needs_hardened("nessie.commit");
+    rules.commit = Commit::cas;
+  }
+  if (options.boolean("nessie.fast-update")) {
+    if (!is_hardened) return needs_hardened("nessie.fast-update");
+    rules.fast_update = true;
+  }
+  if (options.boolean("nessie.single-cas-delete")) {
+    if (!is_hardened) return needs_hardened("nessie.single-cas-delete");
+    rules.deletion = Deletion::single_cas;
+  }
+  if (!options.boolean("nessie.tagged-migrate")) rules.migrate_tags = false;
+  if (!mutant.empty() && !apply_mutant(mutant, rules)) {
+    return refuse(fmt::format("mutant: nessie has none named {}", mutant));
+  }
+  return rules;
+}
+
+Result<> check_sizes(const kv::DeployConfig& config) {
+  if (config.nodes == 0 || config.nodes > 256) {
+    return refuse(fmt::format("nodes: {} do not fit the 8 bits of the index word's DTI; expected 1 to 256", config.nodes));
+  }
+  if (config.client_workers == 0 || config.window == 0) {
+    return refuse("clients: nessie is client-driven; expected at least 1 client worker and a window of at least 1");
+  }
+  if (config.server_workers != 0) {
+    return refuse(fmt::format("servers: nessie has no server workers, {} were asked for; expected 0", config.server_workers));
+  }
+  if (config.key_size == 0 || config.key_size > 4096) {
+    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
+  }
+  if (config.value_size == 0 || config.value_size > (1U << 30)) {
+    return refuse(fmt::format("value-size: {} bytes do not fit a DTE; expected 1 to 1G", config.value_size));
+  }
+  if (config.max_keys < config.keys) {
+    return refuse(fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
+  }
+  return {};
+}
+
+struct TableSizes {
+  std::uint64_t slots_per_node = 0;
+  std::uint64_t entries_per_node = 0;
+};
+
+Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options& options) {
+  const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1));
+  const double keys_per_node = keys / config.nodes;
+  TableSizes sizes;
+  sizes.slots_per_node = static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real("nessie.load-factor")));
+  const auto functions = static_cast<std::uint64_t>(options.integer("nessie.hash-functions"));
+  if (sizes.slots_per_node * config.nodes < functions) {
+    return refuse(fmt::format("nessie.hash-functions: {} functions need as many slots, the table has {}", functions,
+                              sizes.slots_per_node * config.nodes));
+  }
+  const double whole_keys = std::ceil(keys_per_node);
+  sizes.entries_per_node = static_cast<std::uint64_t>(
+      std::max(std::ceil(keys_per_node * options.real("nessie.overflow")),
+               whole_keys + static_cast<double>(options.integer("nessie.min-spare"))));
+  if (sizes.entries_per_node >= 0xFFFF'FFFF) {
+    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word's 32 bits", sizes.entries_per_node));
+  }
+  return sizes;
+}
+
+Result<> check_memory(const Settings& settings) {
+  const kv::DeployConfig& config = settings.config;
+  if (config.memory_bytes == 0) return {};
+  const std::uint64_t data = settings.entries_per_node * settings.entry.stride();
+  const fabric::Elision elision = settings.entry.elision(config.kept_value_bytes);
+  const std::uint64_t cache =
+      settings.cache_entries * (std::min(config.kept_value_bytes, config.value_size) + config.key_size + 64);
+  const std::uint64_t need = settings.slots_per_node * 8 + elision.physical_bytes(data) +
+                             elision.physical_bytes(settings.lanes() * settings.entry.stride()) + cache;
+  if (need > config.memory_bytes) {
+    return refuse(fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes (index, {} DTEs "
+                              "with nessie.overflow, cache), which have {}",
+                              config.max_keys, config.value_size, need, config.nodes, settings.entries_per_node,
+                              config.memory_bytes));
+  }
+  return {};
+}
+
+bool header_first(const kv::Options& options, const kv::DeployConfig& config, Layout layout) {
+  const std::string& mode = options.choice("nessie.multi-read");
+  if (layout == Layout::y2015 || mode == "off") return false;
+  return mode == "on" || config.value_size >= options.integer("nessie.multi-read-size");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
+                                               std::string_view mutant) {
+  LOCH_TRY(check_sizes(config));
+  const Layout layout = options.choice("nessie.layout") == "2015" ? Layout::y2015 : Layout::y2017;
+  LOCH_ASSIGN(const Rules rules, choose_rules(options, layout, mutant));
+  LOCH_ASSIGN(const TableSizes sizes, size_tables(config, options));
+  const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie.filter-bits"));
+  const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
+  if (filter_bits > most_bits) {
+    return refuse(fmt::format("nessie.filter-bits: {} do not fit the index word beside its other fields; expected 0 to {}",
+                              filter_bits, most_bits));
+  }
+  if (options.integer("nessie.backoff-cap") < options.integer("nessie.backoff-start")) {
+    return refuse("nessie.backoff-cap: is below nessie.backoff-start");
+  }
+  const cuckoo::Shape shape{.nodes = config.nodes,
+                            .slots_per_node = sizes.slots_per_node,
+                            .functions = static_cast<std::uint32_t>(options.integer("nessie.hash-functions"))};
+  auto settings = std::make_unique<Settings>(
+      Settings{.config = config, .layout = layout, .rules = rules, .format = WordFormat(layout, rules, filter_bits),
+               .entry = EntryLayout(config.key_size, config.value_size),
+               .family = cuckoo::HashFamily(shape, config.seed), .filter_bits = filter_bits});
+  settings->slots_per_node = sizes.slots_per_node;
+  settings->entries_per_node = static_cast<std::uint32_t>(sizes.entries_per_node);
+  if (options.boolean("nessie.cache")) {
+    const double keys_per_node = static_cast<double>(config.max_keys) / config.nodes;
+    settings->cache_entries = static_cast<std::uint64_t>(std::ceil(keys_per_node * options.real("nessie.cache-fraction")));
+  }
+  settings->reads_header_first = header_first(options, config, layout);
+  settings->completion = options.choice("nessie.completion") == "cqe" ? CompletionBy::cqe : CompletionBy::watermark;
+  settings->stamps_lazily = options.choice("nessie.stamping") == "lazy";
+  settings->expiry = options.integer("nessie.expiry");
+  settings->clock_margin = options.integer("nessie.clock-margin");
+  settings->backoff_start = options.integer("nessie.backoff-start");
+  settings->backoff_cap = options.integer("nessie.backoff-cap");
+  settings->attempts = static_cast<std::uint32_t>(options.integer("nessie.attempts"));
+  settings->migrate_depth = static_cast<std::uint32_t>(options.integer("nessie.migrate-depth"));
+  settings->recycle_interval = options.integer("nessie.recycle-interval");
+  settings->reconnect_timeout = options.integer("nessie.reconnect-timeout");
+  settings->scrub_repairs = options.choice("nessie.scrub") == "repair";
+  settings->scrub_finds_leaks = options.boolean("nessie.leak-scan");
+  LOCH_TRY(check_memory(*settings));
+  return std::unique_ptr<const Settings>(std::move(settings));
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,115 @@
+#include "nessie/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nessie/client.h"
+
+namespace loch::nessie {
+
+Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
+  NodeState state;
+  state.node = node;
+  // Least rights; WRITE to the index is what the mutant unlock-by-write does wrong.
+  LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region), .bytes = s.slots_per_node * 8,
+                                                         .remote_read = true, .remote_write = s.rules.unlocks_by_write,
+                                                         .remote_atomic = true}));
+  LOCH_ASSIGN(state.data, fabric.register_region(node, {.name = std::string(data_region),
+                                                        .bytes = s.entries_per_node * s.entry.stride(),
+                                                        .remote_read = true, .remote_write = true, .elision = elision}));
+  LOCH_ASSIGN(state.landing, fabric.register_region(node, {.name = std::string(landing_region),
+                                                           .bytes = s.lanes() * s.entry.stride(), .elision = elision}));
+  LOCH_ASSIGN(state.words, fabric.register_region(node, {.name = std::string(words_region),
+                                                         .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
+  if (s.cache_entries > 0) {
+    const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
+    state.cache = std::make_unique<Cache>(s.cache_entries, s.config.key_size, value);
+  }
+  for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
+    const DataTable::Share share{.first = worker, .step = s.config.client_workers, .entries = s.entries_per_node,
+                                 .preloaded = static_cast<std::uint32_t>(s.preloaded_on(node))};
+    state.workers.push_back(std::make_unique<WorkerState>(*state.data, s, share));
+  }
+  nodes_[node] = std::move(state);
+  return {};
+}
+
+Result<> NessieStore::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
+  std::vector<Peer> peers(settings_->config.nodes);
+  for (std::uint32_t i = 0; i < peers.size(); ++i) {
+    const auto node = static_cast<fabric::NodeId>(i);
+    LOCH_ASSIGN(peers[i].index, fabric.lookup(node, index_region));
+    LOCH_ASSIGN(peers[i].data, fabric.lookup(node, data_region));
+  }
+  for (auto& [node, state] : nodes_) {
+    for (auto& worker : state.workers) worker->peers = peers;
+  }
+  return {};
+}
+
+coro::Task<void> NessieStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
+  co_return;  // client-driven: deploy() refuses server workers
+}
+
+NodeState& NessieStore::local(fabric::NodeId node) {
+  const auto found = nodes_.find(node);
+  LOCH_CHECK(found != nodes_.end(), "node {} is not of this process", node);
+  return found->second;
+}
+
+std::unique_ptr<kv::Client> NessieStore::client(fabric::Worker& worker, std::uint32_t slot) {
+  LOCH_CHECK_LT(slot, settings_->config.window);
+  const std::uint32_t lane = worker.index() * settings_->config.window + slot;
+  return std::make_unique<NessieClient>(*this, worker, lane);
+}
+
+coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* done) {
+  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
+  Session session(*this, worker, lane);
+  co_await session.run_background(done);
+}
+
+coro::Task<std::map<std::string, std::uint64_t>> NessieStore::scrub(fabric::Worker& worker,
+                                                                    std::vector<fabric::NodeId> dead) {
+  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
+  Session session(*this, worker, lane);
+  co_return co_await session.scrub(std::move(dead));
+}
+
+std::map<std::string, double> NessieStore::counters() const {
+  std::map<std::string, double> all;
+  const auto add = [&](const char* name, std::uint64_t value) { all[name] += static_cast<double>(value); };
+  for (const auto& [node, state] : nodes_) {
+    for (const auto& worker : state.workers) {
+      const Counters& c = worker->counters;
+      add("conflicts", c.conflicts);
+      add("rollbacks", c.rollbacks);
+      add("migrations", c.migrations);
+      add("migrations_undone", c.migrations_undone);
+      add("stamps_local", c.stamps_local);
+      add("stamps_remote", c.stamps_remote);
+      add("stamps_lost", c.stamps_lost);
+      add("stamps_waiting", worker->unlinked.size());
+      add("previous_version_reads", c.previous_reads);
+      add("reconnects", c.reconnects);
+      add("ambiguous_swaps", c.ambiguous_swaps);
+      add("expired_operations", c.expired_operations);
+      add("back_pressure", c.back_pressure);
+      add("false_filter_hits", c.false_filter_hits);
+      add("reverse_mismatches", c.reverse_mismatches);
+      add("reserved_slots", c.reserved_slots);
+      add("watch_timeouts", c.watch_timeouts);
+      add("dte_allocated", worker->table.counts().allocated);
+      add("dte_recycled", worker->table.counts().recycled);
+      add("dte_scanned", worker->table.counts().scanned);
+    }
+    if (state.cache != nullptr) add("cache_entries", state.cache->size());
+  }
+  return all;
+}
+
+}  // namespace loch::nessie

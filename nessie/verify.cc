@@ -1,0 +1,96 @@
+// What a PUT or DELETE does between its own CAS and its commit: duplicates, verification, rollback.
+#include "nessie/session.h"
+
+namespace loch::nessie {
+
+// 2017 and 2015 (H1, H4, H5): other entries of the key beyond the own slot are CASed to EMPTY at
+// once, pending ones too.
+coro::Task<Attempt> Session::remove_duplicates() {
+  Writing& w = writing_;
+  for (std::uint32_t i = w.rank + 1; i < settings_.functions(); ++i) {
+    const cuckoo::Place place = w.hash.candidate(i);
+    const Nanos read_at = worker_.now();
+    const WordRead read = co_await read_index(place);
+    if (!read.ok) co_return Attempt::link_error;
+    w.seen[i] = read.word;
+    if (!holds_filter(read.word, w.hash)) continue;
+    const Holder holder = co_await who_holds(read.word, read_at);
+    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::other_key) continue;
+    const Word emptied = settings_.format.emptied(read.word);
+    const Swap swap = co_await swap_index(place, read.word, emptied, false);
+    if (!swap.done()) co_return Attempt::conflict;
+    w.seen[i] = emptied;
+    w.removed_any = w.removed_any || holder == Holder::committed;
+    stage(read.word);
+  }
+  co_return Attempt::ok;
+}
+
+coro::Task<Attempt> Session::verify() {
+  const std::uint32_t functions = settings_.functions();
+  switch (settings_.rules.verify) {
+    case Verify::none: break;
+    case Verify::reverse_pass: co_return co_await verify_slots(functions - 1, false);
+    case Verify::every_other: co_return co_await verify_slots(functions, true);
+  }
+  co_return Attempt::ok;
+}
+
+// Reads slots from-1 … 0 again; each must hold what was recorded. Exact comparison: to let changes
+// pass that do not concern the key is not safe beside MIGRATE (H13).
+coro::Task<Attempt> Session::verify_slots(std::uint32_t from, bool skips_own) {
+  Writing& w = writing_;
+  for (std::uint32_t i = from; i-- > 0;) {
+    if (skips_own && i == w.rank) continue;
+    const cuckoo::Place place = w.hash.candidate(i);
+    const WordRead read = co_await read_index(place);
+    if (!read.ok) co_return Attempt::link_error;
+    if (read.word != w.seen[i]) {
+      ++own_.counters.reverse_mismatches;
+      co_return Attempt::conflict;
+    }
+  }
+  co_return is_over_age() ? Attempt::expired : Attempt::ok;
+}
+
+// H3: the slot gets back exactly the word that it held; nothing that was replaced has been stamped
+// yet. Duplicates that were removed stay removed, and are recycled.
+coro::Task<Attempt> Session::roll_back(Attempt why) {
+  Writing& w = writing_;
+  ++own_.counters.rollbacks;
+  const bool replaced_entry = !settings_.format.is_empty(w.replaced);
+  if (settings_.rules.rollback == Rollback::none) co_return why;
+  const bool restores = settings_.rules.rollback == Rollback::restore;
+  const Word to = restores ? w.replaced : settings_.format.emptied(w.own);
+  const cuckoo::Place place = w.hash.candidate(w.rank);
+  const Swap swap = co_await take_back(place, w.own, to);
+  if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (swap.done()) {
+    co_await recycle(w.linked);  // readers may hold its word
+    if (restores && replaced_entry) {
+      // The entry that was staged first is back in its slot.
+      const EntryId restored = settings_.format.entry(w.replaced);
+      std::uint32_t kept = 0;
+      for (std::uint32_t i = 0; i < w.staged_count; ++i) {
+        if (w.staged[i] != restored) w.staged[kept++] = w.staged[i];
+      }
+      w.staged_count = kept;
+    }
+  }
+  co_await recycle_staged();
+  co_return why;
+}
+
+// The tombstone was verified: nobody else is at work on the key, and it leaves the index.
+coro::Task<Attempt> Session::end_tombstone() {
+  Writing& w = writing_;
+  const cuckoo::Place place = w.hash.candidate(w.rank);
+  const Swap swap = co_await take_back(place, w.own, settings_.format.emptied(w.own));
+  if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (swap.done()) co_await recycle(w.linked);
+  if (!swap.done() && settings_.rules.delete_must_win) co_return Attempt::conflict;
+  co_return Attempt::ok;
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,136 @@
+// The index table entry (ITE): one 64-bit word, little-endian, naturally aligned, touched by the NIC
+// alone.
+//
+//   2017           0      8                40                54        55        62      63
+//   published      | DTI  | DTE index      | 0               | 0       | filter  | empty | watermark
+//   hardened       | DTI  | DTE index      | GEN             | pending | filter  | empty | watermark
+//   bits             8      32               14                1         7         1       1
+//
+//   2015           0      15-f   15               47                    63
+//                  | DTI  |filter| offset (0: empty) | version          | watermark
+//   bits             15-f    f     32                  16                 1
+//
+// DTI names the node whose data table holds the entry. GEN counts the reuses of that DTE and starts
+// at 1, so that no word ever comes back (H16): a table that is still as it was laid out holds GEN 0.
+// Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN
+// of the slot's last occupant; its `pending` bit says that a MIGRATE emptied the slot, and DTI,
+// index and GEN then name the copy (tag, H12). The watermark is in the last byte by address and set
+// in every word ever stored: a client zeroes its landing buffer and polls for it.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/check.h"
+#include "nessie/rules.h"
+
+namespace loch::nessie {
+
+using Word = std::uint64_t;
+
+// Every completion word of the protocol (ITE, DTE header, DTE tail) has its watermark here.
+constexpr Word watermark_bit = Word{1} << 63;
+
+// One incarnation of one DTE.
+struct EntryId {
+  std::uint32_t node = 0;
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  friend bool operator==(const EntryId&, const EntryId&) = default;
+};
+
+enum class Layout : std::uint8_t { y2017, y2015 };
+
+class WordFormat {
+ public:
+  WordFormat(Layout layout, const Rules& rules, std::uint32_t filter_bits)
+      : filter_bits_(filter_bits), is_2015_(layout == Layout::y2015), is_unique_(rules.empty == EmptyWord::unique) {
+    if (is_2015_) {
+      filter_at_ = 15 - filter_bits;
+      dti_bits_ = filter_at_;
+    } else {
+      filter_at_ = 62 - filter_bits;
+      pending_ = Word{1} << (filter_at_ - 1);
+      const std::uint32_t room = filter_at_ - 1 - generation_at;
+      if (rules.has_generation) generation_bits_ = room < 14 ? room : 14;
+    }
+    LOCH_CHECK(filter_bits <= 15, "{} filter bits", filter_bits);
+  }
+
+  // The most filter bits that leave room for everything else; `nodes` matters to 2015 alone.
+  [[nodiscard]] static std::uint32_t most_filter_bits(Layout layout, const Rules& rules, std::uint32_t nodes) {
+    if (layout == Layout::y2017) return rules.has_generation ? 11 : 15;
+    std::uint32_t dti_bits = 0;
+    while ((1U << dti_bits) < nodes) ++dti_bits;
+    return 15 - dti_bits;
+  }
+
+  // The word of an EMPTY slot that never held anything.
+  [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
+
+  // A stored word is recognised by its watermark; memory that nobody laid out has none.
+  [[nodiscard]] static bool is_stored(Word word) { return (word & watermark_bit) != 0; }
+
+  [[nodiscard]] bool is_empty(Word word) const {
+    return is_2015_ ? ((word >> offset_at_2015) & 0xFFFF'FFFF) == 0 : (word & empty_bit) != 0;
+  }
+  [[nodiscard]] std::uint64_t filter(Word word) const { return (word >> filter_at_) & mask(filter_bits_); }
+  // Of an occupied word, or of a unique EMPTY word: its last occupant or its tag.
+  [[nodiscard]] EntryId entry(Word word) const {
+    if (is_2015_) {
+      return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
+              static_cast<std::uint32_t>((word >> offset_at_2015) - 1), 0};
+    }
+    return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8),
+            static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_))};
+  }
+  [[nodiscard]] bool is_pending(Word word) const { return !is_empty(word) && (word & pending_) != 0; }
+  // EMPTY, and some MIGRATE made it so.
+  [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
+
+  // The word that puts `id` into a slot that holds `replaced`.
+  [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending, Word replaced) const {
+    if (is_2015_) {
+      return watermark_bit | next_version(replaced) | (std::uint64_t{id.index} + 1) << offset_at_2015 |
+             filter_value << filter_at_ | id.node;
+    }
+    return watermark_bit | filter_value << filter_at_ | (is_pending ? pending_ : 0) |
+           (std::uint64_t{id.generation} & mask(generation_bits_)) << generation_at | std::uint64_t{id.index} << 8 |
+           id.node;
+  }
+  [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
+  // The word that empties a slot which holds `word`.
+  [[nodiscard]] Word emptied(Word word) const {
+    if (is_2015_) return watermark_bit | next_version(word);
+    return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();
+  }
+  // The word by which the MIGRATE that made `copy` empties its source.
+  [[nodiscard]] Word tagged(Word copy) const { return (copy & ~pending_) | empty_bit | pending_; }
+
+  // GEN of the next incarnation; 0 is the table's initial state and never returns.
+  [[nodiscard]] std::uint32_t next_generation(std::uint32_t generation) const {
+    const auto next = static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
+    return next == 0 ? 1 : next;
+  }
+  // Does a DTE that says it is incarnation `stored` belong to the word? Without GEN nobody can tell.
+  [[nodiscard]] bool is_same_generation(Word word, std::uint32_t stored) const {
+    return generation_bits_ == 0 || entry(word).generation == (stored & mask(generation_bits_));
+  }
+
+ private:
+  static constexpr Word empty_bit = Word{1} << 62;
+  static constexpr std::uint32_t generation_at = 40;
+  static constexpr std::uint32_t offset_at_2015 = 15;
+  static constexpr std::uint32_t version_at = 47;
+  [[nodiscard]] static constexpr std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; }
+  [[nodiscard]] static Word next_version(Word word) { return (((word >> version_at) + 1) & 0xFFFF) << version_at; }
+
+  std::uint32_t filter_bits_;
+  std::uint32_t filter_at_ = 0;
+  std::uint32_t dti_bits_ = 8;
+  std::uint32_t generation_bits_ = 0;
+  Word pending_ = 0;
+  bool is_2015_;
+  bool is_unique_;
+};
+
+}  // namespace loch::nessie
