@@ -267,8 +267,11 @@ Result<measure::PointResult> run_point(const BenchOptions& o, const kv::Module& 
   const InterruptScope guard(open.fabric.get());
   auto outcome = workloads::run_load(*open.fabric, plan);
   progress.reset();
-  if (!outcome) return std::unexpected(std::move(outcome.error()));
-  if (outcome->end == fabric::RunEnd::interrupted) {
+  if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
+  if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
+    // A durable history outlives its writer on purpose; not here.
+    history.reset();
+    if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial");
     measure::PointResult stopped;
     stopped.run_end = "interrupted";
     return stopped;

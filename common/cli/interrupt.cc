@@ -1,6 +1,7 @@
 #include "common/cli/interrupt.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,8 +15,17 @@ namespace {
 std::atomic<fabric::Fabric*> running{nullptr};
 std::atomic<int> signals{0};
 
+std::int64_t seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+std::atomic<std::int64_t> first_at{0};
+
+// A launcher may signal a process twice for one Ctrl-C; only a later second one is impatience.
 void on_signal(int) {
-  if (signals.fetch_add(1) > 0) ::_exit(130);
+  if (signals.fetch_add(1) == 0) first_at.store(seconds());
+  else if (seconds() > first_at.load() + 1) ::_exit(130);
   if (fabric::Fabric* fabric = running.load()) fabric->interrupt();
 }
 
