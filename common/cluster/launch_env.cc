@@ -18,7 +18,8 @@ struct Launcher {
   const char* size;
   const char* const* jobs;  // first one that is set names the job
 };
-constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri", nullptr};
+constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
+                                       nullptr};
 constexpr const char* srun_jobs[] = {"SLURM_JOB_ID", nullptr};
 constexpr const char* pmi_jobs[] = {"PMI_ID", "PMI_KVSNAME", "PMI_JOBID", nullptr};
 constexpr Launcher launchers[] = {
@@ -30,14 +31,16 @@ constexpr Launcher launchers[] = {
 Result<std::uint32_t> read_number(const char* variable, std::uint32_t most) {
   const char* text = std::getenv(variable);
   if (text == nullptr) {
-    return fail(ErrorCode::invalid_argument, fmt::format("environment: {} is not set though its companion is", variable));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("environment: {} is not set though its companion is", variable));
   }
   const std::string_view view = text;
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), number);
   if (error != std::errc{} || end != view.data() + view.size() || number > most) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("environment: {}=\"{}\": expected a whole number up to {}", variable, view, most));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("environment: {}=\"{}\": expected a whole number up to {}", variable, view, most));
   }
   return number;
 }
@@ -58,7 +61,8 @@ std::string job_name(const Launcher& launcher) {
     if (const char* text = std::getenv(*variable)) name = text;
   }
   if (name.empty()) name = fmt::format("parent{}", getppid());
-  if (const char* step = std::getenv("SLURM_STEP_ID"); step != nullptr && launcher.name == std::string_view("srun")) {
+  if (const char* step = std::getenv("SLURM_STEP_ID");
+      step != nullptr && launcher.name == std::string_view("srun")) {
     name += fmt::format("-{}", step);
   }
   return clean(fmt::format("{}-{}-{}", launcher.name, getuid(), name));
@@ -72,14 +76,16 @@ Result<LaunchEnv> launch_env() {
     const bool has_size = std::getenv(launcher.size) != nullptr;
     // A shell inside a Slurm allocation has the size and no rank: it is no task.
     if (!has_rank) {
-      if (has_size && launcher.name != std::string_view("srun")) return std::unexpected(read_number(launcher.rank, 0).error());
+      if (has_size && launcher.name != std::string_view("srun"))
+        return std::unexpected(read_number(launcher.rank, 0).error());
       continue;
     }
     LaunchEnv env;
     env.launcher = launcher.name;
     LOCH_ASSIGN(env.ranks, read_number(launcher.size, 65'536));
     if (env.ranks == 0) {
-      return fail(ErrorCode::invalid_argument, fmt::format("environment: {}=0: expected at least 1", launcher.size));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("environment: {}=0: expected at least 1", launcher.size));
     }
     LOCH_ASSIGN(env.rank, read_number(launcher.rank, env.ranks - 1));
     env.job = job_name(launcher);

@@ -39,7 +39,9 @@ class WrappedWorker : public Worker {
   void begin_watch(WatchWait* wait) override { inner_->begin_watch(wait); }
   void begin_receive(ReceiveWait* wait) override { inner_->begin_receive(wait); }
   void begin_reconnect(ReconnectWait* wait) override { inner_->begin_reconnect(wait); }
-  void begin_compute(Nanos span, std::coroutine_handle<> waiter) override { inner_->begin_compute(span, waiter); }
+  void begin_compute(Nanos span, std::coroutine_handle<> waiter) override {
+    inner_->begin_compute(span, waiter);
+  }
 
  private:
   Worker* inner_;
@@ -59,7 +61,7 @@ class WrappedFabric : public Fabric {
     return inner_->register_region(node, spec);
   }
   [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override {
-    LOCH_ASSIGN(Worker* worker, inner_->add_worker(spec));
+    LOCH_ASSIGN(Worker * worker, inner_->add_worker(spec));
     wrappers_.push_back(wrap(worker));
     return wrappers_.back().get();
   }
@@ -67,8 +69,12 @@ class WrappedFabric : public Fabric {
   [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override {
     return inner_->lookup(node, region);
   }
-  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override { return inner_->direct(node, region); }
-  [[nodiscard]] Result<> barrier(std::string_view what, Nanos within) override { return inner_->barrier(what, within); }
+  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override {
+    return inner_->direct(node, region);
+  }
+  [[nodiscard]] Result<> barrier(std::string_view what, Nanos within) override {
+    return inner_->barrier(what, within);
+  }
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) override {
     return inner_->gather(mine, within);
   }
@@ -90,7 +96,7 @@ class WrappedFabric : public Fabric {
   [[nodiscard]] const std::vector<std::unique_ptr<Wrapper>>& wrappers() const { return wrappers_; }
 
  private:
-  std::unique_ptr<Fabric> inner_;                  // outlives the wrappers
+  std::unique_ptr<Fabric> inner_;  // outlives the wrappers
   std::vector<std::unique_ptr<Wrapper>> wrappers_;
 };
 

@@ -76,14 +76,10 @@ Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
 
 const std::vector<Backend>& backends() {
   static const std::vector<Backend> all{
-      {"shm", make_threads},
-      {"shm_counted", make_counted},
-      {"shm_faultless", make_faultless},
+      {"shm", make_threads},         {"shm_counted", make_counted},     {"shm_faultless", make_faultless},
       {"shm_delayed", make_delayed},
 #if LOCH_HAS_SIM
-      {"sim", make_simulated},
-      {"sim_counted", make_counted_sim},
-      {"sim_weak", make_weak_sim},
+      {"sim", make_simulated},       {"sim_counted", make_counted_sim}, {"sim_weak", make_weak_sim},
 #endif
   };
   return all;
@@ -98,7 +94,8 @@ Cluster::Cluster(const Backend& backend, std::uint32_t nodes, bool with_servers,
   for (std::uint32_t node = 0; node < nodes; ++node) {
     const auto id = static_cast<NodeId>(node);
     memory.push_back(fabric->register_region(id, {"memory", memory_bytes, true, true, true, {}}).value());
-    readable_memory.push_back(fabric->register_region(id, {"readable", 4096, true, false, false, {}}).value());
+    readable_memory.push_back(
+        fabric->register_region(id, {"readable", 4096, true, false, false, {}}).value());
     clients.push_back(fabric->add_worker({id, Role::client, 0, 0, "client"}).value());
     if (with_servers) servers.push_back(fabric->add_worker({id, Role::server, 1, 1, "server"}).value());
   }
@@ -131,7 +128,9 @@ bool Cluster::holds(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsi
   return true;
 }
 
-std::uint64_t Cluster::word(NodeId node, std::uint64_t offset) const { return load_word(memory[node]->at(offset)); }
+std::uint64_t Cluster::word(NodeId node, std::uint64_t offset) const {
+  return load_word(memory[node]->at(offset));
+}
 
 void Cluster::set_word(NodeId node, std::uint64_t offset, std::uint64_t value) const {
   store_word_release(memory[node]->at(offset), value);

@@ -42,7 +42,7 @@ struct Cluster {
   [[nodiscard]] bool holds(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsigned first) const;
 
   std::unique_ptr<Fabric> fabric;
-  std::vector<Worker*> clients, servers;    // by node
+  std::vector<Worker*> clients, servers;  // by node
   std::vector<Region*> memory, readable_memory;
   std::vector<RemoteRegion> remote, readable;
 };

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t block_words = 64;
 
-WorkRequest one(Cluster* cluster, NodeId self, Verb verb, NodeId peer, std::uint64_t there, std::uint64_t here,
-                std::uint32_t length) {
+WorkRequest one(Cluster* cluster, NodeId self, Verb verb, NodeId peer, std::uint64_t there,
+                std::uint64_t here, std::uint32_t length) {
   return detail::one_sided(verb, cluster->remote[peer], there, cluster->at(self, here), length, nullptr);
 }
 
@@ -21,7 +21,8 @@ std::uint64_t twice(std::uint64_t number) { return number << 32 | number; }
 coro::Task<void> write_blocks(Cluster* cluster, int rounds) {
   Worker& worker = *cluster->clients[0];
   for (int round = 1; round <= rounds; ++round) {
-    for (std::uint64_t word = 0; word < block_words; ++word) cluster->set_word(0, word * 8, twice(static_cast<std::uint64_t>(round)));
+    for (std::uint64_t word = 0; word < block_words; ++word)
+      cluster->set_word(0, word * 8, twice(static_cast<std::uint64_t>(round)));
     const WorkRequest write = one(cluster, 0, Verb::write, 1, 0, 0, block_words * 8);
     const Completion done = co_await worker.execute(write);
     EXPECT_TRUE(done.ok());
@@ -46,7 +47,8 @@ coro::Task<void> read_blocks(Cluster* cluster, int rounds, TornCounts* counts) {
   }
 }
 
-coro::Task<void> add_remotely(Cluster* cluster, NodeId self, int rounds, std::vector<std::uint64_t>* old_words) {
+coro::Task<void> add_remotely(Cluster* cluster, NodeId self, int rounds,
+                              std::vector<std::uint64_t>* old_words) {
   Worker& worker = *cluster->clients[self];
   for (int round = 0; round < rounds; ++round) {
     const Completion done = co_await worker.faa(cluster->remote[1], 0, 1);
@@ -85,7 +87,8 @@ coro::Task<void> write_and_peek(Cluster* cluster, int rounds, VisibilityCounts* 
 coro::Task<void> send_blocks(Cluster* cluster, int rounds) {
   Worker& worker = *cluster->clients[0];
   for (int round = 1; round <= rounds; ++round) {
-    for (std::uint64_t word = 0; word < block_words; ++word) cluster->set_word(0, word * 8, static_cast<std::uint64_t>(round));
+    for (std::uint64_t word = 0; word < block_words; ++word)
+      cluster->set_word(0, word * 8, static_cast<std::uint64_t>(round));
     WorkRequest send = one(cluster, 0, Verb::send, 1, 0, 0, block_words * 8);
     const Completion done = co_await worker.execute(send);
     EXPECT_TRUE(done.ok());
@@ -114,7 +117,8 @@ coro::Task<void> order_requests(Cluster* cluster, int rounds, OrderCounts* count
   for (int round = 1; round <= rounds; ++round) {
     const auto number = static_cast<std::uint64_t>(round) * 4;
     cluster->set_word(0, 0, number);
-    std::array<WorkRequest, 3> forward{one(cluster, 0, Verb::write, 1, 64, 0, 8), one(cluster, 0, Verb::read, 1, 64, 8, 8),
+    std::array<WorkRequest, 3> forward{one(cluster, 0, Verb::write, 1, 64, 0, 8),
+                                       one(cluster, 0, Verb::read, 1, 64, 8, 8),
                                        one(cluster, 0, Verb::faa, 1, 64, 0, 8)};
     forward[2].local = {};
     const WcStatus status = co_await worker.post_and_wait(forward);
@@ -124,11 +128,13 @@ coro::Task<void> order_requests(Cluster* cluster, int rounds, OrderCounts* count
     for (const bool is_fenced : {true, false}) {
       const std::uint64_t next = number + (is_fenced ? 1 : 2);
       cluster->set_word(0, 0, next);
-      std::array<WorkRequest, 2> backward{one(cluster, 0, Verb::read, 1, 64, 8, 8), one(cluster, 0, Verb::write, 1, 64, 0, 8)};
+      std::array<WorkRequest, 2> backward{one(cluster, 0, Verb::read, 1, 64, 8, 8),
+                                          one(cluster, 0, Verb::write, 1, 64, 0, 8)};
       backward[1].is_fenced = is_fenced;
       const WcStatus ended = co_await worker.post_and_wait(backward);
       EXPECT_EQ(ended, WcStatus::success);
-      if (cluster->word(0, 8) == next) ++(is_fenced ? counts->fenced_write_overtook : counts->write_overtook_read);
+      if (cluster->word(0, 8) == next)
+        ++(is_fenced ? counts->fenced_write_overtook : counts->write_overtook_read);
       const Completion flush = co_await worker.faa(cluster->remote[1], 64, 0);
       EXPECT_EQ(flush.result, next);
     }
@@ -149,14 +155,17 @@ coro::Task<void> change_buffers(Cluster* cluster, int rounds, BufferCounts* coun
       const Completion done = co_await worker.execute(read);
       EXPECT_TRUE(done.ok());
       const std::uint64_t seen = cluster->word(0, 8);
-      if (seen == number + 1) ++(is_inline ? counts->inline_changed : counts->changed);
-      else if (seen != number) ++counts->foreign;
+      if (seen == number + 1)
+        ++(is_inline ? counts->inline_changed : counts->changed);
+      else if (seen != number)
+        ++counts->foreign;
     }
   }
 }
 
 // Sends in bursts from buffers of their own, so that a device may hold some of them back.
-coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64_t count, LossCounts* counts) {
+coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64_t count,
+                              LossCounts* counts) {
   Worker& worker = *cluster->clients[0];
   std::array<WorkRequest, 8> burst;
   while (counts->sent < count) {
@@ -199,7 +208,8 @@ coro::Task<void> place_blocks(Cluster* cluster, int rounds, PlacementCounts* cou
   constexpr std::uint32_t length = 1024;
   Worker& worker = *cluster->clients[0];
   for (int round = 1; round <= rounds; ++round) {
-    for (std::uint64_t at = 0; at < length; at += 8) cluster->set_word(0, at, static_cast<std::uint64_t>(round));
+    for (std::uint64_t at = 0; at < length; at += 8)
+      cluster->set_word(0, at, static_cast<std::uint64_t>(round));
     WorkRequest write = one(cluster, 0, Verb::write, 1, 0, 0, length);
     write.transport = Transport::uc;
     const Completion done = co_await worker.execute(write);
@@ -207,7 +217,8 @@ coro::Task<void> place_blocks(Cluster* cluster, int rounds, PlacementCounts* cou
     const Nanos later = worker.now() + 100'000;
     co_await worker.sleep_until(later);
     std::uint64_t placed = 0;
-    for (std::uint64_t at = 0; at < length; at += 8) placed += cluster->word(1, at) == static_cast<std::uint64_t>(round) ? 1 : 0;
+    for (std::uint64_t at = 0; at < length; at += 8)
+      placed += cluster->word(1, at) == static_cast<std::uint64_t>(round) ? 1 : 0;
     ++(placed == 0 ? counts->nothing : placed == length / 8 ? counts->whole : counts->partial);
   }
 }
@@ -216,7 +227,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
   Worker& worker = *cluster->clients[0];
   for (int round = 0; round < rounds; ++round) {
     const std::uint64_t before = cluster->word(1, 0);
-    std::array<WorkRequest, 2> chain{one(cluster, 0, Verb::faa, 1, 0, 0, 8), one(cluster, 0, Verb::faa, 1, 8, 0, 8)};
+    std::array<WorkRequest, 2> chain{one(cluster, 0, Verb::faa, 1, 0, 0, 8),
+                                     one(cluster, 0, Verb::faa, 1, 8, 0, 8)};
     for (WorkRequest& request : chain) request.local = {};
     for (WorkRequest& request : chain) request.operand = 1;
     const std::uint64_t second_before = cluster->word(1, 8);
@@ -315,7 +327,8 @@ LossCounts number_messages(const Backend& backend, Transport transport, std::uin
   Cluster cluster(backend, 2, true);
   LossCounts counts;
   // More buffers than a test without loss has messages: a receiver that is slow loses nothing.
-  for (std::uint64_t i = 0; i < 256; ++i) cluster.servers[1]->post_recv(transport, cluster.at(1, 4096 + i * 64), 64, 0);
+  for (std::uint64_t i = 0; i < 256; ++i)
+    cluster.servers[1]->post_recv(transport, cluster.at(1, 4096 + i * 64), 64, 0);
   cluster.start_server(1, receive_numbers(&cluster, transport, &counts));
   cluster.start(0, send_numbers(&cluster, transport, count, &counts));
   cluster.run();

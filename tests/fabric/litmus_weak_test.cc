@@ -68,7 +68,8 @@ TEST(FaultLitmus, TheSameSeedLosesTheSame) {
 }
 
 TEST(FaultLitmus, RatesAreChecked) {
-  for (const FaultConfig& bad : {FaultConfig{.uc_loss = 1.5}, FaultConfig{.rc_error = -0.1}, FaultConfig{.delay_ns_max = 0}}) {
+  for (const FaultConfig& bad :
+       {FaultConfig{.uc_loss = 1.5}, FaultConfig{.rc_error = -0.1}, FaultConfig{.delay_ns_max = 0}}) {
     const auto made = faulty_shm(bad).make(1, 1);
     ASSERT_FALSE(made.has_value());
     EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);

@@ -12,7 +12,8 @@ constexpr std::uint32_t grh = 40;
 
 std::uint64_t head_of(Transport transport) { return transport == Transport::ud ? grh : 0; }
 
-WorkRequest message(Transport transport, NodeId peer, std::uint16_t peer_worker, LocalSlice from, std::uint32_t length) {
+WorkRequest message(Transport transport, NodeId peer, std::uint16_t peer_worker, LocalSlice from,
+                    std::uint32_t length) {
   WorkRequest request;
   request.verb = Verb::send;
   request.transport = transport;
@@ -25,12 +26,14 @@ WorkRequest message(Transport transport, NodeId peer, std::uint16_t peer_worker,
 
 void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    cluster->clients[node]->post_recv(transport, cluster->at(node, receive_at + i * receive_stride), receive_stride, 100 + i);
+    cluster->clients[node]->post_recv(transport, cluster->at(node, receive_at + i * receive_stride),
+                                      receive_stride, 100 + i);
   }
 }
 
 // Sends `count` numbered messages; UC and UD are retried by nobody.
-coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId self, NodeId peer, std::uint32_t count) {
+coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId self, NodeId peer,
+                               std::uint32_t count) {
   Worker& worker = *cluster->clients[self];
   for (std::uint32_t i = 0; i < count; ++i) {
     cluster->set_word(self, 0, i);
@@ -80,7 +83,8 @@ coro::Task<void> ping(Cluster* cluster, Transport transport, int rounds, int* an
     const Nanos deadline = worker.now() + 20 * second;
     const Received got = co_await worker.receive(transport, deadline);
     if (got.outcome != Received::Outcome::message) co_return;
-    EXPECT_EQ(load_word(cluster->at(0, got.buffer.offset + head_of(transport)).data()), static_cast<std::uint64_t>(i) * 2);
+    EXPECT_EQ(load_word(cluster->at(0, got.buffer.offset + head_of(transport)).data()),
+              static_cast<std::uint64_t>(i) * 2);
     EXPECT_EQ(got.from, 1);
     worker.post_recv(transport, got.buffer, receive_stride, got.user);
     ++*answered;
@@ -135,7 +139,8 @@ TEST_P(FabricTest, SendersShareAReceiver) {
   post_receives(&cluster, 0, Transport::rc, 8);
   std::vector<std::uint64_t> last(4, ~0ull);
   cluster.start(0, receive_from_many(&cluster, 450, &last));
-  for (NodeId node = 1; node < 4; ++node) cluster.start(node, send_numbered(&cluster, Transport::rc, node, 0, 150));
+  for (NodeId node = 1; node < 4; ++node)
+    cluster.start(node, send_numbered(&cluster, Transport::rc, node, 0, 150));
   cluster.run();
   for (NodeId node = 1; node < 4; ++node) EXPECT_EQ(last[node], 149u);
 }
@@ -230,7 +235,8 @@ TEST_P(FabricTest, UnreliableMessagesWithoutABufferAreDropped) {
 coro::Task<void> write_with_immediate(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   cluster->fill(0, 0, 200, 5);
-  WorkRequest request = detail::one_sided(Verb::write, cluster->remote[1], 512, cluster->at(0, 0), 200, nullptr);
+  WorkRequest request =
+      detail::one_sided(Verb::write, cluster->remote[1], 512, cluster->at(0, 0), 200, nullptr);
   request.has_immediate = true;
   request.immediate = 77;
   const Completion done = co_await worker.execute(request);

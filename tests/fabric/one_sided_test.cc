@@ -23,7 +23,8 @@ coro::Task<void> read_all_lengths(Cluster* cluster) {
       const LocalSlice to = cluster->at(0, 65536 + offset);
       const Completion done = co_await worker.read(cluster->remote[1], offset, to, length);
       EXPECT_TRUE(done.ok());
-      EXPECT_EQ(std::memcmp(to.data(), cluster->memory[1]->at(offset), length), 0) << length << " at " << offset;
+      EXPECT_EQ(std::memcmp(to.data(), cluster->memory[1]->at(offset), length), 0)
+          << length << " at " << offset;
     }
   }
 }
@@ -211,7 +212,7 @@ coro::Task<void> fenced_write(Cluster* cluster) {
     chain[1].is_fenced = true;
     const WcStatus status = co_await worker.post_and_wait(chain);
     EXPECT_EQ(status, WcStatus::success);
-    EXPECT_EQ(cluster->word(0, 8), round - 1);  // never its own WRITE's word
+    EXPECT_EQ(cluster->word(0, 8), round - 1);                                 // never its own WRITE's word
     const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);  // behind the WRITE
     EXPECT_EQ(added.result, round);
   }

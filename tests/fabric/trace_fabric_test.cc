@@ -20,21 +20,24 @@ coro::Task<void> traffic(Cluster* cluster) {
     const Completion read = co_await worker.read(cluster->remote[1], 0, here, 64);
     EXPECT_TRUE(read.ok());
   }
-  std::array<WorkRequest, 2> chain{detail::one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr),
-                                   detail::one_sided(Verb::write, cluster->remote[1], memory_bytes, cluster->at(0, 0), 8, nullptr)};
+  std::array<WorkRequest, 2> chain{
+      detail::one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr),
+      detail::one_sided(Verb::write, cluster->remote[1], memory_bytes, cluster->at(0, 0), 8, nullptr)};
   chain[0].is_signaled = false;
   const WcStatus status = co_await worker.post_and_wait(chain);
   EXPECT_EQ(status, WcStatus::remote_access);
 }
 
 TEST(TraceFabric, WritesASpanForEverySignaledRequest) {
-  const auto path = std::filesystem::temp_directory_path() / ("loch-traced-" + std::to_string(getpid()) + ".json");
+  const auto path =
+      std::filesystem::temp_directory_path() / ("loch-traced-" + std::to_string(getpid()) + ".json");
   auto writer = TraceWriter::open(path).value();
   {
-    Cluster cluster({"shm_traced", [&](std::uint32_t nodes, std::uint64_t) -> Result<std::unique_ptr<Fabric>> {
-                       LOCH_ASSIGN(auto inner, shm::make_shm({.nodes = nodes}));
-                       return trace_requests(std::move(inner), writer.get());
-                     }});
+    Cluster cluster(
+        {"shm_traced", [&](std::uint32_t nodes, std::uint64_t) -> Result<std::unique_ptr<Fabric>> {
+           LOCH_ASSIGN(auto inner, shm::make_shm({.nodes = nodes}));
+           return trace_requests(std::move(inner), writer.get());
+         }});
     cluster.start(0, traffic(&cluster));
     cluster.run();
   }
@@ -51,7 +54,8 @@ TEST(TraceFabric, WritesASpanForEverySignaledRequest) {
     EXPECT_GE(event["ts"].as<double>(), last_end);  // one after another
     last_end = event["ts"].as<double>() + event["dur"].as<double>() - 0.0005;
   }
-  EXPECT_EQ(boxes, (std::map<std::string, int>{{"READ 64, success", 5}, {"WRITE 8, remote access error", 1}}));
+  EXPECT_EQ(boxes,
+            (std::map<std::string, int>{{"READ 64, success", 5}, {"WRITE 8, remote access error", 1}}));
   EXPECT_EQ(instants, (std::map<std::string, int>{{"WRITE 8", 1}}));
   EXPECT_EQ(names["node 0"], 1);
   EXPECT_EQ(names["client"], 2);

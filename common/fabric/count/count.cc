@@ -15,15 +15,18 @@ constexpr std::size_t verbs = 6, transports = 3;
 // The table is made from wire.h, so that there is one description of the headers.
 class WireTable {
  public:
-  WireTable(LinkFormat link, std::uint32_t mtu) : mtu_(mtu), shift_(static_cast<unsigned>(std::countr_zero(mtu))) {
+  WireTable(LinkFormat link, std::uint32_t mtu)
+      : mtu_(mtu), shift_(static_cast<unsigned>(std::countr_zero(mtu))) {
     LOCH_CHECK(std::has_single_bit(mtu), "an MTU of {} bytes is no power of two", mtu);
     for (std::size_t verb = 0; verb < verbs; ++verb) {
       for (std::size_t transport = 0; transport < transports; ++transport) {
         const auto bytes = [&](std::uint64_t length, bool immediate) {
-          return wire_bytes(static_cast<Verb>(verb), static_cast<Transport>(transport), length, mtu, link, immediate);
+          return wire_bytes(static_cast<Verb>(verb), static_cast<Transport>(transport), length, mtu, link,
+                            immediate);
         };
         Entry& entry = entries_[verb][transport];
-        const WireBytes one = bytes(1, false), two = bytes(mtu + 1u, false), three = bytes(2 * mtu + 1u, false);
+        const WireBytes one = bytes(1, false), two = bytes(mtu + 1u, false),
+                        three = bytes(2 * mtu + 1u, false);
         const bool is_read = static_cast<Verb>(verb) == Verb::read;
         const std::uint64_t data_request = is_read || is_atomic(verb) ? 0 : 1;
         const std::uint64_t data_response = is_read ? 1 : 0;
@@ -44,8 +47,10 @@ class WireTable {
     std::uint64_t request, response;
   };
   [[nodiscard]] Bytes of(const WorkRequest& request) const {
-    const Entry& entry = entries_[static_cast<std::size_t>(request.verb)][static_cast<std::size_t>(request.transport)];
-    Bytes bytes{entry.request + request.length * entry.data_request, entry.response + request.length * entry.data_response};
+    const Entry& entry =
+        entries_[static_cast<std::size_t>(request.verb)][static_cast<std::size_t>(request.transport)];
+    Bytes bytes{entry.request + request.length * entry.data_request,
+                entry.response + request.length * entry.data_response};
     if (request.has_immediate) bytes.request += entry.immediate;
     if (request.length > mtu_) {
       const std::uint64_t more = ((request.length - 1) >> shift_) - 1;  // packets beyond the second
@@ -130,12 +135,24 @@ class CountingWorker final : public WrappedWorker {
     }
     if (OpStats* stats = request.stats; stats != nullptr) {
       switch (request.verb) {
-        case Verb::read: ++stats->read; break;
-        case Verb::write: ++stats->write; break;
-        case Verb::cas: ++stats->cas; break;
-        case Verb::faa: ++stats->faa; break;
-        case Verb::send: ++stats->send; break;
-        case Verb::recv: ++stats->recv; break;
+        case Verb::read:
+          ++stats->read;
+          break;
+        case Verb::write:
+          ++stats->write;
+          break;
+        case Verb::cas:
+          ++stats->cas;
+          break;
+        case Verb::faa:
+          ++stats->faa;
+          break;
+        case Verb::send:
+          ++stats->send;
+          break;
+        case Verb::recv:
+          ++stats->recv;
+          break;
       }
       stats->payload_bytes += payload;
       stats->wire_bytes += wire.request + wire.response;
@@ -161,7 +178,8 @@ class CountingFabric final : public WrappedFabric<CountingWorker> {
     FabricReport report = inner().report();
     report.nodes.resize(nodes());
     bool inner_counts_wire = false;
-    for (const NodeReport& node : report.nodes) inner_counts_wire |= node.tx_wire_bytes + node.rx_wire_bytes != 0;
+    for (const NodeReport& node : report.nodes)
+      inner_counts_wire |= node.tx_wire_bytes + node.rx_wire_bytes != 0;
     for (const auto& worker : wrappers()) {
       NodeReport& own = report.nodes[worker->node()];
       for (std::size_t verb = 0; verb < verbs; ++verb) {

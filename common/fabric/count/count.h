@@ -20,6 +20,7 @@ struct CountConfig {
 // when they are posted; requests to the node itself (loopback) cross no wire and count no bytes.
 // With several processes a remote node's entry holds the bytes that this process caused there: the
 // sum over the processes' reports is the whole.
-[[nodiscard]] std::unique_ptr<Fabric> count_requests(std::unique_ptr<Fabric> inner, const CountConfig& config);
+[[nodiscard]] std::unique_ptr<Fabric> count_requests(std::unique_ptr<Fabric> inner,
+                                                     const CountConfig& config);
 
 }  // namespace loch::fabric

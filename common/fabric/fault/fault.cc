@@ -19,11 +19,15 @@ struct Detached {
     static void operator delete(void* frame, std::size_t bytes) noexcept {
       coro::FramePool::local().release(frame, bytes);
     }
-    Detached get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    Detached get_return_object() noexcept {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
-    void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a fault", ""); }
+    void unhandled_exception() noexcept {
+      check_failed(__FILE__, __LINE__, "no exception leaves a fault", "");
+    }
   };
   std::coroutine_handle<> handle;
 };
@@ -51,9 +55,9 @@ class FaultyWorker;
 // Stands between a request and its sink. Pooled.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
-  WorkRequest* request = nullptr;     // the protocol's
+  WorkRequest* request = nullptr;  // the protocol's
   CompletionSink* original = nullptr;
-  WorkRequest copy;                   // of a WRITE that is placed in part
+  WorkRequest copy;  // of a WRITE that is placed in part
   WcStatus forced = WcStatus::success;
   Nanos delay = 0;
 };
@@ -131,7 +135,8 @@ class FaultyWorker final : public WrappedWorker {
 FaultyWorker::Fate FaultyWorker::draw(const WorkRequest& request) {
   switch (request.transport) {
     case Transport::rc:
-      if (request.peer < links_.size() && (links_[request.peer].failed_lanes & bit(request)) != 0) return Fate::flush;
+      if (request.peer < links_.size() && (links_[request.peer].failed_lanes & bit(request)) != 0)
+        return Fate::flush;
       if (config_->rc_error > 0 && dice_.chance(config_->rc_error)) {
         const bool can_execute = request.is_signaled && request.sink != nullptr;
         return can_execute && dice_.chance(config_->rc_error_executed) ? Fate::fail_executed : Fate::fail;
@@ -139,13 +144,15 @@ FaultyWorker::Fate FaultyWorker::draw(const WorkRequest& request) {
       return Fate::pass;
     case Transport::uc:
       if (config_->uc_loss > 0 && dice_.chance(config_->uc_loss)) {
-        const bool in_part = request.verb == Verb::write && request.length > 64 && dice_.chance(config_->uc_partial_write);
+        const bool in_part =
+            request.verb == Verb::write && request.length > 64 && dice_.chance(config_->uc_partial_write);
         return in_part ? Fate::place_in_part : Fate::lose;
       }
       return Fate::pass;
     case Transport::ud:
       if (config_->ud_loss > 0 && dice_.chance(config_->ud_loss)) return Fate::lose;
-      if (config_->ud_reorder > 0 && request.sink != nullptr && dice_.chance(config_->ud_reorder)) return Fate::hold;
+      if (config_->ud_reorder > 0 && request.sink != nullptr && dice_.chance(config_->ud_reorder))
+        return Fate::hold;
       return Fate::pass;
   }
   return Fate::pass;
@@ -247,7 +254,8 @@ void FaultyWorker::post(WorkRequest* chain) {
       if (request->sink != nullptr && config_->delay > 0 && dice_.chance(config_->delay)) {
         FaultCounts::add(counts_.delayed);
         Interposed* between = interpose(*request);
-        between->delay = 1 + static_cast<Nanos>(dice_.below(static_cast<std::uint64_t>(config_->delay_ns_max)));
+        between->delay =
+            1 + static_cast<Nanos>(dice_.below(static_cast<std::uint64_t>(config_->delay_ns_max)));
         request->sink = between;
       }
       (first == nullptr ? first : last->next) = request;
@@ -298,7 +306,8 @@ Detached FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
     const bool is_over = outcome != WatchOutcome::timed_out || inner.now() >= wait->deadline;
     const bool is_down = !self->connected(*wait->word.peer);
     if (!is_over && !is_down) continue;
-    wait->result.outcome = !is_over || (is_down && outcome == WatchOutcome::timed_out) ? WatchOutcome::link_down : outcome;
+    wait->result.outcome =
+        !is_over || (is_down && outcome == WatchOutcome::timed_out) ? WatchOutcome::link_down : outcome;
     self->run_queue().push(wait->waiter);
     co_return;
   }
@@ -334,18 +343,22 @@ class FaultyFabric final : public WrappedFabric<FaultyWorker> {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> inject_faults(std::unique_ptr<Fabric> inner, const FaultConfig& config) {
-  const std::pair<const char*, double> rates[] = {
-      {"uc_loss", config.uc_loss},       {"uc_partial_write", config.uc_partial_write},
-      {"ud_loss", config.ud_loss},       {"ud_reorder", config.ud_reorder},
-      {"delay", config.delay},           {"rc_error", config.rc_error},
-      {"rc_error_executed", config.rc_error_executed}};
+  const std::pair<const char*, double> rates[] = {{"uc_loss", config.uc_loss},
+                                                  {"uc_partial_write", config.uc_partial_write},
+                                                  {"ud_loss", config.ud_loss},
+                                                  {"ud_reorder", config.ud_reorder},
+                                                  {"delay", config.delay},
+                                                  {"rc_error", config.rc_error},
+                                                  {"rc_error_executed", config.rc_error_executed}};
   for (const auto& [name, rate] : rates) {
     if (!(rate >= 0 && rate <= 1)) {
-      return fail(ErrorCode::invalid_argument, fmt::format("faults: {}: {}; expected a probability, 0 to 1", name, rate));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("faults: {}: {}; expected a probability, 0 to 1", name, rate));
     }
   }
   if (config.ud_reorder_ns < 0 || config.delay_ns_max < 1) {
-    return fail(ErrorCode::invalid_argument, "faults: ud_reorder_ns and delay_ns_max: expected positive nanoseconds");
+    return fail(ErrorCode::invalid_argument,
+                "faults: ud_reorder_ns and delay_ns_max: expected positive nanoseconds");
   }
   return std::make_unique<FaultyFabric>(std::move(inner), config);
 }

@@ -89,7 +89,8 @@ coro::Task<void> one_round(Pair* pair) {
   LOCH_CHECK(status == WcStatus::success);
 }
 
-coro::Task<void> count_allocations(Pair* pair, int rounds, std::uint64_t* from_heap, std::uint64_t* for_frames) {
+coro::Task<void> count_allocations(Pair* pair, int rounds, std::uint64_t* from_heap,
+                                   std::uint64_t* for_frames) {
   for (int i = 0; i < 100; ++i) co_await one_round(pair);  // warm
   const std::uint64_t heap_before = allocations.load();
   const std::uint64_t frames_before = coro::FramePool::local().system_allocations();
@@ -119,7 +120,8 @@ bool forbid_system_calls() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{std::size(program), program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 // The byte is written only if 100,000 operations made no system call.
@@ -181,7 +183,8 @@ coro::Task<void> compare_bytes(Pair* pair) {
     request.has_immediate = true;
     const Completion done = co_await worker.execute(request);
     EXPECT_TRUE(done.ok());
-    EXPECT_EQ(stats.wire_bytes, wire_bytes(Verb::write, Transport::uc, length, mtu, LinkFormat::infiniband, true).total());
+    EXPECT_EQ(stats.wire_bytes,
+              wire_bytes(Verb::write, Transport::uc, length, mtu, LinkFormat::infiniband, true).total());
   }
   OpStats stats;
   const Completion swapped = co_await worker.cas(pair->remote, 0, 1, 2, &stats);

@@ -44,7 +44,8 @@ std::uint32_t usable_cores() {
 Result<Mapping> private_memory(std::size_t bytes, const std::string& what) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return fail(ErrorCode::exhausted, fmt::format("{}: no memory of {} bytes: {}", what, bytes, std::strerror(errno)));
+    return fail(ErrorCode::exhausted,
+                fmt::format("{}: no memory of {} bytes: {}", what, bytes, std::strerror(errno)));
   }
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return Mapping(static_cast<std::byte*>(memory), bytes);
@@ -71,11 +72,11 @@ struct LocalWorker {
   std::unique_ptr<coro::Task<void>> main;
   std::thread thread;
   std::atomic<bool> is_running = false;
-  std::atomic<Nanos> cpu_ended = 0;    // CPU time of ended runs
-  std::atomic<Nanos> wall_ended = 0;   // their duration
+  std::atomic<Nanos> cpu_ended = 0;   // CPU time of ended runs
+  std::atomic<Nanos> wall_ended = 0;  // their duration
   std::atomic<Nanos> run_started = 0;
   std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // at the last reset_counters
-  clockid_t cpu_clock = 0;             // while is_running
+  clockid_t cpu_clock = 0;                           // while is_running
 
   [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
   [[nodiscard]] Nanos wall() const {
@@ -85,7 +86,8 @@ struct LocalWorker {
 
 class ShmFabric final : public Fabric {
  public:
-  explicit ShmFabric(const ShmConfig& config) : config_(config), regions_(config.nodes), workers_(config.nodes) {
+  explicit ShmFabric(const ShmConfig& config)
+      : config_(config), regions_(config.nodes), workers_(config.nodes) {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
@@ -150,8 +152,8 @@ class ShmFabric final : public Fabric {
   ShmConfig config_;
   Shared shared_;
   std::unique_ptr<Job> job_;
-  std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;   // by node, by id
-  std::vector<std::vector<std::unique_ptr<LocalWorker>>> workers_; // by node, in order of adding
+  std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;    // by node, by id
+  std::vector<std::vector<std::unique_ptr<LocalWorker>>> workers_;  // by node, in order of adding
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
@@ -179,12 +181,14 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
     return refuse(ErrorCode::invalid_argument, "the name has 1 to 95 characters");
   }
   auto& regions = regions_[node];
-  if (regions.size() >= RankSlot::max_regions) return refuse(ErrorCode::exhausted, "a node has at most 128 regions");
+  if (regions.size() >= RankSlot::max_regions)
+    return refuse(ErrorCode::exhausted, "a node has at most 128 regions");
   const auto id = static_cast<std::uint32_t>(regions.size());
   std::memcpy(entry.name, spec.name.data(), spec.name.size());
   entry.bytes = spec.bytes;
   entry.rkey = static_cast<std::uint32_t>(sub_seed(config_.seed, "rkey", std::uint64_t{node} << 32 | id)) | 1;
-  entry.rights = (spec.remote_read ? MappedRegion::can_read : 0u) | (spec.remote_write ? MappedRegion::can_write : 0u) |
+  entry.rights = (spec.remote_read ? MappedRegion::can_read : 0u) |
+                 (spec.remote_write ? MappedRegion::can_write : 0u) |
                  (spec.remote_atomic ? MappedRegion::can_atomic : 0u);
   Result<Mapping> memory = Mapping();
   if (job_ != nullptr) {
@@ -202,7 +206,8 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
 
 Result<Worker*> ShmFabric::add_worker(const WorkerSpec& spec) {
   const auto refuse = [&](std::string_view why) {
-    return fail(ErrorCode::invalid_argument, fmt::format("worker {} of node {}: {}", spec.index, spec.node, why));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("worker {} of node {}: {}", spec.index, spec.node, why));
   };
   if (!is_local(spec.node)) return refuse("the node is not of this process");
   if (is_exchanged_) return refuse("added after the exchange");
@@ -279,8 +284,9 @@ Result<RemoteRegion> ShmFabric::lookup(NodeId node, std::string_view region) con
   if (is_exchanged_) {
     if (const ShmRegion* found = find(node, region)) return found->remote();
   }
-  return fail(ErrorCode::not_found, fmt::format("region \"{}\" of node {}: {}", region, node,
-                                                is_exchanged_ ? "not registered" : "looked up before the exchange"));
+  return fail(ErrorCode::not_found,
+              fmt::format("region \"{}\" of node {}: {}", region, node,
+                          is_exchanged_ ? "not registered" : "looked up before the exchange"));
 }
 
 void ShmFabric::start(Worker& worker, coro::Task<void> main) {
@@ -447,8 +453,9 @@ Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config) {
     return fail(ErrorCode::invalid_argument, fmt::format("shm: {} nodes; expected 1 to 4096", config.nodes));
   }
   if (config.ranks > 1 && config.ranks != config.nodes) {
-    return fail(ErrorCode::invalid_argument, fmt::format("shm: {} processes for {} nodes; each process is one node",
-                                                         config.ranks, config.nodes));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("shm: {} processes for {} nodes; each process is one node", config.ranks, config.nodes));
   }
   if (config.ranks == 0 || config.rank >= config.ranks) {
     return fail(ErrorCode::invalid_argument, fmt::format("shm: process {} of {}", config.rank, config.ranks));

@@ -24,7 +24,7 @@ namespace loch::fabric::shm {
 namespace {
 
 constexpr std::string_view prefix = "loch.";
-constexpr Nanos poll_interval = 200'000;       // of barriers
+constexpr Nanos poll_interval = 200'000;  // of barriers
 constexpr Nanos dead_check_interval = 50'000'000;
 
 Nanos monotonic() {
@@ -115,7 +115,8 @@ Result<Mapping> open_control(const std::string& name) {
   const auto& block = *reinterpret_cast<const ControlBlock*>(head.data());
   if (block.magic.load(std::memory_order_acquire) != ControlBlock::valid_magic ||
       block.version != ControlBlock::current_version) {
-    return fail(ErrorCode::unavailable, fmt::format("shared memory {}: no control block of this version yet", name));
+    return fail(ErrorCode::unavailable,
+                fmt::format("shared memory {}: no control block of this version yet", name));
   }
   return open_object(name, ControlBlock::bytes(block.ranks));
 }
@@ -165,7 +166,8 @@ bool everyone_gone(const ControlBlock& block) {
 
 Result<Mapping> make_control(const std::string& name, std::uint32_t ranks) {
   if (const auto old = open_control(name); old && anyone_alive(block_of(*old))) {
-    return fail(ErrorCode::invalid_argument, fmt::format("shared memory {}: a job of this name is running", name));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("shared memory {}: a job of this name is running", name));
   }
   shm_unlink(name.c_str());
   LOCH_ASSIGN(Mapping mapping, create_object(name, ControlBlock::bytes(ranks)));
@@ -186,14 +188,14 @@ Result<Mapping> await_control(const std::string& name, std::uint32_t ranks, Nano
     auto mapping = open_control(name);
     if (mapping && is_alive(block_of(*mapping).creator, block_of(*mapping).creator_start)) {
       if (block_of(*mapping).ranks != ranks) {
-        return fail(ErrorCode::invalid_argument,
-                    fmt::format("shared memory {}: made for {} nodes, not {}", name, block_of(*mapping).ranks, ranks));
+        return fail(ErrorCode::invalid_argument, fmt::format("shared memory {}: made for {} nodes, not {}",
+                                                             name, block_of(*mapping).ranks, ranks));
       }
       return mapping;
     }
     if (monotonic() > deadline) {
-      return fail(ErrorCode::timed_out, fmt::format("shared memory {}: node 0 did not make it within {}", name,
-                                                    format_duration(within)));
+      return fail(ErrorCode::timed_out, fmt::format("shared memory {}: node 0 did not make it within {}",
+                                                    name, format_duration(within)));
     }
     pause_for(poll_interval);
   }
@@ -253,7 +255,8 @@ void Job::look_for_dead() {
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     RankSlot& slot = control().slot(rank);
     const pid_t pid = slot.pid.load();
-    if (pid != 0 && slot.has_left.load() == 0 && slot.is_lost.load() == 0 && !is_alive(pid, slot.pid_start.load())) {
+    if (pid != 0 && slot.has_left.load() == 0 && slot.is_lost.load() == 0 &&
+        !is_alive(pid, slot.pid_start.load())) {
       if (slot.has_left.load() == 0) slot.is_lost.store(1);  // it may have left between the two looks
     }
   }

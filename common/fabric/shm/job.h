@@ -44,7 +44,8 @@ struct RankSlot {
   std::atomic<std::uint32_t> regions;
   RegionEntry region[max_regions];
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::int32_t>::is_always_lock_free);
 
 struct ControlBlock {
   static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // "loch-shm"
@@ -60,7 +61,9 @@ struct ControlBlock {
   [[nodiscard]] const RankSlot& slot(std::uint32_t rank) const {
     return reinterpret_cast<const RankSlot*>(this + 1)[rank];
   }
-  [[nodiscard]] static std::size_t bytes(std::uint32_t ranks) { return sizeof(ControlBlock) + ranks * sizeof(RankSlot); }
+  [[nodiscard]] static std::size_t bytes(std::uint32_t ranks) {
+    return sizeof(ControlBlock) + ranks * sizeof(RankSlot);
+  }
 };
 static_assert(sizeof(ControlBlock) % alignof(RankSlot) == 0);
 

@@ -34,7 +34,8 @@ std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
 // Eight aligned bytes move at once, by acquire and release; more by relaxed words between fences, so
 // that requests of one queue pair take effect in their order.
 void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes) {
-  if (bytes == 8 && ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
+  if (bytes == 8 &&
+      ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
     store_word_release(to, load_word(from));
     return;
   }
@@ -80,14 +81,17 @@ WcStatus ShmWorker::one_sided(WorkRequest& request, const std::byte* inline_data
     request.result = swap_word(there, request);
     if (request.local.region != nullptr) copy_to_shared(request.local.data(), &request.result, 8);
   } else if (length != 0) {
-    if (request.verb == Verb::read) transfer(request.local.data(), there, request.length);
-    else transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length);
+    if (request.verb == Verb::read)
+      transfer(request.local.data(), there, request.length);
+    else
+      transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length);
   }
   return WcStatus::success;
 }
 
 // Gives a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
-ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes) {
+ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* payload,
+                                      std::uint32_t payload_bytes) {
   const bool is_reliable = request.transport == Transport::rc;
   request.status = WcStatus::success;
   const auto& areas = shared_->nodes[request.peer].receive_areas;
@@ -151,7 +155,8 @@ ShmWorker::Attempt ShmWorker::perform(WorkRequest& request, const std::byte* inl
 }
 
 void ShmWorker::retire(WorkRequest& request, bool is_detached) {
-  if (request.status != WcStatus::success && request.transport == Transport::rc && request.peer < links_.size()) {
+  if (request.status != WcStatus::success && request.transport == Transport::rc &&
+      request.peer < links_.size()) {
     links_[request.peer].failed_lanes |= lane_bit(request);
   }
   if (!is_detached && request.sink != nullptr) completions_.push_back(&request);
@@ -224,7 +229,8 @@ bool ShmWorker::poll_stalled() {
     Stalled entry = stalled_[i];
     WorkRequest& request = *entry.request;
     Link& link = links_[request.peer];
-    const std::byte* inline_data = request.is_inline && entry.copy != nullptr ? entry.copy->inline_data : nullptr;
+    const std::byte* inline_data =
+        request.is_inline && entry.copy != nullptr ? entry.copy->inline_data : nullptr;
     if ((link.failed_lanes & lane_bit(request)) != 0) {
       request.status = WcStatus::flushed;
     } else if ((link.stalled_lanes & lane_bit(request)) != 0) {

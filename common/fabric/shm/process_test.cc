@@ -148,7 +148,8 @@ int rank_that_works(const std::string& job, std::uint32_t rank, std::uint32_t ra
   EXPECT_OR_FAIL(load_word(node.memory->at(0)) == 500 * ranks);
   Region* next = node.fabric->direct(static_cast<NodeId>((rank + 1) % ranks), "memory");
   EXPECT_OR_FAIL(next != nullptr && load_word(next->at(0)) == 500 * ranks);
-  const auto texts = node.fabric->gather(std::string(rank * 100'000, 'x') + std::to_string(rank), 20 * second);
+  const auto texts =
+      node.fabric->gather(std::string(rank * 100'000, 'x') + std::to_string(rank), 20 * second);
   EXPECT_OR_FAIL(texts.has_value() && texts->size() == (rank == 0 ? ranks : 0));
   for (std::uint32_t peer = 0; rank == 0 && texts && peer < ranks; ++peer) {
     EXPECT_OR_FAIL((*texts)[peer] == std::string(peer * 100'000, 'x') + std::to_string(peer));
@@ -158,7 +159,8 @@ int rank_that_works(const std::string& job, std::uint32_t rank, std::uint32_t ra
 
 TEST(ShmProcesses, ShareMemoryMessagesAndResults) {
   const std::string job = job_name();
-  EXPECT_THAT(run_ranks(3, [&](std::uint32_t rank) { return rank_that_works(job, rank, 3); }), testing::Each(0));
+  EXPECT_THAT(run_ranks(3, [&](std::uint32_t rank) { return rank_that_works(job, rank, 3); }),
+              testing::Each(0));
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
@@ -273,7 +275,8 @@ TEST(ShmProcesses, TheNextRunRemovesWhatADeadJobLeft) {
   };
   EXPECT_EQ(run_ranks(1, dies), std::vector<int>{-SIGKILL});
   EXPECT_THAT(left_behind(dead), testing::SizeIs(3));  // control, region, receive area
-  EXPECT_THAT(run_ranks(2, [&](std::uint32_t rank) { return rank_that_works(next, rank, 2); }), testing::Each(0));
+  EXPECT_THAT(run_ranks(2, [&](std::uint32_t rank) { return rank_that_works(next, rank, 2); }),
+              testing::Each(0));
   EXPECT_THAT(left_behind(dead), testing::IsEmpty());
   EXPECT_THAT(left_behind(next), testing::IsEmpty());
 }

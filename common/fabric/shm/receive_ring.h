@@ -44,8 +44,12 @@ struct ReceiveRing {
   [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {
     return ticket << 24 | std::uint64_t{claimant} << 8 | phase;
   }
-  [[nodiscard]] static constexpr Phase phase_of(std::uint64_t state) { return static_cast<Phase>(state & 0xff); }
-  [[nodiscard]] static constexpr NodeId claimant_of(std::uint64_t state) { return static_cast<NodeId>(state >> 8); }
+  [[nodiscard]] static constexpr Phase phase_of(std::uint64_t state) {
+    return static_cast<Phase>(state & 0xff);
+  }
+  [[nodiscard]] static constexpr NodeId claimant_of(std::uint64_t state) {
+    return static_cast<NodeId>(state >> 8);
+  }
   [[nodiscard]] static constexpr std::uint64_t ticket_of(std::uint64_t state) { return state >> 24; }
 
   // Sender: takes the oldest posted buffer, or null where there is none (receiver not ready).
@@ -86,7 +90,8 @@ class ReceiveQueue {
   explicit ReceiveQueue(ReceiveRing* ring) : ring_(ring) {}
 
   // False when the ring has no free slot: only while `slots` tickets are held up by one slow sender.
-  [[nodiscard]] bool post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity, std::uint64_t user) {
+  [[nodiscard]] bool post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity,
+                          std::uint64_t user) {
     if (tail_ - head_ == ReceiveRing::slots) return false;
     ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
     target.region = region;

@@ -45,23 +45,27 @@ std::uint64_t next_offset(std::uint64_t i, std::uint32_t length) {
   return i * 4096 % (region_bytes - length) / 64 * 64;
 }
 
-coro::Task<void> operate(Setup* setup, Verb verb, std::uint32_t length, std::uint64_t count, bool is_counted) {
+coro::Task<void> operate(Setup* setup, Verb verb, std::uint32_t length, std::uint64_t count,
+                         bool is_counted) {
   Worker& worker = *setup->worker;
   const LocalSlice here{setup->memory[0], 0};
   OpStats* stats = is_counted ? &setup->stats : nullptr;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t offset = next_offset(i, length);
-    WorkRequest request = detail::one_sided(verb, setup->remote, offset, verb == Verb::cas ? LocalSlice{} : here, length, stats);
+    WorkRequest request = detail::one_sided(verb, setup->remote, offset,
+                                            verb == Verb::cas ? LocalSlice{} : here, length, stats);
     request.operand = i;
     const Completion done = co_await worker.execute(request);
     if (!done.ok()) std::abort();
   }
 }
 
-coro::Task<void> measure(Setup* setup, Verb verb, std::uint32_t length, std::uint32_t window, bool is_counted, double* seconds) {
+coro::Task<void> measure(Setup* setup, Verb verb, std::uint32_t length, std::uint32_t window, bool is_counted,
+                         double* seconds) {
   const auto start = std::chrono::steady_clock::now();
   coro::Scope scope(setup->worker->run_queue());
-  for (std::uint32_t slot = 0; slot < window; ++slot) scope.spawn(operate(setup, verb, length, batch / window, is_counted));
+  for (std::uint32_t slot = 0; slot < window; ++slot)
+    scope.spawn(operate(setup, verb, length, batch / window, is_counted));
   co_await scope.join();
   *seconds = seconds_since(start);
 }
@@ -71,11 +75,14 @@ double measure_raw(Setup& setup, Verb verb, std::uint32_t length) {
   for (std::uint64_t i = 0; i < batch; ++i) {
     std::byte* there = setup.memory[1]->at(next_offset(i, length));
     std::byte* here = setup.memory[0]->at(0);
-    if (verb == Verb::read) std::memcpy(here, there, length);
-    else if (verb == Verb::write) std::memcpy(there, here, length);
+    if (verb == Verb::read)
+      std::memcpy(here, there, length);
+    else if (verb == Verb::write)
+      std::memcpy(there, here, length);
     else {
       std::uint64_t expected = 0;
-      std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(there)).compare_exchange_strong(expected, i);
+      std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(there))
+          .compare_exchange_strong(expected, i);
     }
     benchmark::ClobberMemory();
   }
@@ -104,10 +111,32 @@ void one_sided(benchmark::State& state, Verb verb, bool is_counted) {
 
 const std::vector<std::vector<std::int64_t>> shapes{{8, 64, 1024, 16384}, {1, 16}};
 
-BENCHMARK_CAPTURE(one_sided, read, Verb::read, false)->ArgsProduct(shapes)->UseManualTime()->Iterations(10)->Unit(benchmark::kMillisecond)->ArgNames({"bytes", "window"});
-BENCHMARK_CAPTURE(one_sided, write, Verb::write, false)->ArgsProduct(shapes)->UseManualTime()->Iterations(10)->Unit(benchmark::kMillisecond)->ArgNames({"bytes", "window"});
-BENCHMARK_CAPTURE(one_sided, cas, Verb::cas, false)->Args({8, 1})->Args({8, 16})->UseManualTime()->Iterations(10)->Unit(benchmark::kMillisecond)->ArgNames({"bytes", "window"});
-BENCHMARK_CAPTURE(one_sided, read_counted, Verb::read, true)->Args({64, 1})->Args({64, 16})->UseManualTime()->Iterations(10)->Unit(benchmark::kMillisecond)->ArgNames({"bytes", "window"});
+BENCHMARK_CAPTURE(one_sided, read, Verb::read, false)
+    ->ArgsProduct(shapes)
+    ->UseManualTime()
+    ->Iterations(10)
+    ->Unit(benchmark::kMillisecond)
+    ->ArgNames({"bytes", "window"});
+BENCHMARK_CAPTURE(one_sided, write, Verb::write, false)
+    ->ArgsProduct(shapes)
+    ->UseManualTime()
+    ->Iterations(10)
+    ->Unit(benchmark::kMillisecond)
+    ->ArgNames({"bytes", "window"});
+BENCHMARK_CAPTURE(one_sided, cas, Verb::cas, false)
+    ->Args({8, 1})
+    ->Args({8, 16})
+    ->UseManualTime()
+    ->Iterations(10)
+    ->Unit(benchmark::kMillisecond)
+    ->ArgNames({"bytes", "window"});
+BENCHMARK_CAPTURE(one_sided, read_counted, Verb::read, true)
+    ->Args({64, 1})
+    ->Args({64, 16})
+    ->UseManualTime()
+    ->Iterations(10)
+    ->Unit(benchmark::kMillisecond)
+    ->ArgNames({"bytes", "window"});
 
 }  // namespace
 }  // namespace loch::fabric

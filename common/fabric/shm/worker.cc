@@ -50,7 +50,9 @@ struct MainRunner {
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
-    void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a main", ""); }
+    void unhandled_exception() noexcept {
+      check_failed(__FILE__, __LINE__, "no exception leaves a main", "");
+    }
   };
   std::coroutine_handle<promise_type> handle;
 };
@@ -79,7 +81,9 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
 
 void ShmWorker::connect(std::uint32_t nodes) { links_.resize(nodes); }
 
-bool ShmWorker::connected(NodeId peer) const { return links_.at(peer).failed_lanes == 0 && !shared_->is_lost(peer); }
+bool ShmWorker::connected(NodeId peer) const {
+  return links_.at(peer).failed_lanes == 0 && !shared_->is_lost(peer);
+}
 
 void ShmWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
   store_word_release(region.at(offset), value);
@@ -105,7 +109,9 @@ void ShmWorker::begin_watch(WatchWait* wait) {
   }
 }
 
-void ShmWorker::begin_receive(ReceiveWait* wait) { append(receivers_[static_cast<std::size_t>(wait->transport)], wait); }
+void ShmWorker::begin_receive(ReceiveWait* wait) {
+  append(receivers_[static_cast<std::size_t>(wait->transport)], wait);
+}
 
 void ShmWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, wait); }
 
@@ -114,8 +120,9 @@ void ShmWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
                  length <= buffer.region->bytes() && buffer.offset <= buffer.region->bytes() - length,
              "a receive buffer lies in a region of its own node");
   ReceiveQueue& queue = receive_[static_cast<std::size_t>(transport)];
-  LOCH_CHECK(++posted_receives_[static_cast<std::size_t>(transport)] <= shared_->capabilities.recv_queue_depth,
-             "more receives are posted than the queue is deep");
+  LOCH_CHECK(
+      ++posted_receives_[static_cast<std::size_t>(transport)] <= shared_->capabilities.recv_queue_depth,
+      "more receives are posted than the queue is deep");
   // A sender that was preempted between claim and end of copy may hold the ring up for a while.
   for (int patience = 10'000; !queue.post(buffer.region->id(), buffer.offset, length, user); --patience) {
     LOCH_CHECK(patience > 0, "a sender holds a receive buffer for ever");
@@ -280,7 +287,8 @@ bool ShmWorker::turn() {
     moved = true;
   }
   const bool has_clock_users = timers_ != nullptr || watches_ != nullptr || reconnects_ != nullptr ||
-                               receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;
+                               receivers_[0] != nullptr || receivers_[1] != nullptr ||
+                               receivers_[2] != nullptr;
   if (!has_clock_users) return moved;
   if (turns_++ % turns_per_clock == 0) time_ = now();
   if (watches_ != nullptr) moved |= poll_watches();

@@ -28,8 +28,8 @@ struct MappedRegion {
 
 // A node as a requester reaches it; fixed by exchange().
 struct NodeTable {
-  std::vector<MappedRegion> regions;       // by region id
-  std::vector<ReceiveArea*> receive_areas; // by worker index
+  std::vector<MappedRegion> regions;        // by region id
+  std::vector<ReceiveArea*> receive_areas;  // by worker index
 };
 
 // What the workers of this process share; fixed while they run, the atomics excepted.
@@ -121,8 +121,8 @@ class ShmWorker final : public Worker {
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
   bool poll_receive(std::size_t transport);
   void take(ReceiveWait& wait, const ReceiveSlot& slot);
-  [[nodiscard]] bool turn();     // one round over everything; false when nothing moved
-  [[nodiscard]] bool idle();     // nothing moved: pause, sleep, or false when nothing ever will
+  [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
+  [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
   void give_up_core();
 
   Shared* shared_;
@@ -138,7 +138,7 @@ class ShmWorker final : public Worker {
   std::uint32_t posted_receives_[3] = {};
   ReceiveWait* receivers_[3] = {};  // first in, first served
   WatchWait* watches_ = nullptr;
-  TimerWait* timers_ = nullptr;     // soonest first
+  TimerWait* timers_ = nullptr;  // soonest first
   std::uint32_t spinning_timers_ = 0;
   ReconnectWait* reconnects_ = nullptr;
   std::uint64_t turns_ = 0;

@@ -63,11 +63,14 @@ class TracingWorker final : public WrappedWorker {
     for (const SpanRecord& record : records_) {
       char text[32], args[128];
       *fmt::format_to_n(text, sizeof text - 1, "{} {}", name(record.verb), record.length).out = 0;
-      *fmt::format_to_n(args, sizeof args - 1, R"({{"peer":{},"lane":{},"transport":"{}","bytes":{},"status":"{}"}})",
-                        record.peer, record.lane, name(record.transport), record.length, name(record.status))
+      *fmt::format_to_n(args, sizeof args - 1,
+                        R"({{"peer":{},"lane":{},"transport":"{}","bytes":{},"status":"{}"}})", record.peer,
+                        record.lane, name(record.transport), record.length, name(record.status))
            .out = 0;
-      if (record.span == unseen) writer_->instant(node(), index(), text, record.start);
-      else writer_->span(node(), index(), text, record.start, record.span, args);
+      if (record.span == unseen)
+        writer_->instant(node(), index(), text, record.start);
+      else
+        writer_->span(node(), index(), text, record.start, record.span, args);
     }
     records_.clear();
   }
@@ -95,8 +98,8 @@ class TracingWorker final : public WrappedWorker {
   }
   void record(const WorkRequest& request, Nanos start, Nanos span) {
     if (records_.size() == buffered_spans) flush();
-    records_.push_back({start, span, request.length, request.peer, request.verb, request.transport, request.lane,
-                        span == unseen ? WcStatus::success : request.status});
+    records_.push_back({start, span, request.length, request.peer, request.verb, request.transport,
+                        request.lane, span == unseen ? WcStatus::success : request.status});
   }
 
   TraceWriter* writer_;

@@ -33,7 +33,8 @@ void append_micros(std::string& out, Nanos ns) {
   const bool negative = ns < 0;
   const std::uint64_t magnitude =
       negative ? ~static_cast<std::uint64_t>(ns) + 1 : static_cast<std::uint64_t>(ns);
-  fmt::format_to(std::back_inserter(out), "{}{}.{:03}", negative ? "-" : "", magnitude / 1000, magnitude % 1000);
+  fmt::format_to(std::back_inserter(out), "{}{}.{:03}", negative ? "-" : "", magnitude / 1000,
+                 magnitude % 1000);
 }
 
 }  // namespace
@@ -66,24 +67,27 @@ void TraceWriter::emit() {
   is_first_ = false;
 }
 
-void TraceWriter::metadata(std::string_view kind, std::uint32_t node, std::uint32_t track, std::string_view text) {
+void TraceWriter::metadata(std::string_view kind, std::uint32_t node, std::uint32_t track,
+                           std::string_view text) {
   const std::lock_guard lock(mutex_);
   line_.clear();
-  fmt::format_to(std::back_inserter(line_), R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":)", node,
-                 track, kind);
+  fmt::format_to(std::back_inserter(line_), R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":)",
+                 node, track, kind);
   append_string(line_, text);
   line_ += "}}";
   emit();
 }
 
-void TraceWriter::name_node(std::uint32_t node, std::string_view text) { metadata("process_name", node, 0, text); }
+void TraceWriter::name_node(std::uint32_t node, std::string_view text) {
+  metadata("process_name", node, 0, text);
+}
 
 void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::string_view text) {
   metadata("thread_name", node, track, text);
 }
 
-void TraceWriter::span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start, Nanos span,
-                       std::string_view args_json) {
+void TraceWriter::span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start,
+                       Nanos span, std::string_view args_json) {
   const std::lock_guard lock(mutex_);
   line_.clear();
   fmt::format_to(std::back_inserter(line_), R"({{"ph":"X","pid":{},"tid":{},"ts":)", node, track);
