@@ -164,12 +164,34 @@ bool everyone_gone(const ControlBlock& block) {
   return true;
 }
 
-Result<Mapping> make_control(const std::string& name, std::uint32_t ranks) {
-  if (const auto old = open_control(name); old && anyone_alive(block_of(*old))) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("shared memory {}: a job of this name is running", name));
+// Removes the name of a block that everyone has left; one of the leavers does it, so that the next
+// job of this name is never the one that loses its name.
+void unlink_if_last(ControlBlock& block, const std::string& name) {
+  if (everyone_gone(block) && block.is_unlinked.exchange(1) == 0) shm_unlink(name.c_str());
+}
+
+// A job of this name whose processes are alive: an earlier run of the same processes that the slower
+// ones are about to leave, or another job.
+Result<> await_end_of_earlier_run(const std::string& name, Nanos within) {
+  const Nanos deadline = monotonic() + within;
+  for (;;) {
+    const auto old = open_control(name);
+    if (!old) return {};
+    const ControlBlock& block = block_of(*old);
+    if (!anyone_alive(block)) {
+      shm_unlink(name.c_str());
+      return {};
+    }
+    if (block.slot(0).has_left.load() == 0 || monotonic() > deadline) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("shared memory {}: a job of this name is running", name));
+    }
+    pause_for(poll_interval);
   }
-  shm_unlink(name.c_str());
+}
+
+Result<Mapping> make_control(const std::string& name, std::uint32_t ranks, Nanos within) {
+  LOCH_TRY(await_end_of_earlier_run(name, within));
   LOCH_ASSIGN(Mapping mapping, create_object(name, ControlBlock::bytes(ranks)));
   ControlBlock& block = block_of(mapping);
   block.version = ControlBlock::current_version;
@@ -181,12 +203,19 @@ Result<Mapping> make_control(const std::string& name, std::uint32_t ranks) {
   return mapping;
 }
 
-// A block whose creator is dead is one that an earlier job left: the new one is still to come.
-Result<Mapping> await_control(const std::string& name, std::uint32_t ranks, Nanos within) {
+// A block whose creator is dead, or that this rank or rank 0 has left, is an earlier job's: the new one
+// is still to come.
+bool is_current(const ControlBlock& block, std::uint32_t rank) {
+  if (!is_alive(block.creator, block.creator_start)) return false;
+  return block.slot(0).has_left.load() == 0 && (rank >= block.ranks || block.slot(rank).has_left.load() == 0);
+}
+
+Result<Mapping> await_control(const std::string& name, std::uint32_t rank, std::uint32_t ranks,
+                              Nanos within) {
   const Nanos deadline = monotonic() + within;
   for (;;) {
     auto mapping = open_control(name);
-    if (mapping && is_alive(block_of(*mapping).creator, block_of(*mapping).creator_start)) {
+    if (mapping && is_current(block_of(*mapping), rank)) {
       if (block_of(*mapping).ranks != ranks) {
         return fail(ErrorCode::invalid_argument, fmt::format("shared memory {}: made for {} nodes, not {}",
                                                              name, block_of(*mapping).ranks, ranks));
@@ -223,8 +252,8 @@ Result<std::unique_ptr<Job>> Job::join(const std::string& name, std::uint32_t ra
                 fmt::format("job \"{}\": expected 1 to 128 characters, none of '.', '/' and blank", name));
   }
   if (rank == 0) (void)remove_stale_jobs();
-  LOCH_ASSIGN(Mapping control, rank == 0 ? make_control(control_name(name), ranks)
-                                         : await_control(control_name(name), ranks, within));
+  LOCH_ASSIGN(Mapping control, rank == 0 ? make_control(control_name(name), ranks, within)
+                                         : await_control(control_name(name), rank, ranks, within));
   std::unique_ptr<Job> job(new Job(name, rank, std::move(control)));
   job->mine().pid_start.store(start_time(getpid()));
   job->mine().pid.store(getpid());
@@ -234,7 +263,7 @@ Result<std::unique_ptr<Job>> Job::join(const std::string& name, std::uint32_t ra
 Job::~Job() {
   mine().has_left.store(1);
   unlink_with_prefix(fmt::format("{}{}.{}.", prefix, name_, rank_));
-  if (everyone_gone(control())) shm_unlink(control_name(name_).c_str());
+  unlink_if_last(control(), control_name(name_));
 }
 
 std::string Job::object(std::uint32_t rank, char kind, std::uint64_t id) const {
@@ -333,7 +362,7 @@ void mark_lost(const std::string& job, std::uint32_t rank) {
   const auto mapping = open_control(control_name(job));
   if (!mapping || rank >= block_of(*mapping).ranks) return;
   block_of(*mapping).slot(rank).is_lost.store(1);
-  if (everyone_gone(block_of(*mapping))) shm_unlink(control_name(job).c_str());
+  unlink_if_last(block_of(*mapping), control_name(job));
 }
 
 std::uint32_t remove_stale_jobs() {

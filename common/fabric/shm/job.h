@@ -55,7 +55,8 @@ struct ControlBlock {
   std::uint32_t ranks;
   std::int32_t creator;  // rank 0's process
   std::uint64_t creator_start;
-  std::int64_t clock_base_ns;  // CLOCK_MONOTONIC at creation: zero of the fabric's clock
+  std::atomic<std::uint32_t> is_unlinked;  // the last one out has taken it on itself
+  std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
   // The slots follow.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }
   [[nodiscard]] const RankSlot& slot(std::uint32_t rank) const {

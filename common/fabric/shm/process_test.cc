@@ -164,6 +164,18 @@ TEST(ShmProcesses, ShareMemoryMessagesAndResults) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
+// Repeats of a measurement: the same processes, the same name, one fabric after another.
+TEST(ShmProcesses, AJobsNameIsUsedAgain) {
+  const std::string job = job_name();
+  const auto rank_main = [&](std::uint32_t rank) {
+    int failures = 0;
+    for (int repeat = 0; repeat < 10; ++repeat) failures += rank_that_works(job, rank, 3);
+    return failures;
+  };
+  EXPECT_THAT(run_ranks(3, rank_main), testing::Each(0));
+  EXPECT_THAT(left_behind(job), testing::IsEmpty());
+}
+
 // Node 1 swaps a word to "held" and dies; the others see the word, take it over, cannot SEND to it,
 // and end without it.
 coro::Task<void> hold_and_die(Node* at) {
