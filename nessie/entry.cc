@@ -67,7 +67,8 @@ coro::Task<Session::Fetched> Session::fetch(Word word, Extent extent) {
     found.offset = own_.table.offset(id.index);
     count_local();
   } else {
-    found = co_await read_entry(id, extent);
+    const Fetched remote = co_await read_entry(id, extent);
+    found = remote;
   }
   if (!found.ok) co_return found;
   const EntryLayout& entry = settings_.entry;

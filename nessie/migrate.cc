@@ -73,20 +73,22 @@ coro::Task<Attempt> Session::find_target(Move* move, std::uint32_t depth) {
     const cuckoo::Place place = move->hash.candidate(i);
     const auto path_end = path_.begin() + depth + 1;
     if (std::find(path_.begin(), path_end, place) != path_end) continue;
-    WordRead read = co_await read_index(place);
+    const WordRead read = co_await read_index(place);
     if (!read.ok) co_return Attempt::link_error;
-    if (!settings_.format.is_empty(read.word)) {
-      const Attempt freed = co_await migrate(place, read.word, depth + 1);
+    Word target_word = read.word;
+    if (!settings_.format.is_empty(target_word)) {
+      const Attempt freed = co_await migrate(place, target_word, depth + 1);
       if (freed != Attempt::ok) co_return freed;
-      read = co_await read_index(place);
-      if (!read.ok) co_return Attempt::link_error;
-      if (!settings_.format.is_empty(read.word)) co_return Attempt::conflict;
+      const WordRead again = co_await read_index(place);
+      if (!again.ok) co_return Attempt::link_error;
+      if (!settings_.format.is_empty(again.word)) co_return Attempt::conflict;
+      target_word = again.word;
     }
-    const Reserve reserve = co_await is_reserved(read.word);
+    const Reserve reserve = co_await is_reserved(target_word);
     if (reserve == Reserve::failed) co_return Attempt::link_error;
     if (reserve == Reserve::reserved) co_return Attempt::conflict;
     move->target = place;
-    move->target_word = read.word;
+    move->target_word = target_word;
     co_return is_over_age() ? Attempt::expired : Attempt::ok;
   }
   co_return Attempt::table_full;
@@ -127,11 +129,9 @@ coro::Task<Attempt> Session::commit_move(Move* move) {
   co_return Attempt::ok;
 }
 
-coro::Task<Attempt> Session::migrate_away(kv::Key key, fabric::OpStats* stats) {
+coro::Task<Attempt> Session::migrate_from(cuckoo::Place source, fabric::OpStats* stats) {
   stats_ = stats;
   started_ = worker_.now();
-  cuckoo::KeyHash hash = settings_.family.hash({key.data, key.size});
-  const cuckoo::Place source = hash.candidate(0);
   const WordRead read = co_await read_index(source);
   if (!read.ok) co_return Attempt::link_error;
   co_return co_await migrate(source, read.word, 0);

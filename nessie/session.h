@@ -44,9 +44,9 @@ class Session {
   [[nodiscard]] coro::Task<void> run_background(const bool* done);
   [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(std::vector<fabric::NodeId> dead);
 
-  // Moves the key in the key's first candidate away, as a PUT that finds all candidates full would:
-  // for tests and for measuring.
-  [[nodiscard]] coro::Task<Attempt> migrate_away(kv::Key key, fabric::OpStats* stats);
+  // One attempt to move the key in this slot to another of its candidates, as a PUT that finds all
+  // its own full does: for tests and for measuring.
+  [[nodiscard]] coro::Task<Attempt> migrate_from(cuckoo::Place source, fabric::OpStats* stats);
 
  private:
   // ---- steps over the fabric (transfer.cc)

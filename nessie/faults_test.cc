@@ -1,0 +1,237 @@
+// Connection errors, ambiguous CASes (H17), expiry under clock skew, back-pressure, bad options.
+#include <gtest/gtest.h>
+
+#include "nessie/test_cluster.h"
+
+namespace loch::nessie::testing {
+namespace {
+
+using kv::OpStatus;
+
+class LinkError : public ::testing::TestWithParam<const char*> {
+ protected:
+  static TestCluster::Shape shape() {
+    TestCluster::Shape shape;
+    shape.options = {{"nessie.completion", GetParam()}};
+    return shape;
+  }
+};
+
+// Each request of a PUT fails in turn, executed or not: the PUT goes on over a new connection, and
+// one entry is in the table.
+TEST_P(LinkError, EveryRequestOfAPutMayFailOnce) {
+  for (const bool takes_effect : {false, true}) {
+    for (std::uint32_t at = 0;; ++at) {
+      TestCluster cluster(shape());
+      const std::uint64_t key = cluster.key_at({1, 3});
+      ASSERT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);
+      cluster.begin_put(2, key, 2);
+      if (!cluster.step(2, at) || cluster.fabric().is_done(cluster.worker(2))) break;
+      if (cluster.fabric().next(cluster.worker(2)) == nullptr) break;
+      cluster.fabric().fail_next(cluster.worker(2), takes_effect);
+      const Outcome put = cluster.finish(2);
+      EXPECT_EQ(put.result.status, OpStatus::ok) << "request " << at;
+      EXPECT_EQ(cluster.get(0, key).value, 2u);
+      EXPECT_EQ(cluster.occupied().size(), 1u);
+      EXPECT_GE(cluster.counter("reconnects"), 1);
+      ASSERT_LT(at, 50u);
+    }
+  }
+}
+
+TEST_P(LinkError, EveryRequestOfADeleteMayFailOnce) {
+  for (const bool takes_effect : {false, true}) {
+    for (std::uint32_t at = 0;; ++at) {
+      TestCluster cluster(shape());
+      const std::uint64_t key = cluster.key_at({1, 3});
+      ASSERT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);
+      cluster.begin_remove(2, key);
+      if (!cluster.step(2, at) || cluster.fabric().is_done(cluster.worker(2))) break;
+      if (cluster.fabric().next(cluster.worker(2)) == nullptr) break;
+      cluster.fabric().fail_next(cluster.worker(2), takes_effect);
+      EXPECT_EQ(cluster.finish(2).result.status, OpStatus::ok) << "request " << at;
+      EXPECT_EQ(cluster.get(0, key).result.status, OpStatus::not_found);
+      EXPECT_TRUE(cluster.occupied().empty());
+      ASSERT_LT(at, 50u);
+    }
+  }
+}
+
+TEST_P(LinkError, AnUnreachableNodeIsAnErrorAndAnAmbiguousSwapUnknown) {
+  TestCluster cluster(shape());
+  const std::uint64_t key = cluster.key_at({1, 3});
+  ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  cluster.begin_put(2, key, 2);
+  while (cluster.fabric().next(cluster.worker(2))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(2));
+  cluster.fabric().fail_next(cluster.worker(2), true);
+  // (The reconnection was granted at once; what follows fails for good.)
+  cluster.fabric().cut_off(1, true);
+  const Outcome put = cluster.finish(2);
+  EXPECT_EQ(put.result.status, OpStatus::error);
+  EXPECT_EQ(put.result.effect, kv::Effect::unknown);
+  const Outcome get = cluster.get(0, key);
+  EXPECT_EQ(get.result.status, OpStatus::error);
+  cluster.fabric().cut_off(1, false);
+  EXPECT_EQ(cluster.get(0, key).value, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Completion, LinkError, ::testing::Values("watermark", "cqe"));
+
+TestCluster::Shape small_table(std::map<std::string, std::string> more = {}) {
+  TestCluster::Shape shape;
+  shape.max_keys = 6;
+  shape.options = std::move(more);
+  shape.options["nessie.min-spare"] = "4";
+  shape.options["nessie.stamping"] = "eager";
+  shape.options["nessie.expiry"] = "1ms";
+  shape.options["nessie.clock-margin"] = "100us";
+  shape.options["nessie.load-factor"] = "0.05";
+  return shape;
+}
+
+// Every version of a key waits for its expiry; then the table runs on for ever.
+TEST(Recycling, BackPressureThenReuse) {
+  TestCluster cluster(small_table());
+  std::uint64_t waited = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Outcome put = cluster.put(0, 5, i);
+    ASSERT_EQ(put.result.status, OpStatus::ok) << i;
+    waited += put.result.retries;
+    ASSERT_EQ(cluster.get(1, 5).value, i);
+  }
+  EXPECT_GT(waited, 0u);
+  EXPECT_GT(cluster.counter("back_pressure"), 0);
+  EXPECT_GT(cluster.counter("dte_recycled"), 100);
+}
+
+TEST(Recycling, BackPressureIsReportedWhenNothingExpires) {
+  TestCluster cluster(small_table({{"nessie.expiry", "1000s"}}));
+  Outcome put;
+  for (int i = 0; i < 20; ++i) put = cluster.put(0, 5, 7);
+  EXPECT_EQ(put.result.status, OpStatus::table_full);
+  EXPECT_EQ(put.result.effect, kv::Effect::none);
+  EXPECT_EQ(cluster.get(1, 5).value, 7u);
+}
+
+// A GET has read the index word and then dawdles while the DTE is replaced, expires and is reused by
+// an owner whose clock is ahead. Within the margin the value is whole or the GET says that it is too
+// old; reuse before expiry shows another entry's bytes.
+TEST(Recycling, ADawdlingGetNeverSeesAnotherIncarnation) {
+  for (const char* mutant : {"", "reuse-before-expiry"}) {
+    TestCluster::Shape shape = small_table({{"nessie.cache", "off"}});
+    shape.mutant = mutant;
+    TestCluster cluster(shape);
+    cluster.fabric().skew(1, 90'000);  // inside the margin of 100 us
+    const std::uint64_t key = cluster.key_at({2, 3});
+    std::uint32_t foreign = 0;
+    ASSERT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);  // the DTE is on node 1
+    const EntryId first = cluster.settings().format.entry(cluster.word(cluster.candidate(key, 0)));
+    cluster.begin_get(0, key);
+    ASSERT_TRUE(cluster.step(0));  // the index word
+    // Others replace the entry and use up node 1's DTEs, for as long as the GET may last.
+    for (int i = 0; i < 60; ++i) {
+      if (cluster.fabric().now() > 1'900'000) break;
+      ASSERT_EQ(cluster.put(0 + 1, key + 0, 100 + static_cast<std::uint64_t>(i)).result.effect, kv::Effect::none);
+    }
+    const EntryMeta meta = cluster.meta(first);
+    const bool was_reused = meta.generation != first.generation;
+    const Outcome seen = cluster.finish(0);
+    if (seen.result.status == OpStatus::ok && seen.value != 1u && was_reused && seen.result.retries == 0) ++foreign;
+    if (*mutant == 0) EXPECT_EQ(foreign, 0u);
+    else EXPECT_TRUE(was_reused);
+  }
+}
+
+TEST(Recycling, OperationsEndAfterTheExpiryPeriod) {
+  TestCluster cluster(small_table());
+  ASSERT_EQ(cluster.put(1, 5, 1).result.status, OpStatus::ok);
+  cluster.begin_get(0, 5);
+  ASSERT_TRUE(cluster.step(0));
+  cluster.fabric().advance(1'000'000);
+  EXPECT_EQ(cluster.finish(0).result.status, OpStatus::timeout);
+  cluster.begin_put(0, 5, 2);
+  cluster.step_through_cas(0, 1);
+  cluster.fabric().advance(1'000'000);
+  const Outcome late = cluster.finish(0);
+  EXPECT_EQ(late.result.status, OpStatus::timeout);  // rolled back
+  EXPECT_EQ(late.result.effect, kv::Effect::none);
+  EXPECT_EQ(cluster.get(1, 5).value, 1u);
+}
+
+TEST(Recycling, LazyStampsReachTheirOwner) {
+  TestCluster::Shape shape = small_table();
+  shape.options["nessie.stamping"] = "lazy";
+  TestCluster cluster(shape);
+  ASSERT_EQ(cluster.put(1, 5, 1).result.status, OpStatus::ok);
+  const Outcome put = cluster.put(0, 5, 2);
+  EXPECT_EQ(put.stats.write, 0u);
+  EXPECT_EQ(cluster.counter("stamps_waiting"), 1);
+  const EntryId old{1, 0, 1};
+  EXPECT_EQ(cluster.data_word(old, cluster.settings().entry.stamp_at()), 0u);
+  cluster.flush(0);
+  EXPECT_NE(cluster.data_word(old, cluster.settings().entry.stamp_at()), 0u);
+  EXPECT_EQ(cluster.counter("stamps_remote"), 1);
+}
+
+// Without in-order placement, entries are awaited by completion and words by their watermark.
+TEST(Completion, TheTailIsOnlyPolledWhereBytesArriveInOrder) {
+  for (const bool is_ordered : {true, false}) {
+    TestCluster::Shape shape;
+    TestCluster cluster(shape);
+    cluster.fabric().set_in_order(is_ordered);
+    const std::uint64_t key = cluster.key_at({1, 3});
+    ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+    cluster.begin_get(0, key);
+    EXPECT_FALSE(cluster.fabric().next(cluster.worker(0))->is_signaled);
+    ASSERT_TRUE(cluster.step(0));
+    EXPECT_EQ(cluster.fabric().next(cluster.worker(0))->is_signaled, !is_ordered);
+    EXPECT_EQ(cluster.finish(0).value, 1u);
+  }
+}
+
+std::string refusal(std::map<std::string, std::string> options, kv::DeployConfig config = {}) {
+  const auto module = make_module();
+  kv::Options parsed(module->options());
+  for (const auto& [key, value] : options) {
+    const auto set = parsed.set(key, value);
+    if (!set.has_value()) return set.error().message;
+  }
+  if (config.max_keys == 0) config.max_keys = config.keys = 100;
+  config.kept_value_bytes = config.value_size;
+  const auto store = module->deploy(config, parsed, "");
+  return store.has_value() ? "" : store.error().message;
+}
+
+TEST(Options, ImpossibleCombinationsNameTheFlag) {
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_NE(refusal({{"nessie.filter-bits", "12"}}).find("nessie.filter-bits"), std::string::npos);
+  EXPECT_EQ(refusal({{"nessie.filter-bits", "12"}, {"nessie.variant", "published"}}), "");
+  EXPECT_NE(refusal({{"nessie.layout", "2015"}}).find("nessie.layout"), std::string::npos);
+  EXPECT_NE(refusal({{"nessie.variant", "published"}, {"nessie.commit", "cas"}}).find("nessie.commit"), std::string::npos);
+  EXPECT_NE(refusal({{"nessie.variant", "published"}, {"nessie.fast-update", "on"}}).find("nessie.fast-update"), std::string::npos);
+  EXPECT_NE(refusal({{"nessie.hash-functions", "5"}}).find("nessie.hash-functions"), std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 1, .keys = 1, .max_keys = 1}).find(""), std::string::npos);
+  EXPECT_NE(refusal({{"nessie.load-factor", "0.95"}}, {.nodes = 1, .keys = 1, .max_keys = 1}).find("nessie.hash-functions"),
+            std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 1, .value_size = 1U << 31, .keys = 1, .max_keys = 1}).find("value-size"), std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 1, .value_size = 1 << 20, .keys = 10'000, .max_keys = 10'000, .memory_bytes = 1 << 30}).find("keys:"),
+            std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 1, .server_workers = 2, .keys = 10, .max_keys = 10}).find("servers"), std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 300, .keys = 10, .max_keys = 10}).find("nodes"), std::string::npos);
+  EXPECT_EQ(refusal({{"nessie.backoff-cap", "1us"}}).find("nessie.backoff-cap"), 0u);
+}
+
+TEST(Options, EveryMutantExistsAndChangesTheRules) {
+  const auto module = make_module();
+  for (const auto& [name, what] : module->mutants()) {
+    Rules rules = hardened();
+    EXPECT_TRUE(apply_mutant(name, rules)) << name;
+    EXPECT_NE(rules, hardened()) << name;
+    EXPECT_FALSE(what.empty());
+  }
+  Rules rules = hardened();
+  EXPECT_FALSE(apply_mutant("no-such-mutant", rules));
+}
+
+}  // namespace
+}  // namespace loch::nessie::testing

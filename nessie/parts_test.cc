@@ -1,0 +1,257 @@
+// Words, layouts, the cache and the data table, each by itself.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "common/fabric/memory.h"
+#include "nessie/cache.h"
+#include "nessie/data_table.h"
+#include "nessie/layout.h"
+#include "nessie/word.h"
+
+namespace loch::nessie {
+namespace {
+
+TEST(Word, FieldsOf2017Hardened) {
+  const WordFormat format(Layout::y2017, hardened(), 7);
+  const EntryId id{0xAB, 0x1234'5678, 0x2AAA};
+  const Word word = format.occupied(id, 0x55, true, format.initial_empty());
+  EXPECT_EQ(word, (Word{1} << 63) | (Word{0x55} << 55) | (Word{1} << 54) | (Word{0x2AAA} << 40) | (Word{0x1234'5678} << 8) | 0xAB);
+  EXPECT_EQ(format.entry(word), id);
+  EXPECT_EQ(format.filter(word), 0x55u);
+  EXPECT_TRUE(format.is_pending(word));
+  EXPECT_FALSE(format.is_pending(format.committed(word)));
+  EXPECT_FALSE(format.is_empty(word));
+  const Word empty = format.emptied(word);
+  EXPECT_TRUE(format.is_empty(empty));
+  EXPECT_FALSE(format.is_tagged(empty));
+  EXPECT_FALSE(format.is_pending(empty));
+  EXPECT_EQ(format.entry(empty), id);  // unique: names the last occupant
+  EXPECT_TRUE(format.is_tagged(format.tagged(word)));
+  EXPECT_NE(format.tagged(word), empty);
+  EXPECT_EQ(format.entry(format.tagged(word)), id);
+}
+
+TEST(Word, EmptyWordsOf2017PublishedAreAllEqual) {
+  const WordFormat format(Layout::y2017, published_2017(), 7);
+  const Word one = format.occupied({1, 2, 9}, 3, false, format.initial_empty());
+  EXPECT_EQ(one, (Word{1} << 63) | (Word{3} << 55) | (Word{2} << 8) | 1);  // bits 40 … 54 are zero
+  EXPECT_EQ(format.emptied(one), format.initial_empty());
+}
+
+TEST(Word, VersionOf2015GrowsWithEveryUpdate) {
+  const WordFormat format(Layout::y2015, published_2015(), 7);
+  Word word = format.initial_empty();
+  EXPECT_TRUE(format.is_empty(word));
+  for (std::uint32_t i = 1; i <= 70'000; ++i) {
+    const Word next = i % 2 == 1 ? format.occupied({5, i, 0}, 0x7F, false, word) : format.emptied(word);
+    ASSERT_EQ((next >> 47) & 0xFFFF, i & 0xFFFF);
+    ASSERT_EQ(format.is_empty(next), i % 2 == 0);
+    if (i % 2 == 1) {
+      ASSERT_EQ(format.entry(next), (EntryId{5, i, 0}));
+      ASSERT_EQ(format.filter(next), 0x7Fu);
+    }
+    word = next;
+  }
+  EXPECT_TRUE(WordFormat::is_stored(word));
+}
+
+TEST(Word, EveryFilterWidthRoundTrips) {
+  for (const auto& [layout, rules] : {std::pair{Layout::y2017, hardened()}, std::pair{Layout::y2017, published_2017()},
+                                      std::pair{Layout::y2015, published_2015()}}) {
+    for (std::uint32_t bits = 0; bits <= WordFormat::most_filter_bits(layout, rules, 15); ++bits) {
+      const WordFormat format(layout, rules, bits);
+      const std::uint64_t filter = (std::uint64_t{1} << bits) - 1;
+      const Word word = format.occupied({14, 0xFFFF'FFFE, 1}, filter, false, format.initial_empty());
+      EXPECT_EQ(format.filter(word), filter);
+      EXPECT_EQ(format.entry(word).node, 14u);
+      EXPECT_EQ(format.entry(word).index, 0xFFFF'FFFEu);
+      EXPECT_FALSE(format.is_empty(word));
+    }
+  }
+}
+
+TEST(Word, GenerationsNeverReturnToZero) {
+  const WordFormat format(Layout::y2017, hardened(), 7);
+  std::set<std::uint32_t> seen;
+  std::uint32_t generation = 0;
+  for (int i = 0; i < 16'383; ++i) {
+    generation = format.next_generation(generation);
+    EXPECT_NE(generation, 0u);
+    EXPECT_TRUE(seen.insert(generation).second);
+  }
+  EXPECT_EQ(format.next_generation(generation), 1u);
+}
+
+TEST(Layout, SizesOfThePaper) {
+  // 128-byte keys: a 152-byte header; 16 KB values: 16,544 bytes in all.
+  const EntryLayout entry(128, 16'384);
+  EXPECT_EQ(entry.header_bytes(), 152u);
+  EXPECT_EQ(entry.full_bytes(), 16'544u);
+  EXPECT_EQ(entry.stride() % 64, 0u);
+  EXPECT_GE(entry.stride(), entry.full_bytes());
+  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());   // the header ends in its own watermark
+  EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
+}
+
+TEST(Layout, OddSizesStayAligned) {
+  for (std::uint32_t key = 1; key < 40; ++key) {
+    for (std::uint32_t value = 1; value < 40; ++value) {
+      const EntryLayout entry(key, value);
+      for (const std::uint32_t at : {entry.prev_at(), entry.stamp_at(), entry.meta_at(), entry.value_at(), entry.tail_at()}) {
+        ASSERT_EQ(at % 8, 0u);
+      }
+      ASSERT_GE(entry.prev_at(), key);
+      ASSERT_GE(entry.tail_at() - entry.value_at(), value);
+    }
+  }
+}
+
+TEST(Layout, ElisionKeepsHeaderStampAndTail) {
+  const EntryLayout entry(128, 16'384);
+  const fabric::Elision elision = entry.elision(32);
+  ASSERT_TRUE(elision.on());
+  EXPECT_EQ(elision.entry_bytes, entry.stride());
+  EXPECT_EQ(elision.keep_head, 184u);
+  EXPECT_EQ(elision.keep_tail % 8, 0u);
+  EXPECT_EQ(entry.stride() - elision.keep_tail, entry.tail_at());
+  EXPECT_FALSE(entry.elision(16'384).on());
+  EXPECT_FALSE(EntryLayout(8, 24).elision(20).on());  // nothing worth eliding
+}
+
+TEST(Meta, RoundTrips) {
+  const EntryMeta meta{.is_valid = true, .kind = EntryKind::copy, .source_rank = 3, .generation = 0xFFFF};
+  const EntryMeta back = EntryMeta::unpack(meta.pack());
+  EXPECT_TRUE(back.is_valid);
+  EXPECT_EQ(back.kind, EntryKind::copy);
+  EXPECT_EQ(back.source_rank, 3);
+  EXPECT_EQ(back.generation, 0xFFFF);
+  EXPECT_EQ(EntryMeta::unpack(0).kind, EntryKind::free);
+}
+
+class CacheTest : public ::testing::Test {
+ protected:
+  void insert(Cache& cache, Word word, Nanos now, Nanos expiry) {
+    Cache::Pin pin = cache.reserve(word, now);
+    ASSERT_TRUE(bool{pin});
+    std::memcpy(pin.key(), &word, 8);
+    std::memcpy(pin.value(), &word, 8);
+    cache.publish(pin, word, expiry);
+  }
+};
+
+TEST_F(CacheTest, EvictsTheLeastRecentlyUsed) {
+  Cache cache(4, 8, 8);
+  for (Word word = 1; word <= 4; ++word) insert(cache, word, 0, 100);
+  EXPECT_TRUE(bool{cache.find(1, 1, 100)});
+  insert(cache, 5, 1, 100);
+  EXPECT_EQ(cache.size(), 4u);
+  EXPECT_FALSE(bool{cache.find(2, 1, 100)});
+  Cache::Pin one = cache.find(1, 1, 100);
+  ASSERT_TRUE(bool{one});
+  Word stored = 0;
+  std::memcpy(&stored, one.value(), 8);
+  EXPECT_EQ(stored, 1u);
+}
+
+TEST_F(CacheTest, ExpiresAndExtends) {
+  Cache cache(4, 8, 8);
+  insert(cache, 7, 0, 100);
+  EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // extended to 150: E after the word was read
+  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // never shortened
+  EXPECT_FALSE(bool{cache.find(7, 150, 500)});  // at the expiry it is gone
+  EXPECT_FALSE(bool{cache.find(7, 10, 500)});
+  insert(cache, 7, 200, 300);
+  EXPECT_TRUE(bool{cache.find(7, 250, 300)});
+}
+
+TEST_F(CacheTest, PinnedEntriesAreNotEvicted) {
+  Cache cache(2, 8, 8);
+  insert(cache, 1, 0, 100);
+  insert(cache, 2, 0, 100);
+  Cache::Pin one = cache.find(1, 0, 100);
+  Cache::Pin two = cache.find(2, 0, 100);
+  EXPECT_FALSE(bool{cache.reserve(3, 0)});
+  one.release();
+  insert(cache, 3, 0, 100);
+  EXPECT_FALSE(bool{cache.find(1, 0, 100)});
+  EXPECT_TRUE(bool{cache.find(2, 0, 100)});
+}
+
+class DataTableTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t entries = 12;
+  EntryLayout layout{8, 8};
+  WordFormat format{Layout::y2017, hardened(), 7};
+  std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(entries * layout.stride() / 8);
+  fabric::Region region{3, 0, "data", reinterpret_cast<std::byte*>(memory.data()), entries * layout.stride(), {}};
+
+  DataTable table(std::uint32_t first, std::uint32_t step, std::uint32_t preloaded, Nanos margin = 10, bool honours = true) {
+    return DataTable(region, layout, format, {first, step, entries, preloaded}, margin, honours);
+  }
+  void use(const EntryId& id) {
+    const EntryMeta meta{.is_valid = true, .kind = EntryKind::put, .generation = static_cast<std::uint16_t>(id.generation)};
+    fabric::store_word_release(region.at(id.index * layout.stride() + layout.meta_at()), meta.pack());
+    stamp(id, 0);
+  }
+  void stamp(const EntryId& id, Nanos at) {
+    fabric::store_word_release(region.at(id.index * layout.stride() + layout.stamp_at()), static_cast<Word>(at));
+  }
+};
+
+TEST_F(DataTableTest, OwnersShareTheNodeWithoutOverlap) {
+  std::set<std::uint32_t> taken;
+  for (std::uint32_t first = 0; first < 5; ++first) {
+    DataTable mine = table(first, 5, 3);  // entries 0, 1 and 2 are preloaded
+    while (const auto id = mine.allocate(0)) {
+      EXPECT_EQ(id->node, 3u);
+      EXPECT_EQ(id->index % 5, first);
+      EXPECT_GE(id->index, 3u);
+      EXPECT_TRUE(taken.insert(id->index).second);
+    }
+  }
+  EXPECT_EQ(taken.size(), entries - 3);
+}
+
+TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
+  DataTable mine = table(0, 1, 0);
+  std::vector<EntryId> ids;
+  while (const auto id = mine.allocate(0)) {
+    ids.push_back(*id);
+    use(*id);
+  }
+  ASSERT_EQ(ids.size(), entries);
+  stamp(ids[4], 1'000);
+  EXPECT_FALSE(mine.allocate(1'000).has_value());   // at the deadline
+  EXPECT_FALSE(mine.allocate(1'010).has_value());   // at the end of the margin: not strictly past
+  const auto again = mine.allocate(1'011);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->index, ids[4].index);
+  EXPECT_EQ(again->generation, ids[4].generation + 1);
+  EXPECT_FALSE(mine.allocate(2'000).has_value());   // never early, however long the table is full
+  EXPECT_GE(mine.counts().exhausted, 3u);
+}
+
+TEST_F(DataTableTest, ReleasedEntriesComeBackAtOnceAsAnotherIncarnation) {
+  DataTable mine = table(0, 1, 0);
+  const auto first = mine.allocate(0);
+  mine.release(*first);
+  const auto second = mine.allocate(0);
+  EXPECT_EQ(second->index, first->index);
+  EXPECT_NE(second->generation, first->generation);
+}
+
+TEST_F(DataTableTest, MutantReusesEarly) {
+  DataTable mine = table(0, 1, 0, 10, false);
+  const auto id = mine.allocate(0);
+  use(*id);
+  stamp(*id, 1'000'000);
+  const auto again = mine.allocate(1);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->index, id->index);
+}
+
+}  // namespace
+}  // namespace loch::nessie
