@@ -138,16 +138,12 @@ class Locality final : public Chooser {
   explicit Locality(double share) : share_(share) {}
   std::uint64_t next(const Drawer& d) const override {
     const bool is_own = d.rng->chance(share_);
-    const std::uint64_t from = first_of(d.node, d), to = first_of(d.node + 1, d);
-    if (!is_own || from >= to) return d.rng->below(d.records);
-    return from + d.rng->below(to - from);
+    if (!is_own || d.node >= d.records) return d.rng->below(d.records);
+    const std::uint64_t own = (d.records - d.node + d.nodes - 1) / d.nodes;  // node, node + nodes, …
+    return d.node + d.rng->below(own) * d.nodes;
   }
 
  private:
-  // The least i with i * nodes / records >= node.
-  static std::uint64_t first_of(std::uint64_t node, const Drawer& d) {
-    return (node * d.records + d.nodes - 1) / d.nodes;
-  }
   double share_;
 };
 

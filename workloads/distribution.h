@@ -35,8 +35,8 @@ struct DistributionSpec {
   double exponential_percentile = 95;  // this per cent of the operations …
   double exponential_fraction = 0.8571428571;  // … go to this fraction of the records
   // locality: this share of the operations draws from the records that belong to the client's node
-  // (record i belongs to node i * nodes / records: the key space in equal contiguous parts), the
-  // rest uniformly from all records, its own included; 0 is uniform (Nessie 2015, section 6.2).
+  // (record i belongs to node i mod nodes, where the preload puts its value: equal parts), the rest
+  // uniformly from all records, its own included; 0 is uniform (Nessie 2015, section 6.2, figure 9).
   double locality = 0.8;
 };
 

@@ -12,6 +12,7 @@
 #include "common/cli/interrupt.h"
 #include "common/cli/progress.h"
 #include "common/cli/registry.h"
+#include "common/cli/search.h"
 #include "common/measure/file.h"
 #include "workloads/run.h"
 
@@ -159,10 +160,29 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   return status;
 }
 
+Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Module& module, const Place& place) {
+  if (place.ranks > 1) return fail(ErrorCode::unsupported, "--search: in one process only");
+  LOCH_ASSIGN(const Goal goal, parse_goal(o.search));
+  LOCH_ASSIGN(Found found, search_rate(goal, [&](double rate) {
+                BenchOptions step = o;
+                step.load.rate = rate;
+                return run_point(step, module, 0, place);
+              }));
+  nlohmann::ordered_json tried = nlohmann::ordered_json::array();
+  double best = 0;
+  for (const auto& [rate, is_met] : found.tried) {
+    tried.push_back({{"rate", rate}, {"met", is_met}});
+    if (is_met) best = std::max(best, rate);
+  }
+  found.point.search = {{"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
+  if (!found.is_met) found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
+  return std::move(found.point);
+}
+
 int run_here(const BenchOptions& o, const kv::Module& module, const Place& place) {
   std::vector<measure::PointResult> points;
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
-    auto point = run_point(o, module, repeat, place);
+    auto point = o.search.empty() ? run_point(o, module, repeat, place) : search_point(o, module, place);
     if (!point) return complain(point.error());
     if (point->run_end == "interrupted" || was_interrupted()) {
       if (place.rank == 0) fmt::print(stderr, "loch bench: interrupted; nothing was written\n");

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 
 #include "common/cli/registry.h"
+#include "common/cli/search.h"
 #include "common/kv/value.h"
 #include "common/measure/file.h"
 
@@ -55,6 +57,7 @@ po::options_description bench_flags() {
   list("property,p", "KEY=VALUE", "a YCSB property; wins over files");
   flag("rate", "OPS/S", "open loop: operations a second, whole cluster (0: closed loop)");
   flag("arrivals", "KIND", "open loop: poisson (default) or fixed gaps");
+  flag("search", "GOAL", "the highest open-loop rate that meets p99:1000us, mean:20us, max:1ms …");
   flag("warmup", "TIME", "before the measurement: 50ms, 10s (sim 1ms, shm 500ms; virtual time on sim)");
   flag("duration", "TIME", "measurement window (sim 20ms, shm 5s)");
   flag("operations", "N", "measure so many operations instead of a duration");
@@ -87,10 +90,11 @@ std::vector<std::string> flag_names(const kv::Registry& registry) {
 }
 
 std::string unknown_flag(std::string name, const kv::Registry& registry) {
+  const std::string shown = name.substr(0, name.find('='));
   while (name.starts_with("-")) name.erase(0, 1);
   name = name.substr(0, name.find('='));
   const std::string near = kv::nearest(name, flag_names(registry));
-  return fmt::format("--{}: no such flag{}", name, near.empty() ? "" : fmt::format("; did you mean --{}?", near));
+  return fmt::format("{}: no such flag{}", shown.starts_with("-") ? shown : "--" + shown, near.empty() ? "" : fmt::format("; did you mean --{}?", near));
 }
 
 // The flags as given, --set folded in.
@@ -237,7 +241,7 @@ Result<> apply_load(const Given& given, BenchOptions& o) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--get {:g} and --delete {:g}: together over 1", mix.get, mix.remove));
     }
-    mix.put = std::max(0.0, mix.put);
+    mix.put = std::max(0.0, std::round(mix.put * 1e12) / 1e12);  // 0.1, not 1 - 0.9
     load.mix = mix;
   }
   if (const auto text = given.text("distribution")) {
@@ -300,6 +304,14 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// For messages: "12.5 GB", where parse_size's exact spelling would be long.
+std::string rounded(double bytes) {
+  constexpr std::array units = {"B", "KB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return fmt::format("{:.3g} {}", bytes, units[unit]);
+}
+
 // Keeping every byte of every value must not fill this machine: beyond a gibibyte the simulation
 // keeps the stamps alone.
 Result<> apply_memory(const Given& given, BenchOptions& o) {
@@ -313,8 +325,8 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   if (data > static_cast<double>(o.memory_bytes) * o.nodes) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--keys {} of {} + {} bytes: {} of data in {} nodes of {} memory; they do not fit", o.max_keys,
-                            o.key_size, o.value_size, format_size(static_cast<std::uint64_t>(data)), o.nodes,
-                            format_size(o.memory_bytes)));
+                            o.key_size, o.value_size, rounded(data), o.nodes,
+                            rounded(static_cast<double>(o.memory_bytes))));
   }
   constexpr double kept_whole_up_to = 1 << 30;
   const bool elide = is_sim && !o.verify_full && data > kept_whole_up_to && o.value_size > kv::value_stamp_bytes;
@@ -323,7 +335,7 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   if (is_sim && available > 0 && held > static_cast<double>(available)) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free", o.max_keys,
-                            format_size(static_cast<std::uint64_t>(held)), format_size(available)));
+                            rounded(held), rounded(static_cast<double>(available))));
   }
   return {};
 }
@@ -379,7 +391,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   for (const auto& [key, into] : {std::pair{"protocol", &o.protocol}, std::pair{"fabric", &o.fabric},
                                   std::pair{"hardware", &o.hardware}, std::pair{"history", &o.history},
                                   std::pair{"trace", &o.trace}, std::pair{"histogram", &o.histogram},
-                                  std::pair{"faults", &o.faults}, std::pair{"json", &o.json}}) {
+                                  std::pair{"faults", &o.faults}, std::pair{"search", &o.search}, std::pair{"json", &o.json}}) {
     if (const auto text = given.text(key)) {
       if (text->empty()) return bad(key, *text, "a name");
       *into = *text;
@@ -401,8 +413,14 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history: values of {} bytes cannot name their writer; at least 8", o.value_size));
   }
-  if (!o.history.empty() && o.repeats > 1) {
-    return fail(ErrorCode::invalid_argument, "--history and --repeats: a history is of one run");
+  if (!o.history.empty() && (o.repeats > 1 || !o.search.empty())) {
+    return fail(ErrorCode::invalid_argument, "--history: a history is of one run; without --repeats and --search");
+  }
+  if (!o.search.empty()) {
+    LOCH_TRY(parse_goal(o.search));
+    if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {
+      return fail(ErrorCode::invalid_argument, "--search: finds the rate; without --rate, --repeats and --operations");
+    }
   }
   return o;
 }

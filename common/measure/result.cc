@@ -246,6 +246,7 @@ ordered_json to_json(const PointResult& point) {
   out["fabric_counters"] = point.fabric_counters;
   out["scrub"] = point.scrub;
   out["check"] = point.check;
+  out["search"] = point.search;
   out["notes"] = point.notes;
   out["provenance"] = provenance(point.argv);
   out["sim"] = sim_json(point.sim);

@@ -38,6 +38,7 @@ struct PointResult {
   std::vector<std::uint32_t> lost_nodes;
   nlohmann::ordered_json scrub = nullptr;  // what the dead had held, when asked for
   nlohmann::ordered_json check = nullptr;  // a verdict on the history, when one was taken in memory
+  nlohmann::ordered_json search = nullptr;  // of --search: the goal, whether it was met, what was tried
   std::vector<std::string> notes;        // what the reader should know (ignored workload keys, …)
   std::vector<std::string> argv;
 };
