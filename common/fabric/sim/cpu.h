@@ -65,18 +65,17 @@ class SimThread : SchedEntity {
 
  private:
   friend class NodeCpu;
-  SimThread(const ThreadSpec& spec, const ThreadHooks& hooks, class NodeCpu* cpu) : spec_(spec), hooks_(hooks), cpu_(cpu) {
+  SimThread(const ThreadSpec& spec, const ThreadHooks& hooks) : spec_(spec), hooks_(hooks) {
     allowed = spec.allowed;
     weight = spec.weight;
   }
 
   ThreadSpec spec_;
   ThreadHooks hooks_;
-  NodeCpu* cpu_;
   ThreadState state_ = ThreadState::blocked;
   bool is_paused_ = false;
   bool wakes_when_resumed_ = false;
-  bool work_is_armed_ = false;  // work_event_ is in the queue
+  bool work_is_armed_ = false;  // work_event_ is in the queue, never for later than the work's end
   Nanos on_core_since_ = 0;     // while on_core
   Nanos cpu_ns_ = 0;            // since the books were reset
   // run_for: CPU time still owed, counted from on_core_since_ or the call, whichever was later.
@@ -85,6 +84,7 @@ class SimThread : SchedEntity {
   Nanos work_from_ = 0;
   struct WorkEvent : Event {
     SimThread* thread = nullptr;
+    class NodeCpu* cpu = nullptr;
   } work_event_;
 };
 
@@ -96,10 +96,11 @@ struct CpuUsage {
   Nanos switching_ns = 0;                        // … of it: switching threads, leaving idle states
   std::array<Nanos, thread_roles> role_ns = {};  // CPU time of threads, by role
   std::array<std::uint32_t, thread_roles> role_threads = {};
-  std::array<Nanos, 4> idle_ns = {};             // cores' idle time by idle state, deepest last
-  Nanos idle_shallow_ns = 0;                     // idle periods too short for any state
+  std::array<Nanos, idle_states> idle_ns = {};   // cores' idle time by idle state, deepest last
+  Nanos idle_shallow_ns = 0;                     // … in periods too short for any state
   Nanos package_awake_ns = 0;                    // sum over sockets
   double hog_hashes = 0;                         // SHA-256 hashes that the hogs would have made
+  std::uint64_t wake_ups = 0;                    // of cores, from idle
   std::uint64_t ticks = 0, switches = 0, migrations = 0;
 
   // Fraction of all cores' time.
@@ -130,7 +131,7 @@ class NodeCpu {
 
   // blocked -> runnable or (soon) on_core. Nothing happens to a thread that is awake, or has ended.
   void wake(SimThread* thread);
-  // -> blocked: it gives its core up. A run_for under way is forgotten.
+  // -> blocked: it gives its core up. Not while a run_for is under way.
   void block(SimThread* thread);
   // -> ended, for good: a worker that was killed. A run_for under way is forgotten.
   void end(SimThread* thread);
@@ -154,7 +155,7 @@ class NodeCpu {
   void reset_usage();
   // CPU time of one thread since the books were reset.
   [[nodiscard]] Nanos cpu_time(const SimThread* thread) const {
-    return thread->cpu_ns_ + (thread->is_on_core() ? queue_.now() - thread->on_core_since_ : 0);
+    return thread->cpu_ns_ + (thread->is_on_core() ? counted(thread->on_core_since_) : 0);
   }
   [[nodiscard]] const CpuProfile& profile() const { return cpu_; }
   // Events that this node's scheduling has made so far: ticks, and dispatches after a switch.
@@ -168,6 +169,7 @@ class NodeCpu {
     SimThread* running = nullptr;  // on_core; null while idle or switching
     SimThread* next = nullptr;     // chosen; on_core when the switch is over
     SimThread* last = nullptr;     // ran last: coming back to it costs no switch
+    bool is_idle = true;           // neither running nor switching
     bool is_switching = false;
     bool needs_pick = false;       // the choice is to be made anew when the switch is over
     Nanos since = 0;               // of the present state: idle, switching or running
@@ -177,46 +179,52 @@ class NodeCpu {
     bool is_armed = false;
   };
 
+  struct Package {
+    std::uint32_t idle_cores = 0;
+    Nanos since = 0;  // of its state: all its cores idle, or not
+  };
+
   static SimThread* thread_of(SchedEntity* entity) { return static_cast<SimThread*>(entity); }
   static void on_switched(Event* self);
   static void on_tick(Event* self);
   static void on_work(Event* self);
+  void tick();
+  void arm_tick();
   void arm_work(SimThread* thread) {
-    if (thread->work_is_armed_) return;  // it fires early and arms itself anew
+    if (thread->work_is_armed_) return;  // it fires early and is armed anew
     thread->work_is_armed_ = true;
     queue_.push(&thread->work_event_, thread->work_from_ + thread->work_left_);
   }
-  void enqueue(SimThread* thread);
   void leave(SimThread* thread, ThreadState state);
-  void reschedule(Core& core, bool may_balance);
+  void check_preemption(Core& core, const SchedEntity& queued);
+  void reschedule(Core& core);
   void start_switch(Core& core, SimThread* next);
-  void take_off(Core& core, bool is_forced);
   void put_on(Core& core, SimThread* thread);
-  void moved_to(std::uint32_t core, const std::vector<Scheduler::Moved>& moved);
-  void arm_tick();
+  void take_off(Core& core);
+  void take_moved(Core& core, const std::vector<Scheduler::Moved>& moved);
+  // Books: cpu_usage.cc.
   void enter_idle(Core& core);
   Nanos leave_idle(Core& core);
-  [[nodiscard]] std::size_t idle_state(Nanos idle) const;
-  void book_idle(CpuUsage& usage, Nanos idle) const;
-  void book_package(CpuUsage& usage, Nanos all_idle) const;
+  [[nodiscard]] std::size_t idle_state(Nanos idle) const;  // idle_states: too short for any
+  [[nodiscard]] Nanos counted(Nanos since) const { return queue_.now() - (since > books_since_ ? since : books_since_); }
+  void book_idle(CpuUsage& books, const Core& core) const;
+  void book_package(CpuUsage& books, const Package& package, bool was_idle) const;
 
   EventQueue& queue_;
   CpuProfile cpu_;
-  SchedulerProfile scheduling_;
   PowerProfile power_;
   Scheduler scheduler_;
+  Nanos tick_length_, switch_cost_, wakeup_cost_;
+  Nanos exit_latency_[idle_states + 1] = {};
+  Nanos residency_[idle_states] = {};
   std::vector<Core> cores_;
   std::vector<std::unique_ptr<SimThread>> threads_;
   Tick tick_;
   Nanos tick_phase_ = 0;
-  struct Package {
-    std::uint32_t idle_cores = 0;
-    Nanos since = 0;  // all its cores idle, or not: from here on
-  };
   std::vector<Package> packages_;
-  CpuUsage books_;  // without the states that are still going on
+  CpuUsage books_;  // since books_since_, without the states that still last
   Nanos books_since_ = 0;
-  Scheduler::Counters counters_at_reset_;
+  std::uint64_t migrations_before_ = 0;
   std::uint64_t scheduling_events_ = 0;
 };
 

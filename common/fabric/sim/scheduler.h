@@ -3,7 +3,7 @@
 // placement and preemption, idle and periodic balancing between cores and sockets. It decides and
 // keeps the books of the run queues; NodeCpu (cpu.h) owns time, events and callbacks.
 //
-// Left out, with no weight here: buddies (a wake-up hint of one tick), load averages over time (a
+// Left out: buddies (a wake-up hint of one tick), load averages over time (a
 // core's load is the weight of what it runs now), groups and autogroups (the harness puts servers and
 // hogs into one group, see docs), real-time classes.
 #pragma once
@@ -24,11 +24,10 @@ constexpr CoreSet all_cores = ~CoreSet{0};
 
 // What the scheduler keeps of a thread.
 struct SchedEntity {
-  Nanos vruntime = 0;        // on a queue: absolute for its core; else relative to it (see dequeue)
+  Nanos vruntime = 0;        // in the terms of `core`: compare with its min_vruntime only
   Nanos ran_since_pick = 0;  // since it was last chosen
-  Nanos last_ran = -1;       // when it was last seen running; a recent runner is hot
-  std::uint64_t sequence = 0;  // ties of vruntime: first queued, first run
-  std::uint32_t weight = 1024;
+  Nanos last_ran = INT64_MIN / 2;  // when it was last seen running; a recent runner is hot
+  std::uint32_t weight = 1024;     // 1024: nice 0
   std::uint32_t core = 0;    // where it runs, waits, or ran last
   CoreSet allowed = all_cores;
   bool is_queued = false;    // runnable, running included
@@ -72,18 +71,22 @@ class Scheduler {
   void woke_from_idle(std::uint32_t core, Nanos now);
 
   [[nodiscard]] std::uint32_t runnable(std::uint32_t core) const { return cores_[core].runnable; }
-  [[nodiscard]] SchedEntity* current(std::uint32_t core) const { return cores_[core].current; }
   // Is there a core with more than one runnable thread? Without one no tick is needed.
   [[nodiscard]] bool is_contended() const { return contended_ != 0; }
   [[nodiscard]] std::uint32_t cores() const { return static_cast<std::uint32_t>(cores_.size()); }
+  [[nodiscard]] std::uint32_t cores_per_socket() const { return per_socket_; }
   [[nodiscard]] std::uint32_t socket_of(std::uint32_t core) const { return core / per_socket_; }
 
   struct Counters {
-    std::uint64_t migrations = 0, preemptions_by_wakeup = 0, slices_ended = 0, active_balances = 0;
+    std::uint64_t migrations = 0, active_balances = 0;
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
+  static constexpr unsigned balance_levels = 2;  // cores of a socket, sockets of the node
+  // Failed balancings after which hot threads are moved too, and after which a running one is.
+  static constexpr std::uint32_t failures_before_hot = 1, failures_before_active = 3;
+
   struct Balance {
     Nanos interval = 0;
     Nanos last = 0;
@@ -91,42 +94,62 @@ class Scheduler {
   };
   struct Core {
     SchedEntity* current = nullptr;
-    std::vector<SchedEntity*> waiting;  // by (vruntime, sequence)
-    Nanos min_vruntime = 0;
+    std::vector<SchedEntity*> waiting;  // by vruntime; of equals, first queued first
+    Nanos min_vruntime = 0;             // never decreases
     Nanos updated = 0;                  // current's run time is in its vruntime up to here
-    std::uint32_t runnable = 0;
-    std::uint64_t load = 0;             // sum of weights of the runnable
-    Nanos idle_since = -1;
+    std::uint32_t runnable = 0;         // waiting, and current
+    std::uint64_t load = 0;             // their weights
+    Nanos idle_since = -1;              // -1: not idle, or not to be counted
     Nanos average_idle = 0;
-    Balance balance[2];
+    Balance balance[balance_levels];
   };
-  // The threads that `core` might take over: from the busiest core of the busiest group.
+  // A socket, or one core, as balancing sees it.
+  struct Group {
+    CoreSet cores = 0;
+    std::uint64_t load = 0;
+    std::uint32_t runnable = 0, capacity = 0;
+    [[nodiscard]] double average() const { return static_cast<double>(load) / capacity; }
+    [[nodiscard]] double load_per_thread() const {
+      return runnable == 0 ? 0 : static_cast<double>(load) / runnable;
+    }
+  };
   struct Imbalance {
-    CoreSet group = 0;
-    std::uint64_t load = 0;  // weight to be moved
+    CoreSet busiest = 0;  // cores of the busiest group
+    double load = 0;      // weight to be moved
   };
+  enum class Pull : std::uint8_t { moved, failed, all_pinned };
 
+  // Run queues: scheduler.cc.
   void charge_current(Core& core, Nanos now);
   void update_min_vruntime(Core& core);
-  void insert_waiting(Core& core, SchedEntity* entity);
   void attach(Core& core, SchedEntity* entity);
   void detach(Core& core, SchedEntity* entity);
-  [[nodiscard]] Nanos slice(const Core& core, std::uint64_t weight, std::uint64_t load, std::uint32_t runnable) const;
+  static void insert_waiting(Core& core, SchedEntity* entity);
+  static void remove_waiting(Core& core, SchedEntity* entity);
+  [[nodiscard]] Nanos slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const;
   [[nodiscard]] std::uint32_t place_new(const SchedEntity& entity) const;
+  // Balancing: balance.cc.
+  [[nodiscard]] Group group_of(CoreSet cores) const;
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
+  [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;
   [[nodiscard]] std::optional<Imbalance> find_imbalance(std::uint32_t core, unsigned level, Idleness idleness) const;
+  [[nodiscard]] static double small_imbalance(const Group& busiest, const Group& local);
   [[nodiscard]] std::optional<std::uint32_t> busiest_core(CoreSet among) const;
   void balance(std::uint32_t core, unsigned level, Idleness idleness, Nanos now);
-  bool pull_from(std::uint32_t from, std::uint32_t to, std::uint64_t load, bool take_hot, Nanos now);
+  Pull pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot, Nanos now);
   bool pull_running(std::uint32_t from, std::uint32_t to, Nanos now);
   void migrate(SchedEntity* entity, std::uint32_t to, Nanos now);
 
-  SchedulerProfile profile_;
+  // The profile, in nanoseconds.
+  Nanos latency_, min_granularity_, wakeup_granularity_, sleeper_credit_, migration_cost_;
+  Nanos balance_least_, balance_most_;
+  double busy_factor_, imbalance_percent_;
+  std::uint32_t max_pull_;
+
   std::uint32_t per_socket_;
   std::uint32_t sockets_;
   std::vector<Core> cores_;
-  std::uint32_t contended_ = 0;
-  std::uint64_t next_sequence_ = 0;
+  std::uint32_t contended_ = 0;  // cores with more than one runnable thread
   std::vector<Moved> moved_;
   Counters counters_;
 };

@@ -1,0 +1,40 @@
+// Watts of a node, from what its cores and its NIC did. Calibrated on two measured points, a node that
+// does nothing and one that is fully loaded; everything between them is prediction.
+//
+//   W = idle + core_busy · (busy cores + idle cores by the power fraction of their idle state)
+//       + package_active · awake packages + core_wake · wake-ups/s + NIC by bytes and utilization
+//
+// What makes the curve bend: a core that sleeps for a moment only reaches a shallow idle state, and
+// one core awake keeps its socket's uncore awake. A thread that polls costs what one that computes does.
+#pragma once
+
+#include "common/fabric/sim/cpu.h"
+#include "common/fabric/sim/cpu_profile.h"
+
+namespace loch::fabric::sim {
+
+// What the node's NIC did over the same span as CpuUsage.
+struct NicUsage {
+  double wire_bytes = 0;   // sent and received together
+  double utilization = 0;  // mean fraction of its rate, 0 to 1
+};
+
+// Mean watts over CpuUsage::span; all zero if the span is 0.
+struct PowerDraw {
+  double idle_w = 0;      // what the node draws when it does nothing
+  double busy_w = 0;      // cores that poll, compute, switch or wake
+  double sleeping_w = 0;  // cores in idle states that are not the deepest
+  double wake_w = 0;      // energy of wake-ups
+  double package_w = 0;   // sockets kept awake
+  double nic_w = 0;
+  [[nodiscard]] double total_w() const { return idle_w + busy_w + sleeping_w + wake_w + package_w + nic_w; }
+};
+
+[[nodiscard]] PowerDraw power_draw(const PowerProfile& profile, const CpuUsage& cpu, const NicUsage& nic);
+
+// Joules of the node over the span.
+[[nodiscard]] inline double energy_j(const PowerDraw& draw, Nanos span) {
+  return draw.total_w() * static_cast<double>(span) * 1e-9;
+}
+
+}  // namespace loch::fabric::sim
