@@ -1,0 +1,97 @@
+"""One point on each fabric: what the result says, and that a seed decides a simulation."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+from support import SHM, SIM, EndToEnd
+
+
+class Bench(EndToEnd):
+    def test_one_seed_one_trace_hash(self) -> None:
+        first = self.result(*SIM, "--get", "0.5", "--seed", "7")
+        again = self.result(*SIM, "--get", "0.5", "--seed", "7")
+        other = self.result(*SIM, "--get", "0.5", "--seed", "8")
+        self.assertRegex(first["sim"]["trace_hash"], "^[0-9a-f]{16}$")
+        self.assertEqual(first["sim"]["trace_hash"], again["sim"]["trace_hash"])
+        self.assertEqual(first["latency_us"], again["latency_us"])
+        self.assertEqual(first["verbs"], again["verbs"])
+        self.assertNotEqual(first["sim"]["trace_hash"], other["sim"]["trace_hash"])
+
+    def test_a_put_costs_what_the_paper_says(self) -> None:
+        # 2017, section 6: with three hash functions at least 5 READs and 1 CAS of index entries.
+        put = self.result(*SIM, "--get", "0")["verbs"]["per_put"]
+        self.assertGreaterEqual(put["index_read"], 5)
+        self.assertGreaterEqual(put["index_cas"], 1)
+
+    def test_the_value_of_a_put_stays_at_home(self) -> None:
+        small = self.result(*SIM, "--get", "0", "--set", "value-size=256")["wire_bytes"]["payload_per_put"]
+        large = self.result(*SIM, "--get", "0", "--set", "value-size=16K")["wire_bytes"]["payload_per_put"]
+        # Header READs of old entries do not grow with the value; the value itself would add 16 KB.
+        self.assertLess(large, small + 1000)
+
+    def test_a_get_moves_its_value(self) -> None:
+        got = self.result(*SIM, "--get", "1", "--set", "value-size=4K", "--nessie.cache", "false")
+        # Two of three entries are remote, and a filter collision may move one more.
+        self.assertGreater(got["wire_bytes"]["payload_per_get"], 4096 * 2 / 3 * 0.9)
+        self.assertLess(got["wire_bytes"]["payload_per_get"], 4096 * 1.2)
+
+    def test_the_result_is_complete(self) -> None:
+        got = self.result(*SIM)
+        for key in ("schema", "loch", "protocol", "fabric", "hardware", "seed", "config", "capabilities", "duration_s",
+                    "throughput_ops_s", "goodput_bytes_s", "operations", "latency_us", "verbs", "wire_bytes", "cpu",
+                    "power_w", "nodes", "provenance", "sim"):
+            self.assertIn(key, got)
+        self.assertEqual(got["schema"], 1)
+        self.assertEqual((got["protocol"], got["fabric"], got["hardware"]), ("nessie", "sim", "connectx3-10gbe"))
+        self.assertEqual(len(got["nodes"]), 3)
+        operations = got["operations"]
+        self.assertEqual(operations["get"] + operations["put"] + operations["delete"], operations["total"])
+        self.assertAlmostEqual(got["duration_s"], 0.002, places=9)
+        self.assertAlmostEqual(operations["get"] / operations["total"], 0.9, delta=0.05)
+
+    def test_verified_gets_are_counted_and_none_is_corrupt(self) -> None:
+        for fabric in (SIM, SHM):
+            with self.subTest(fabric[4]):
+                operations = self.result(*fabric, "--verify", "--get", "0.5")["operations"]
+                self.assertGreater(operations["verified"], 0)
+                self.assertEqual(operations["corrupt"], 0)
+
+    def test_shared_memory_is_no_simulation(self) -> None:
+        got = self.result(*SHM)
+        self.assertIsNone(got["sim"])
+        self.assertFalse(got["capabilities"]["simulated"])
+        self.assertGreater(got["throughput_ops_s"], 0)
+
+    def test_json_goes_to_the_file_and_standard_output_stays_free(self) -> None:
+        done = self.loch(*SIM, "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn('"schema"', done.stdout)
+        self.assertEqual(json.loads((self.folder / "out.json").read_text())["schema"], 1)
+
+    def test_repeats_are_a_list_with_a_seed_each(self) -> None:
+        many = self.result(*SIM, "--repeats", "3", "--seed", "5")
+        self.assertEqual([one["seed"] for one in many], [5, 6, 7])
+
+    def test_a_trace_is_chrome_trace_json_with_every_stage(self) -> None:
+        done = self.loch(*SIM, "--trace", "t.json", "--set", "duration=100us", "--get", "0.5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = json.loads((self.folder / "t.json").read_text())["traceEvents"]
+        spans = [e for e in events if e["ph"] == "X"]
+        self.assertGreater(len(spans), 100)
+        self.assertEqual({e["pid"] for e in spans}, {0, 1, 2})
+        self.assertTrue(all(e["dur"] >= 0 and e["ts"] >= 0 for e in spans))
+
+    def test_ycsb_files_are_taken_unchanged(self) -> None:
+        self.write("workloada", "# Yahoo! Cloud System Benchmark\nrecordcount=1000\noperationcount=3000\n"
+                   "workload=site.ycsb.workloads.CoreWorkload\nreadallfields=true\nreadproportion=0.5\n"
+                   "updateproportion=0.5\nscanproportion=0\ninsertproportion=0\nrequestdistribution=zipfian\n"
+                   "fieldcount=1\nfieldlength=256\n")
+        got = self.result("bench", "--fabric", "sim", "--nodes", "3", "--workload", "workloada")
+        self.assertAlmostEqual(got["operations"]["get"] / got["operations"]["total"], 0.5, delta=0.05)
+        self.assertEqual(got["config"]["keys"], 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+"""Fuzzing from the command line: quiet where the protocol holds, and a finding's line reruns it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unittest
+
+from support import BINARY, EndToEnd
+
+
+class Fuzz(EndToEnd):
+    def test_the_hardened_variant_holds(self) -> None:
+        done = self.loch("fuzz", "--protocol", "nessie", "--seeds", "40", timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("nothing found", done.stdout)
+
+    def test_a_mutant_is_found_and_its_line_finds_it_again(self) -> None:
+        done = self.loch("fuzz", "--protocol", "nessie", "--mutant", "destructive-put", "--seeds", "2000", timeout=500)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        rerun = re.search(r"^\s*rerun\s+(.*)$", done.stdout, re.MULTILINE)
+        found = re.search(r"^seed (\d+):", done.stdout, re.MULTILINE)
+        assert rerun and found, done.stdout
+        words = shlex.split(rerun.group(1))
+        again = self.call([BINARY, *words[1:]], timeout=300)
+        self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
+        self.assertIn(f"seed {found.group(1)}:", again.stdout)
+        hashes = [re.search(r"trace hash ([0-9a-f]+)", text) for text in (done.stdout, again.stdout)]
+        assert hashes[0] and hashes[1]
+        self.assertEqual(hashes[0].group(1), hashes[1].group(1))
+
+    def test_bad_flags(self) -> None:
+        self.assert_refused(self.loch("fuzz", "--seeds", "none"), "--seeds")
+        self.assert_refused(self.loch("fuzz", "--sedes", "3"), "--seeds")
+        self.assert_refused(self.loch("fuzz", "--mutant", "destructive-putt"), "destructive-put")
+        self.assert_refused(self.loch("fuzz", "--set", "nessie.varaint=published"), "nessie.variant")
+
+
+if __name__ == "__main__":
+    unittest.main()
