@@ -136,6 +136,11 @@ class ShmFabric final : public Fabric {
     shared_.interrupted.store(true, std::memory_order_relaxed);
     shared_.stopping.store(true, std::memory_order_relaxed);
   }
+  [[nodiscard]] Result<> fence(NodeId dead) override {
+    // Requests are carried out by the issuing thread: with its process gone, none is on the way.
+    if (shared_.is_lost(dead)) return {};
+    return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
+  }
   void reset_counters() override;
   [[nodiscard]] FabricReport report() const override;
 

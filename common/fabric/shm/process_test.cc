@@ -222,6 +222,8 @@ int rank_with_a_death(const std::string& job, std::uint32_t rank) {
   const auto texts = node.fabric->gather("rank " + std::to_string(rank), 20 * second);
   EXPECT_OR_FAIL(texts.has_value());
   if (rank == 0) EXPECT_OR_FAIL((*texts == std::vector<std::string>{"rank 0", "", "rank 2"}));
+  EXPECT_OR_FAIL(node.fabric->fence(1).has_value());
+  EXPECT_OR_FAIL(!node.fabric->fence(0).has_value());
   const FabricReport report = node.fabric->report();
   EXPECT_OR_FAIL(report.nodes[1].is_lost && !report.nodes[0].is_lost && !report.nodes[2].is_lost);
   return node.failures;
