@@ -428,6 +428,13 @@ class Fabric {
   // Ends the run early (signal handler safe): workers see stopping().
   virtual void interrupt() = 0;
 
+  // Cuts off what a dead node (or the dead workers of a node) may still have on the way: afterwards no
+  // request of theirs executes anywhere. Before Store::scrub ("fence, then scrub").
+  [[nodiscard]] virtual Result<> fence(NodeId dead) {
+    (void)dead;
+    return fail(ErrorCode::unsupported, "this fabric cannot fence a node");
+  }
+
   // End of warm-up: NodeReport counters start from zero.
   virtual void reset_counters() = 0;
   [[nodiscard]] virtual FabricReport report() const = 0;

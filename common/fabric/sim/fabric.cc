@@ -1,0 +1,208 @@
+// The control path of the simulated cluster: regions, workers, running, reporting.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+
+#include "common/fabric/sim/sim.h"
+#include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/report.h"
+#include "common/fabric/sim/tracing.h"
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& faults) {
+  Capabilities can;
+  can.fabric = "sim";
+  can.device = hardware.name;
+  can.atomic_scope = AtomicScope::nic;
+  can.untorn_bytes = 8;
+  const bool is_torn = faults.torn_read > 0 || faults.torn_write > 0 || faults.torn_landing > 0;
+  can.in_order_placement = hardware.nic.is_in_order_placement && !is_torn;
+  can.max_rd_atomic = hardware.nic.max_rd_atomic;
+  can.max_inline_bytes = hardware.nic.max_inline_bytes;
+  can.mtu_bytes = hardware.link.mtu_bytes;
+  can.send_queue_depth = hardware.nic.send_queue_depth;
+  can.recv_queue_depth = hardware.nic.recv_queue_depth;
+  can.simulated = true;
+  return can;
+}
+
+class SimFabric final : public Fabric {
+ public:
+  explicit SimFabric(const SimConfig& config)
+      : capabilities_(capabilities_of(config.hardware, config.faults)), sim_(config) {}
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::uint32_t nodes() const override { return static_cast<std::uint32_t>(sim_.nodes.size()); }
+  bool is_local(NodeId node) const override { return node < sim_.nodes.size(); }
+
+  Result<Region*> register_region(NodeId node, const RegionSpec& spec) override {
+    LOCH_TRY(check_node(node));
+    if (direct(node, spec.name) != nullptr) {
+      return fail(ErrorCode::invalid_argument, fmt::format("node {} has a region {} already", node, spec.name));
+    }
+    SimNode& home = *sim_.nodes[node];
+    const auto id = static_cast<std::uint32_t>(home.regions.size());
+    LOCH_ASSIGN(auto region, SimRegion::map(node, id, spec));
+    region->rkey = sim_.make_rkey(home, id);
+    home.regions.push_back(std::move(region));
+    return home.regions.back().get();
+  }
+
+  Result<Worker*> add_worker(const WorkerSpec& spec) override {
+    LOCH_TRY(check_node(spec.node));
+    SimNode& home = *sim_.nodes[spec.node];
+    if (spec.index < home.workers.size() && home.workers[spec.index] != nullptr) {
+      return fail(ErrorCode::invalid_argument, fmt::format("node {} has a worker {} already", spec.node, spec.index));
+    }
+    const std::uint32_t cores = sim_.config.hardware.cpu.cores;
+    if (spec.core >= 0 && static_cast<std::uint32_t>(spec.core) >= cores) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("worker {} of node {} is pinned to core {}; the profile {} has {} cores", spec.index, spec.node,
+                              spec.core, sim_.config.hardware.name, cores));
+    }
+    if (home.workers.size() <= spec.index) home.workers.resize(spec.index + 1u);
+    sim_.workers.push_back(std::make_unique<SimWorker>(sim_, home, spec, capabilities_));
+    home.workers[spec.index] = sim_.workers.back().get();
+    return sim_.workers.back().get();
+  }
+
+  Result<> exchange(Nanos) override {
+    for (auto& worker : sim_.workers) worker->connect_all();
+    if (sim_.config.trace != nullptr) name_tracks(sim_);
+    add_hogs();
+    return {};
+  }
+
+  Result<RemoteRegion> lookup(NodeId node, std::string_view name) const override {
+    LOCH_TRY(check_node(node));
+    for (const auto& region : sim_.nodes[node]->regions) {
+      if (region->name() == name) return RemoteRegion{node, region->id(), region->rkey, region->bytes()};
+    }
+    return fail(ErrorCode::not_found, fmt::format("node {} has no region {}", node, name));
+  }
+  Region* direct(NodeId node, std::string_view name) override {
+    if (node >= sim_.nodes.size()) return nullptr;
+    for (const auto& region : sim_.nodes[node]->regions) {
+      if (region->name() == name) return region.get();
+    }
+    return nullptr;
+  }
+  Result<> barrier(std::string_view, Nanos) override { return {}; }
+  Result<std::vector<std::string>> gather(const std::string& mine, Nanos) override {
+    return std::vector<std::string>{mine};
+  }
+
+  void start(Worker& worker, coro::Task<void> main) override { static_cast<SimWorker&>(worker).start(std::move(main)); }
+
+  Result<RunEnd> run() override {
+    const auto wall = std::chrono::steady_clock::now();
+    sim_.schedule_faults();
+    const RunEnd end = run_events();
+    wall_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
+    if (end == RunEnd::deadlock) tell_deadlock();
+    for (auto& worker : sim_.workers) worker->end_task();
+    return end;
+  }
+  void interrupt() override { is_interrupted_.store(true, std::memory_order_relaxed); }
+
+  Result<> fence(NodeId dead) override {
+    LOCH_TRY(check_node(dead));
+    SimNode& node = *sim_.nodes[dead];
+    for (SimWorker* worker : node.workers) {
+      if (worker != nullptr && (worker->is_dead() || !node.is_up)) worker->fence();
+    }
+    return {};
+  }
+
+  void reset_counters() override { reset_books(sim_, &books_); }
+  FabricReport report() const override { return make_report(sim_, books_, wall_s_); }
+
+ private:
+  Result<> check_node(NodeId node) const {
+    if (node < sim_.nodes.size()) return {};
+    return fail(ErrorCode::invalid_argument, fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
+  }
+
+  void add_hogs();
+  RunEnd run_events();
+  void tell_deadlock() const;
+
+  Capabilities capabilities_;
+  Simulation sim_;
+  std::atomic<bool> is_interrupted_{false};
+  Books books_;
+  double wall_s_ = 0;
+};
+
+// Background threads: anywhere, on the servers' cores, or on cores that no worker is pinned to.
+void SimFabric::add_hogs() {
+  const std::uint32_t cores = sim_.config.hardware.cpu.cores;
+  for (auto& node : sim_.nodes) {
+    std::vector<std::uint32_t> server_cores, free_cores;
+    std::vector<bool> is_taken(cores, false);
+    for (const SimWorker* worker : node->workers) {
+      if (worker == nullptr || worker->spec().core < 0) continue;
+      is_taken[static_cast<std::size_t>(worker->spec().core)] = true;
+      if (worker->spec().role == Role::server) server_cores.push_back(static_cast<std::uint32_t>(worker->spec().core));
+    }
+    for (std::uint32_t core = 0; core < cores; ++core) {
+      if (!is_taken[core]) free_cores.push_back(core);
+    }
+    const std::vector<std::uint32_t>& on = sim_.config.hog_pin == HogPin::shared ? server_cores : free_cores;
+    for (std::uint32_t i = 0; i < sim_.config.hogs; ++i) {
+      ThreadSpec hog;
+      hog.name = fmt::format("hog {}", i);
+      hog.role = ThreadRole::hog;
+      hog.is_hog = true;
+      if (sim_.config.hog_pin != HogPin::none && !on.empty()) hog.allowed = one_core(on[i % on.size()]);
+      node->cpu->add_thread(hog);
+    }
+  }
+}
+
+RunEnd SimFabric::run_events() {
+  if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
+  while (sim_.live_tasks > 0) {
+    if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
+    Event* event = sim_.queue.pop_until(sim_.config.deadline);
+    if (event == nullptr) return sim_.queue.empty() ? RunEnd::deadlock : RunEnd::deadline;
+    event->fire(event);
+    if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
+  }
+  return is_interrupted_.load(std::memory_order_relaxed) ? RunEnd::interrupted : RunEnd::finished;
+}
+
+void SimFabric::tell_deadlock() const {
+  fmt::print(stderr, "deadlock at {} ns of virtual time: nothing is left to happen, and {} workers wait\n", sim_.now(),
+             sim_.live_tasks);
+  int told = 0;
+  for (const auto& worker : sim_.workers) {
+    if (!worker->is_running()) continue;
+    fmt::print(stderr, "  {}\n", worker->waits_for());
+    if (++told == 20) break;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config) {
+  if (config.nodes == 0 || config.nodes > 1024) {
+    return fail(ErrorCode::invalid_argument, fmt::format("a simulated cluster has 1 to 1024 nodes, not {}", config.nodes));
+  }
+  if (config.hardware.name.empty()) return fail(ErrorCode::invalid_argument, "the simulation has no hardware profile");
+  for (const ScheduledFault& fault : config.faults.schedule) {
+    if (fault.node >= config.nodes) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("a fault is scheduled for node {}; the cluster has {} nodes", fault.node, config.nodes));
+    }
+  }
+  return std::make_unique<SimFabric>(config);
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,202 @@
+#include "common/fabric/sim/faults.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cstdlib>
+#include <variant>
+
+namespace loch::fabric::sim {
+namespace {
+
+struct FaultField {
+  const char* key;
+  const char* expected;
+  std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;
+};
+constexpr const char* probability = "a probability from 0 to 1";
+constexpr const char* span = "a duration such as 5us";
+constexpr const char* rate = "a rate a node and second";
+
+const FaultField fields[] = {
+    {"torn_read", probability, &SimFaults::torn_read},
+    {"torn_write", probability, &SimFaults::torn_write},
+    {"torn_landing", probability, &SimFaults::torn_landing},
+    {"torn_span", span, &SimFaults::torn_span},
+    {"torn_chunks", "a count from 2 to 8", &SimFaults::torn_chunks},
+    {"split_atomics", "true or false", &SimFaults::split_atomics},
+    {"split_span", span, &SimFaults::split_span},
+    {"late_write", probability, &SimFaults::late_write},
+    {"late_write_span", span, &SimFaults::late_write_span},
+    {"overtaking_write", probability, &SimFaults::overtaking_write},
+    {"overtaking_span", span, &SimFaults::overtaking_span},
+    {"uc_loss", probability, &SimFaults::uc_loss},
+    {"ud_loss", probability, &SimFaults::ud_loss},
+    {"ud_reorder", probability, &SimFaults::ud_reorder},
+    {"ud_reorder_span", span, &SimFaults::ud_reorder_span},
+    {"rc_loss", probability, &SimFaults::rc_loss},
+    {"rnr", probability, &SimFaults::rnr},
+    {"clock_skew", span, &SimFaults::clock_skew},
+    {"clock_drift_ppm", "parts per million", &SimFaults::clock_drift_ppm},
+    {"jitter", span, &SimFaults::jitter},
+    {"slow_dma", probability, &SimFaults::slow_dma},
+    {"slow_dma_span", span, &SimFaults::slow_dma_span},
+    {"pause_rate", rate, &SimFaults::pause_rate},
+    {"nic_stall_rate", rate, &SimFaults::nic_stall_rate},
+    {"cut_rate", rate, &SimFaults::cut_rate},
+    {"kill_rate", rate, &SimFaults::kill_rate},
+    {"crash_rate", rate, &SimFaults::crash_rate},
+    {"outage_span", span, &SimFaults::outage_span},
+    {"kills", "a count", &SimFaults::kills},
+    {"heal_at", span, &SimFaults::heal_at},
+};
+
+std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
+                             std::string_view expected) {
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{}:{}: {}: expected {}", path, node.Mark().line + 1, key, expected));
+}
+
+Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key, const char* expected,
+                      double most) {
+  char* end = nullptr;
+  const std::string text = node.IsScalar() ? node.Scalar() : "";
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value >= 0 && value <= most)) return wrong(path, node, key, expected);
+  return value;
+}
+
+Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults, const std::string& path) {
+  if (const auto* flag = std::get_if<bool SimFaults::*>(&field.member)) {
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    if (text != "true" && text != "false") return wrong(path, node, field.key, field.expected);
+    faults->*(*flag) = text == "true";
+  } else if (const auto* time = std::get_if<Nanos SimFaults::*>(&field.member)) {
+    auto parsed = parse_duration(node.IsScalar() ? node.Scalar() : "", field.key);
+    if (!parsed) return wrong(path, node, field.key, field.expected);
+    faults->*(*time) = *parsed;
+  } else if (const auto* count = std::get_if<std::uint32_t SimFaults::*>(&field.member)) {
+    LOCH_ASSIGN(const double value, number(node, path, field.key, field.expected, 1e6));
+    faults->*(*count) = static_cast<std::uint32_t>(value);
+  } else {
+    const double most = field.expected == probability ? 1 : 1e9;
+    LOCH_ASSIGN(const double value, number(node, path, field.key, field.expected, most));
+    faults->*std::get<double SimFaults::*>(field.member) = value;
+  }
+  return {};
+}
+
+// One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
+Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string& path) {
+  constexpr std::string_view shape = "{kind: crash|pause|nic_stall|cut|kill, node: N, at: TIME, span: TIME, worker: N}";
+  ScheduledFault fault;
+  if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"]) return wrong(path, item, "schedule", shape);
+  for (const auto& entry : item) {
+    const std::string key = entry.first.Scalar();
+    const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
+    if (key == "kind") {
+      using Kind = ScheduledFault::Kind;
+      const std::pair<const char*, Kind> kinds[] = {{"crash", Kind::crash}, {"pause", Kind::pause},
+                                                    {"nic_stall", Kind::nic_stall}, {"cut", Kind::cut}, {"kill", Kind::kill}};
+      bool is_known = false;
+      for (const auto& [name, kind] : kinds) {
+        if (text == name) fault.kind = kind, is_known = true;
+      }
+      if (!is_known) return wrong(path, entry.second, "schedule.kind", "crash, pause, nic_stall, cut or kill");
+    } else if (key == "node" || key == "worker") {
+      LOCH_ASSIGN(const double value, number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
+      (key == "node" ? fault.node : fault.worker) = static_cast<std::uint16_t>(value);
+    } else if (key == "at" || key == "span") {
+      auto parsed = parse_duration(text, key);
+      if (!parsed) return wrong(path, entry.second, "schedule." + key, "a duration such as 5ms");
+      (key == "at" ? fault.at : fault.span) = *parsed;
+    } else {
+      return wrong(path, entry.first, "schedule." + key, shape);
+    }
+  }
+  return fault;
+}
+
+Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
+  SimFaults faults;
+  if (root.IsNull()) return faults;
+  if (!root.IsMap()) return wrong(path, root, "the file", "a mapping of faults by name");
+  for (const auto& item : root) {
+    const std::string key = item.first.Scalar();
+    if (key == "schedule") {
+      if (!item.second.IsSequence()) return wrong(path, item.second, key, "a list of failures");
+      for (const auto& entry : item.second) {
+        LOCH_ASSIGN(const ScheduledFault fault, read_scheduled(entry, path));
+        faults.schedule.push_back(fault);
+      }
+      continue;
+    }
+    const FaultField* found = nullptr;
+    std::string known = "schedule";
+    for (const FaultField& field : fields) {
+      known += std::string(", ") + field.key;
+      if (key == field.key) found = &field;
+    }
+    if (found == nullptr) return wrong(path, item.first, key, "one of " + known);
+    LOCH_TRY(read_field(*found, item.second, &faults, path));
+  }
+  if (faults.torn_chunks < 2 || faults.torn_chunks > 8) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: torn_chunks: expected a count from 2 to 8", path));
+  }
+  return faults;
+}
+
+}  // namespace
+
+bool SimFaults::any() const {
+  return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 || overtaking_write > 0 ||
+         uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 || jitter > 0 || slow_dma > 0 ||
+         !schedule.empty() || pause_rate > 0 || nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
+}
+
+Result<SimFaults> load_faults(const std::string& path) {
+  try {
+    return read_faults(YAML::LoadFile(path), path);
+  } catch (const YAML::BadFile&) {
+    return fail(ErrorCode::not_found, fmt::format("{}: the faults file cannot be read", path));
+  } catch (const YAML::Exception& problem) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));
+  }
+}
+
+SimFaults swarm(Rng& rng) {
+  SimFaults faults;
+  // Each number is drawn whether or not its fault exists, so that one choice shifts no other.
+  const auto maybe = [&rng](double exists, double most) {
+    const bool is_on = rng.chance(exists);
+    const double rate = most * rng.uniform() * rng.uniform();
+    return is_on ? rate : 0.0;
+  };
+  const auto within = [&rng](Nanos least, Nanos most) {
+    return least + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(most - least)));
+  };
+  faults.torn_read = maybe(0.5, 1);
+  faults.torn_write = maybe(0.5, 1);
+  faults.torn_landing = maybe(0.5, 1);
+  faults.torn_span = within(100, 5'000);
+  faults.split_atomics = rng.chance(0.3);
+  faults.late_write = maybe(0.3, 0.5);
+  faults.overtaking_write = maybe(0.3, 0.5);
+  faults.uc_loss = maybe(0.3, 0.05);
+  faults.ud_loss = maybe(0.3, 0.05);
+  faults.ud_reorder = maybe(0.3, 0.2);
+  faults.rc_loss = maybe(0.15, 0.002);
+  faults.rnr = maybe(0.2, 0.05);
+  faults.clock_skew = rng.chance(0.5) ? within(0, 100'000) : 0;
+  faults.clock_drift_ppm = maybe(0.5, 200);
+  faults.jitter = rng.chance(0.7) ? within(10, 2'000) : 0;
+  faults.slow_dma = maybe(0.4, 0.2);
+  faults.pause_rate = maybe(0.25, 2'000);
+  faults.nic_stall_rate = maybe(0.25, 2'000);
+  faults.cut_rate = maybe(0.15, 500);
+  faults.outage_span = within(1'000, 200'000);
+  return faults;
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,270 @@
+#include "common/fabric/sim/hardware.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <filesystem>
+#include <type_traits>
+
+namespace loch::fabric::sim {
+namespace {
+
+using Place = HardwareField::Place;
+#define LOCH_FIELD(section, member, key, unit, least, most) \
+  HardwareField{#section, key, unit, [](HardwareProfile& p) -> Place { return &p.section.member; }, least, most}
+
+std::vector<HardwareField> make_fields() {
+  return {
+      LOCH_FIELD(nic, request_read_ns, "request_read", "ns", 0, 1e6),
+      LOCH_FIELD(nic, request_write_ns, "request_write", "ns", 0, 1e6),
+      LOCH_FIELD(nic, request_send_ns, "request_send", "ns", 0, 1e6),
+      LOCH_FIELD(nic, request_ud_ns, "request_ud", "ns", 0, 1e6),
+      LOCH_FIELD(nic, request_atomic_ns, "request_atomic", "ns", 0, 1e6),
+      LOCH_FIELD(nic, respond_read_ns, "respond_read", "ns", 0, 1e6),
+      LOCH_FIELD(nic, respond_write_ns, "respond_write", "ns", 0, 1e6),
+      LOCH_FIELD(nic, respond_recv_ns, "respond_recv", "ns", 0, 1e6),
+      LOCH_FIELD(nic, respond_atomic_ns, "respond_atomic", "ns", 0, 1e6),
+      LOCH_FIELD(nic, response_ns, "response", "ns", 0, 1e6),
+      LOCH_FIELD(nic, pipeline_ns, "pipeline", "ns", 0, 1e6),
+      LOCH_FIELD(nic, atomic_buckets, "atomic_buckets", "1", 1, 65536),
+      LOCH_FIELD(nic, atomic_hold_ns, "atomic_hold", "ns", 0, 1e6),
+      LOCH_FIELD(nic, queue_pair_entries, "queue_pair_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, translation_entries, "translation_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, work_request_entries, "work_request_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, page_bytes, "page", "B", 4096, 1 << 30),
+      LOCH_FIELD(nic, outstanding_fetches, "outstanding_fetches", "1", 1, 1024),
+      LOCH_FIELD(nic, max_rd_atomic, "max_rd_atomic", "1", 1, 255),
+      LOCH_FIELD(nic, max_inline_bytes, "max_inline", "B", 0, 1024),
+      LOCH_FIELD(nic, send_queue_depth, "send_queue_depth", "1", 16, 65536),
+      LOCH_FIELD(nic, recv_queue_depth, "recv_queue_depth", "1", 16, 65536),
+      LOCH_FIELD(nic, is_post_by_mmio, "post_by_mmio", "yes/no", 0, 1),
+      LOCH_FIELD(nic, is_in_order_placement, "in_order_placement", "yes/no", 0, 1),
+      LOCH_FIELD(nic, retry_timeout_ns, "retry_timeout", "ns", 1000, 1e10),
+      LOCH_FIELD(nic, retry_count, "retry_count", "1", 0, 7),
+      LOCH_FIELD(nic, rnr_retry_count, "rnr_retry_count", "1", 0, 7),
+      LOCH_FIELD(nic, rnr_timer_ns, "rnr_timer", "ns", 1000, 1e9),
+      LOCH_FIELD(pcie, gbytes_s, "bandwidth", "GB/s", 0.1, 1000),
+      LOCH_FIELD(pcie, read_ns, "read", "ns", 0, 1e5),
+      LOCH_FIELD(pcie, write_ns, "write", "ns", 0, 1e5),
+      LOCH_FIELD(pcie, mmio_ns, "mmio", "ns", 0, 1e5),
+      LOCH_FIELD(pcie, read_header_bytes, "read_header", "B", 0, 128),
+      LOCH_FIELD(pcie, data_header_bytes, "data_header", "B", 0, 128),
+      LOCH_FIELD(pcie, packet_bytes, "packet", "B", 64, 4096),
+      LOCH_FIELD(pcie, completion_bytes, "completion", "B", 16, 128),
+      LOCH_FIELD(link, format, "format", "format", 0, 0),
+      LOCH_FIELD(link, gbits_s, "bandwidth", "Gb/s", 0.1, 10000),
+      LOCH_FIELD(link, mtu_bytes, "mtu", "B", 256, 4096),
+      LOCH_FIELD(link, switch_ns, "switch", "ns", 0, 1e5),
+      LOCH_FIELD(link, cable_ns, "cable", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, cores, "cores", "1", 1, 64),
+      LOCH_FIELD(cpu, sockets, "sockets", "1", 1, 8),
+      LOCH_FIELD(cpu, post_ns, "post", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, doorbell_ns, "doorbell", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, write_combine_ns, "write_combine", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, poll_ns, "poll", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, completion_ns, "completion", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, hash_fixed_ns, "hash", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, hash_byte_ns, "hash_byte", "ns/B", 0, 100),
+      LOCH_FIELD(cpu, compare_fixed_ns, "compare", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, compare_byte_ns, "compare_byte", "ns/B", 0, 100),
+      LOCH_FIELD(cpu, copy_fixed_ns, "copy", "ns", 0, 1e5),
+      LOCH_FIELD(cpu, copy_byte_ns, "copy_byte", "ns/B", 0, 100),
+      LOCH_FIELD(cpu, crc_byte_ns, "crc_byte", "ns/B", 0, 100),
+      LOCH_FIELD(cpu, operation_ns, "operation", "ns", 0, 1e6),
+      LOCH_FIELD(cpu, hog_hash_ns, "hog_hash", "ns", 1, 1e9),
+      LOCH_FIELD(scheduler, tick_ms, "tick", "ms", 0.1, 100),
+      LOCH_FIELD(scheduler, latency_ms, "latency", "ms", 0.1, 1000),
+      LOCH_FIELD(scheduler, minimum_granularity_ms, "minimum_granularity", "ms", 0.01, 1000),
+      LOCH_FIELD(scheduler, wakeup_granularity_ms, "wakeup_granularity", "ms", 0, 1000),
+      LOCH_FIELD(scheduler, sleeper_credit_ms, "sleeper_credit", "ms", 0, 1000),
+      LOCH_FIELD(scheduler, migration_cost_ms, "migration_cost", "ms", 0, 1000),
+      LOCH_FIELD(scheduler, imbalance_percent, "imbalance", "%", 100, 1000),
+      LOCH_FIELD(scheduler, balance_idle_ms, "balance_idle", "ms", 0.1, 1e4),
+      LOCH_FIELD(scheduler, balance_idle_most_ms, "balance_idle_most", "ms", 0.1, 1e4),
+      LOCH_FIELD(scheduler, balance_busy_ms, "balance_busy", "ms", 0.1, 1e4),
+      LOCH_FIELD(scheduler, max_pull, "max_pull", "1", 1, 1000),
+      LOCH_FIELD(scheduler, wakeup_us, "wakeup", "us", 0, 1e4),
+      LOCH_FIELD(scheduler, context_switch_us, "context_switch", "us", 0, 1e3),
+      LOCH_FIELD(power, idle_w, "idle", "W", 0, 1e5),
+      LOCH_FIELD(power, core_busy_w, "core_busy", "W", 0, 1e3),
+      LOCH_FIELD(power, core_wake_j, "core_wake", "J", 0, 1),
+      LOCH_FIELD(power, package_active_w, "package_active", "W", 0, 1e3),
+      LOCH_FIELD(power, package_sleep_us, "package_sleep", "us", 0, 1e6),
+      LOCH_FIELD(power, nic_byte_nj, "nic_byte", "nJ", 0, 1e3),
+      LOCH_FIELD(power, nic_busy_w, "nic_busy", "W", 0, 1e3),
+  };
+}
+#undef LOCH_FIELD
+
+std::filesystem::path profiles_folder() {
+  const char* home = std::getenv("LOCH_HOME");
+  const std::filesystem::path root = home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
+  return root / "experiments" / "hardware";
+}
+
+std::string at(const std::string& path, const YAML::Node& node) {
+  return fmt::format("{}:{}", path, node.Mark().line + 1);
+}
+
+Result<> wrong(const std::string& path, const YAML::Node& node, std::string what) {
+  return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", at(path, node), std::move(what)));
+}
+
+// Writes one value to its place, or says what was expected.
+Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile, const std::string& path) {
+  const std::string key = fmt::format("{}.{}", field.section, field.key);
+  if (!value.IsScalar()) return wrong(path, value, fmt::format("{}: expected one value in {}", key, field.unit));
+  const Place place = field.place(*profile);
+  const std::string& text = value.Scalar();
+  if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place)) {
+    if (text == "infiniband") **format = LinkFormat::infiniband;
+    else if (text == "roce-v1") **format = LinkFormat::roce_v1;
+    else if (text == "roce-v2") **format = LinkFormat::roce_v2;
+    else return wrong(path, value, fmt::format("{}: expected infiniband, roce-v1 or roce-v2, not {}", key, text));
+    return {};
+  }
+  if (bool* const* flag = std::get_if<bool*>(&place)) {
+    if (text != "yes" && text != "no") return wrong(path, value, fmt::format("{}: expected yes or no, not {}", key, text));
+    **flag = text == "yes";
+    return {};
+  }
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(number >= field.least && number <= field.most)) {
+    return wrong(path, value, fmt::format("{}: expected a number of {} from {} to {}, not {}", key, field.unit, field.least,
+                                          field.most, text));
+  }
+  if (double* const* to = std::get_if<double*>(&place)) {
+    **to = number;
+    return {};
+  }
+  if (number != static_cast<double>(static_cast<std::uint64_t>(number))) {
+    return wrong(path, value, fmt::format("{}: expected a whole number, not {}", key, text));
+  }
+  if (std::uint32_t* const* to = std::get_if<std::uint32_t*>(&place)) **to = static_cast<std::uint32_t>(number);
+  else **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(number);
+  return {};
+}
+
+const HardwareField* find_field(std::string_view section, std::string_view key) {
+  for (const HardwareField& field : hardware_fields()) {
+    if (section == field.section && key == field.key) return &field;
+  }
+  return nullptr;
+}
+
+std::string keys_of(std::string_view section) {
+  std::string text;
+  for (const HardwareField& field : hardware_fields()) {
+    if (section == field.section) text += (text.empty() ? "" : ", ") + std::string(field.key);
+  }
+  return text;
+}
+
+// `key: {value: 38, unit: ns, source: "…"}`
+Result<> read_constant(const std::string& section, const std::string& key, const YAML::Node& entry,
+                       HardwareProfile* profile, const std::string& path) {
+  const HardwareField* field = find_field(section, key);
+  if (field == nullptr) {
+    return wrong(path, entry, fmt::format("{}.{} is not a constant; expected one of {}", section, key, keys_of(section)));
+  }
+  if (!entry.IsMap() || !entry["value"] || !entry["unit"] || !entry["source"]) {
+    return wrong(path, entry, fmt::format("{}.{}: expected {{value: …, unit: {}, source: …}}", section, key, field->unit));
+  }
+  for (const auto& item : entry) {
+    const std::string name = item.first.Scalar();
+    if (name != "value" && name != "unit" && name != "source") {
+      return wrong(path, item.first, fmt::format("{}.{}: unknown key {}; expected value, unit, source", section, key, name));
+    }
+  }
+  if (!entry["unit"].IsScalar() || entry["unit"].Scalar() != field->unit) {
+    return wrong(path, entry["unit"], fmt::format("{}.{}: expected the unit {}", section, key, field->unit));
+  }
+  if (!entry["source"].IsScalar() || entry["source"].Scalar().empty()) {
+    return wrong(path, entry["source"], fmt::format("{}.{}: expected where the constant comes from", section, key));
+  }
+  profile->sources[fmt::format("{}.{}", section, key)] = entry["source"].Scalar();
+  return set(*field, entry["value"], profile, path);
+}
+
+// What a simulation cannot do without.
+Result<> require(const HardwareProfile& profile, const std::string& path) {
+  for (const char* key : {"nic.request_read", "nic.request_write", "nic.respond_read", "nic.respond_write", "nic.pipeline",
+                          "nic.retry_timeout", "pcie.bandwidth", "pcie.read", "pcie.write", "link.format",
+                          "link.bandwidth", "link.mtu", "cpu.cores", "cpu.post", "cpu.poll"}) {
+    if (!profile.sources.contains(key)) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: {} is missing", path, key));
+    }
+  }
+  if (!std::has_single_bit(profile.nic.atomic_buckets)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: nic.atomic_buckets: expected a power of two, not {}", path, profile.nic.atomic_buckets));
+  }
+  return {};
+}
+
+Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& path) {
+  HardwareProfile profile;
+  if (!root.IsMap()) return fail(ErrorCode::invalid_argument, fmt::format("{}: expected a mapping of name, description and sections", path));
+  for (const auto& item : root) {
+    const std::string section = item.first.Scalar();
+    if (section == "name" || section == "description") {
+      if (!item.second.IsScalar()) LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected text", section)));
+      (section == "name" ? profile.name : profile.description) = item.second.Scalar();
+      continue;
+    }
+    if (keys_of(section).empty()) {
+      LOCH_TRY(wrong(path, item.first, fmt::format("unknown section {}; expected name, description, nic, pcie, link, cpu, "
+                                                   "scheduler or power", section)));
+    }
+    if (!item.second.IsMap()) LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected a mapping", section)));
+    for (const auto& entry : item.second) {
+      LOCH_TRY(read_constant(section, entry.first.Scalar(), entry.second, &profile, path));
+    }
+  }
+  if (profile.name.empty()) return fail(ErrorCode::invalid_argument, fmt::format("{}: name is missing", path));
+  LOCH_TRY(require(profile, path));
+  return profile;
+}
+
+}  // namespace
+
+const std::vector<HardwareField>& hardware_fields() {
+  static const std::vector<HardwareField> fields = make_fields();
+  return fields;
+}
+
+std::vector<std::string> list_hardware() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(profiles_folder(), error)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<HardwareProfile> load_hardware(std::string_view name_or_file) {
+  std::filesystem::path path(name_or_file);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    path = profiles_folder() / fmt::format("{}.yaml", name_or_file);
+    if (!std::filesystem::is_regular_file(path, error)) {
+      std::string known;
+      for (const std::string& name : list_hardware()) known += (known.empty() ? "" : ", ") + name;
+      return fail(ErrorCode::not_found, fmt::format("hardware {}: neither a file nor one of {}", name_or_file,
+                                                    known.empty() ? "the profiles in experiments/hardware" : known));
+    }
+  }
+  try {
+    return read_profile(YAML::LoadFile(path.string()), path.string());
+  } catch (const YAML::Exception& problem) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: not readable as YAML: {}", path.string(), problem.mark.line + 1, problem.msg));
+  }
+}
+
+}  // namespace loch::fabric::sim

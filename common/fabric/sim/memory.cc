@@ -1,0 +1,118 @@
+#include "common/fabric/sim/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+namespace loch::fabric::sim {
+
+SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped)
+    : Region(node, id, spec.name, data, spec.bytes, spec.elision), spec_(spec), mapping_(data), mapped_(mapped) {}
+
+Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id, const RegionSpec& spec) {
+  const Elision& elision = spec.elision;
+  if (elision.on() && (elision.kept_per_entry() > elision.entry_bytes || elision.keep_head % 8 != 0)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("region {}: an entry of {} bytes cannot keep {} + {}, and a head is a multiple of 8 bytes",
+                            spec.name, elision.entry_bytes, elision.keep_head, elision.keep_tail));
+  }
+  const std::uint64_t mapped = std::max<std::uint64_t>((elision.physical_bytes(spec.bytes) + 4095) & ~4095ull, 4096);
+  void* data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name, node,
+                                                  mapped, std::strerror(errno)));
+  }
+  return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
+}
+
+SimRegion::~SimRegion() { munmap(mapping_, mapped_); }
+
+void SimRegion::clear() {
+  // Private anonymous pages that are given back read as zero.
+  if (madvise(mapping_, mapped_, MADV_DONTNEED) != 0) std::memset(mapping_, 0, mapped_);
+}
+
+StagingPool::~StagingPool() {
+  for (void* block : blocks_) std::free(block);
+}
+
+Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uint32_t length) {
+  const std::uint64_t kept = kept_before(elision, offset + length) - kept_before(elision, offset);
+  std::uint8_t size_class = 6;
+  while ((std::uint64_t{1} << size_class) < kept) ++size_class;
+  Staged* staged = free_[size_class];
+  if (staged != nullptr) {
+    free_[size_class] = staged->next_free;
+  } else {
+    void* block = std::malloc(sizeof(Staged) + (std::uint64_t{1} << size_class));
+    LOCH_CHECK(block != nullptr, "no memory for a message of {} bytes", kept);
+    blocks_.push_back(block);
+    ++allocations_;
+    staged = new (block) Staged;
+  }
+  staged->elision = elision;
+  staged->offset = offset;
+  staged->length = length;
+  staged->size_class = size_class;
+  return staged;
+}
+
+void StagingPool::give(Staged* staged) {
+  staged->next_free = free_[staged->size_class];
+  free_[staged->size_class] = staged;
+}
+
+void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end) {
+  const std::uint64_t base = kept_before(staged->elision, staged->offset);
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t offset = staged->offset + at;
+    const std::uint64_t run = source.kept(offset, end - at);
+    if (run == 0) {
+      at += source.elided_run(offset);
+      continue;
+    }
+    std::memcpy(staged->bytes() + (kept_before(staged->elision, offset) - base), source.at(offset), run);
+    at += run;
+  }
+}
+
+namespace {
+// Kept bytes from `offset` on by geometry alone, at most `want`; 0 in an elided part.
+std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64_t want) {
+  if (!elision.on()) return want;
+  const std::uint64_t within = offset % elision.entry_bytes;
+  const std::uint64_t tail_at = elision.entry_bytes - elision.keep_tail;
+  std::uint64_t run = 0;
+  if (within < elision.keep_head) run = elision.keep_head - within;
+  else if (within >= tail_at) run = elision.entry_bytes - within;
+  return std::min(run, want);
+}
+}  // namespace
+
+void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
+             std::uint32_t end) {
+  const std::uint64_t base = kept_before(staged->elision, staged->offset);
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t from = staged->offset + at;
+    const std::uint64_t to = target_offset + at;
+    const std::uint64_t left = end - at;
+    const std::uint64_t in_source = kept_run(staged->elision, from, left);
+    if (in_source == 0) {
+      const Elision& e = staged->elision;
+      at += e.entry_bytes - e.keep_tail - from % e.entry_bytes;
+      continue;
+    }
+    const std::uint64_t in_target = target.kept(to, in_source);
+    if (in_target == 0) {
+      at += std::min(in_source, target.elided_run(to));
+      continue;
+    }
+    std::memcpy(target.at(to), staged->bytes() + (kept_before(staged->elision, from) - base), in_target);
+    at += in_target;
+  }
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,85 @@
+// Simulated registered memory: lazily zeroed, copied as far as it is kept, watched.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/region.h"
+
+namespace loch::fabric::sim {
+
+struct SimWatch;
+
+// A region of a simulated node. The pages come from the system when they are first written.
+class SimRegion : public Region {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id, const RegionSpec& spec);
+  ~SimRegion() override;
+
+  [[nodiscard]] const RegionSpec& spec() const { return spec_; }
+  // Fresh memory, as after a restart of the node.
+  void clear();
+
+  std::uint32_t rkey = 0;
+  SimWatch* watches = nullptr;  // who polls words of it
+  Nanos atomic_until = 0;       // a split atomic is between its read and its write
+
+ private:
+  SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped);
+  RegionSpec spec_;
+  std::byte* mapping_;
+  std::uint64_t mapped_;
+};
+
+// Kept bytes of a region in front of a logical offset: where an offset lies in memory, and, as a
+// difference, in a staged copy.
+[[nodiscard]] inline std::uint64_t kept_before(const Elision& elision, std::uint64_t offset) {
+  if (!elision.on()) return offset;
+  const std::uint64_t entry = offset / elision.entry_bytes;
+  const std::uint64_t within = offset % elision.entry_bytes;
+  const std::uint64_t tail_at = elision.entry_bytes - elision.keep_tail;
+  return entry * elision.kept_per_entry() + (within < elision.keep_head ? within : elision.keep_head) +
+         (within > tail_at ? within - tail_at : 0);
+}
+
+// The kept bytes of a message on its way, with the geometry of the region that they came from.
+struct Staged {
+  Staged* next_free = nullptr;
+  Elision elision;             // of the source
+  std::uint64_t offset = 0;    // logical, of the source
+  std::uint32_t length = 0;    // logical
+  std::uint8_t size_class = 0;
+  [[nodiscard]] std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+// Buffers of powers of two, kept on free lists.
+class StagingPool {
+ public:
+  StagingPool() = default;
+  ~StagingPool();
+  StagingPool(const StagingPool&) = delete;
+  StagingPool& operator=(const StagingPool&) = delete;
+  // A buffer for [offset, offset + length) of a region of that geometry; not filled yet.
+  [[nodiscard]] Staged* take(const Elision& elision, std::uint64_t offset, std::uint32_t length);
+  void give(Staged* staged);
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+
+ private:
+  static constexpr std::uint32_t classes = 40;
+  Staged* free_[classes] = {};
+  std::uint64_t allocations_ = 0;
+  std::vector<void*> blocks_;
+};
+
+// Copies the part [begin, end) of the message (logical, from its start) out of its source region.
+void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end);
+// Copies the part [begin, end) of the message to where it belongs: target_offset is that of the
+// message's first byte. What either side does not keep is left out.
+void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin, std::uint32_t end);
+
+}  // namespace loch::fabric::sim

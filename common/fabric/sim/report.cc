@@ -1,0 +1,80 @@
+#include "common/fabric/sim/report.h"
+
+#include <algorithm>
+
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+std::uint64_t allocations(const Simulation& sim) {
+  std::uint64_t sum = sim.staging.allocations() + sim.requests.allocations() + sim.queue_pairs.allocations() +
+                      sim.copies.allocations();
+  for (const auto& worker : sim.workers) sum += worker->allocations();
+  return sum;
+}
+
+double share(Picos busy, Nanos span) { return span > 0 ? static_cast<double>(busy) / (static_cast<double>(span) * 1e3) : 0; }
+
+NodeReport report_node(const SimNode& node, Nanos span) {
+  NodeReport report;
+  report.tx_wire_bytes = node.tx_bytes;
+  report.rx_wire_bytes = node.rx_bytes;
+  report.is_lost = node.was_lost;
+  for (const SimWorker* worker : node.workers) report.is_lost = report.is_lost || (worker != nullptr && worker->is_dead());
+  const CpuUsage usage = node.cpu->usage();
+  report.cpu_busy = usage.busy_fraction();
+  report.client_busy = usage.role_fraction(ThreadRole::client);
+  report.server_busy = usage.role_fraction(ThreadRole::server);
+  auto& c = report.counters;
+  const auto count = [&c](const char* key, std::uint64_t value) { c[key] = static_cast<double>(value); };
+  count("nic_requests", node.requests);
+  count("nic_responses", node.responses);
+  count("nic_queue_pair_misses", node.context_misses);
+  count("nic_translation_misses", node.translation_misses);
+  count("nic_work_request_misses", node.work_request_misses);
+  count("nic_retries", node.retries);
+  count("nic_lost", node.lost);
+  c["nic_requester_busy"] = share(node.requester.busy, span);
+  c["nic_responder_busy"] = share(node.responder.busy, span);
+  c["nic_fetch_busy"] = share(node.fetch.busy, span);
+  c["pcie_read_busy"] = share(node.pcie_read.busy, span);
+  c["pcie_write_busy"] = share(node.pcie_write.busy, span);
+  c["link_tx_busy"] = share(node.egress.busy, span);
+  c["link_rx_busy"] = share(node.ingress.busy, span);
+  c["hog_hashes"] = usage.hog_hashes;
+  return report;
+}
+
+}  // namespace
+
+void reset_books(Simulation& sim, Books* books) {
+  books->since = sim.now();
+  books->allocations = allocations(sim);
+  for (auto& node : sim.nodes) {
+    node->tx_bytes = node->rx_bytes = 0;
+    node->context_misses = node->translation_misses = node->work_request_misses = 0;
+    node->requests = node->responses = node->retries = node->lost = 0;
+    for (Server* server : {&node->requester, &node->responder, &node->fetch, &node->pcie_read, &node->pcie_write,
+                           &node->egress, &node->ingress}) {
+      server->busy = 0;
+    }
+    node->cpu->reset_usage();
+  }
+}
+
+FabricReport make_report(const Simulation& sim, const Books& books, double wall_s) {
+  FabricReport report;
+  const Nanos span = sim.now() - books.since;
+  for (const auto& node : sim.nodes) report.nodes.push_back(report_node(*node, span));
+  SimReport run;
+  run.events = sim.queue.popped();
+  run.virtual_s = static_cast<double>(sim.now()) * 1e-9;
+  run.wall_s = wall_s;
+  run.trace_hash = sim.hash;
+  run.request_allocations = allocations(sim) - books.allocations;
+  report.sim = run;
+  return report;
+}
+
+}  // namespace loch::fabric::sim

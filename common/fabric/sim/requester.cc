@@ -1,0 +1,349 @@
+// The requester's side of a request: from the doorbell to the link, and from the response to the
+// completion in memory.
+#include <algorithm>
+
+#include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/tracing.h"
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+constexpr std::uint32_t work_request_bytes = 64;
+
+bool is_read_or_atomic(Verb verb) { return verb == Verb::read || verb == Verb::cas || verb == Verb::faa; }
+void uncount(SimRequest* r, SimNode& node) {
+  if (!r->is_counted) return;
+  r->is_counted = false;
+  --node.reads_on_the_way;
+  if (r->qp->outstanding_reads > 0) --r->qp->outstanding_reads;
+}
+bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; }
+}  // namespace
+
+SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
+  SimRequest* r = requests.take();
+  *r = SimRequest{};
+  r->sim = this;
+  r->qp = qp;
+  r->wr = wr;
+  r->verb = wr->verb;
+  const WireBytes wire = wire_bytes(wr->verb, wr->transport, wr->length, config.hardware.link.mtu_bytes,
+                                    config.hardware.link.format, wr->has_immediate);
+  r->request_wire = static_cast<std::uint32_t>(wire.request);
+  r->response_wire = static_cast<std::uint32_t>(wire.response);
+  return r;
+}
+
+void Simulation::submit(SimRequest* r, Nanos at) {
+  r->fire = &Stages::at_requester;
+  queue.push(r, at);
+}
+
+void Simulation::refuse(SimRequest* r, WcStatus status) {
+  r->status = status;
+  Stages::complete(r);
+}
+
+void Stages::release(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  if (r->data != nullptr) sim.staging.give(r->data);
+  r->data = nullptr;
+  if (r->owns_wr) sim.copies.give(reinterpret_cast<Simulation::WorkRequestCopy*>(r->wr));
+  sim.requests.give(r);
+}
+
+// A context that is not in the NIC's cache is one PCIe read, of which a few can be under way.
+Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
+  if (node.contexts.touch(context)) return 0;
+  ++node.context_misses;
+  return node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
+}
+
+// The pages of a buffer: the first one's translation is waited for, the others are fetched while
+// data moves.
+Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
+                          std::uint64_t length) {
+  const std::uint64_t page = sim.config.hardware.nic.page_bytes;
+  const std::uint64_t first = offset / page;
+  const std::uint64_t last = length == 0 ? first : (offset + length - 1) / page;
+  Picos delay = 0;
+  for (std::uint64_t at = first; at <= last; ++at) {
+    const std::uint64_t key = (std::uint64_t{region.id()} + 1) << 48 | at;
+    if (node.translations.touch(key)) continue;
+    ++node.translation_misses;
+    const Picos wait = node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
+    if (at == first) delay = wait;
+  }
+  return delay;
+}
+
+Nanos Stages::slow(Simulation& sim) {
+  if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
+  return sim.up_to(sim.config.faults.slow_dma_span);
+}
+
+void Stages::at_requester(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  SimNode& node = qp->owner->home();
+  sim.note(kind_requester, node.id);
+  if (r->is_cancelled) return release(r);
+  if (!node.is_up) return;  // its worker is dead; the request ends with it
+  if (sim.now() < node.stalled_until) {
+    sim.queue.push(r, node.stalled_until + ++node.stall_order);
+    return;
+  }
+  const bool counts = is_read_or_atomic(r->verb);
+  const bool must_wait = qp->stalled_first != nullptr || (r->wr->is_fenced && qp->outstanding_reads > 0) ||
+                         (counts && qp->outstanding_reads >= sim.config.hardware.nic.max_rd_atomic);
+  if (!must_wait) return start(r);
+  r->next_waiting = nullptr;
+  (qp->stalled_first == nullptr ? qp->stalled_first : qp->stalled_last->next_waiting) = r;
+  qp->stalled_last = r;
+}
+
+// A READ or atomic has come back: the send queue goes on.
+void Stages::resume_stalled(Simulation& sim, QueuePair* qp) {
+  while (SimRequest* r = qp->stalled_first) {
+    if (r->wr->is_fenced && qp->outstanding_reads > 0) return;
+    if (is_read_or_atomic(r->verb) && qp->outstanding_reads >= sim.config.hardware.nic.max_rd_atomic) return;
+    qp->stalled_first = r->next_waiting;
+    start(r);
+  }
+}
+
+void Stages::start(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  const Timing& timing = sim.timing;
+  QueuePair* qp = r->qp;
+  SimNode& node = qp->owner->home();
+  const Picos now = sim.now_ps();
+  ++node.requests;
+  const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
+  Picos delay = node.requester.delay(now, pace) + timing.pipeline;
+  if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes)) + timing.pcie_read;
+  delay += context(sim, node, &qp->requester);
+  if (is_read_or_atomic(r->verb)) {
+    ++qp->outstanding_reads;
+    ++node.reads_on_the_way;
+    r->is_counted = true;
+  }
+  if (has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0) {
+    delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+    delay += node.pcie_read.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length);
+    delay += timing.pcie_read + timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+  }
+  Nanos at = sim.now() + nanos_up(delay) + slow(sim);
+  // A lost try of an RC request is sent again after the timer; what is behind it comes later still.
+  if (qp->transport == Transport::rc && sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) {
+    at += timing.retry;
+    ++node.retries;
+  }
+  at = std::max(at, qp->departed_at + 1);
+  qp->departed_at = at;
+  trace_stage(sim, *r, Track::requester, node.id, sim.now(), at - sim.now());
+  r->fire = &Stages::depart;
+  sim.queue.push(r, at);
+}
+
+// Requests behind one that is being retried on their queue pair wait for it, in their order.
+bool Stages::held_back(SimRequest* r, void (*stage)(Event*)) {
+  QueuePair* qp = r->qp;
+  if (qp->blocker == nullptr || qp->blocker == r || r->is_carrier) return false;
+  Simulation& sim = *r->sim;
+  const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
+  if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
+  r->fire = stage;
+  sim.queue.push(r, std::max(qp->blocked_until, sim.now()) + behind);
+  return true;
+}
+
+// Nobody answered: RC tries again after its timer and in the end gives up; the others lose it.
+void Stages::unreachable(SimRequest* r, void (*again)(Event*)) {
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  SimNode& node = qp->owner->home();
+  ++node.lost;
+  if (qp->transport != Transport::rc) return release(r);
+  ++node.retries;
+  const Nanos timer = sim.now() + sim.timing.retry;
+  if (++r->tries > sim.config.hardware.nic.retry_count) {
+    if (qp->blocker == r) qp->blocker = nullptr;
+    qp->is_broken = true;
+    r->status = WcStatus::retry_exceeded;
+    uncount(r, node);
+    r->fire = &Stages::land;
+    sim.queue.push(r, timer);
+    return;
+  }
+  qp->blocker = r;
+  qp->blocked_until = timer;
+  qp->departed_at = std::max(qp->departed_at, timer + static_cast<Nanos>(qp->next_sequence - r->sequence));
+  r->fire = again;
+  sim.queue.push(r, timer);
+}
+
+void Stages::depart(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  SimNode& node = qp->owner->home();
+  sim.note(kind_depart, node.id);
+  if (r->is_cancelled) return release(r);
+  if (!node.is_up) return;
+  if (held_back(r, &Stages::depart)) return;
+  if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
+    const LocalSlice& local = r->wr->local;
+    r->data = sim.staging.take(local.region->elision(), local.offset, r->wr->length);
+    gather(*local.region, r->data, 0, r->wr->length);
+  }
+  SimRequest* message = r;
+  if (qp->transport != Transport::rc) {  // the message goes on by itself; the request is done when it left
+    message = sim.requests.take();
+    *message = *r;
+    auto* copy = sim.copies.take();
+    copy->request = *r->wr;
+    message->wr = &copy->request;
+    message->owns_wr = true;
+    message->is_carrier = true;
+    message->next_in_qp = nullptr;
+    r->data = nullptr;
+  }
+  const Picos now = sim.now_ps();
+  Picos left = now;
+  Nanos first_bytes = sim.now() + nanos_up(sim.timing.pipeline);
+  if (r->wr->peer != node.id) {
+    const Picos span = sim.timing.link(r->request_wire);
+    left = node.egress.serve(now, span);
+    node.tx_bytes += r->request_wire;
+    first_bytes = nanos_up(left - span + sim.timing.network);
+    trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
+  }
+  message->fire = &Stages::arrive;
+  sim.queue.push(message, first_bytes);
+  if (message == r) return;
+  r->fire = &Stages::land;
+  sim.queue.push(r, nanos_up(left + sim.timing.pcie_write));
+}
+
+void Stages::answered(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  const Timing& timing = sim.timing;
+  QueuePair* qp = r->qp;
+  SimNode& node = qp->owner->home();
+  sim.note(kind_answered, node.id);
+  if (r->is_cancelled) return release(r);
+  if (!node.is_up) return;
+  const Picos now = sim.now_ps();
+  Picos done = now;
+  if (r->wr->peer != node.id) {
+    if (!sim.reachable(node, *sim.nodes[r->wr->peer])) return unreachable(r, &Stages::depart);
+    done = node.ingress.serve(now, timing.link(r->response_wire));
+    node.rx_bytes += r->response_wire;
+    trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->response_wire)) / 1000,
+                timing.link(r->response_wire) / 1000);
+  }
+  ++node.responses;
+  Picos delay = node.requester.delay(now, timing.response) + timing.pipeline + context(sim, node, &qp->requester);
+  if (is_read_or_atomic(r->verb)) {
+    if (sim.config.hardware.nic.work_request_entries != 0 &&
+        node.reads_on_the_way > sim.config.hardware.nic.work_request_entries) {
+      ++node.work_request_misses;
+      delay += node.fetch.delay(now, timing.fetch_gap) - timing.fetch_gap + timing.pcie_read;
+    }
+    uncount(r, node);
+    if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
+      delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+      delay += node.pcie_write.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length) +
+               timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+    }
+  }
+  delay += node.pcie_write.delay(now, timing.pcie(sim.config.hardware.pcie.completion_bytes)) + timing.pcie_write;
+  const Nanos at = nanos_up(done + delay) + slow(sim);
+  if (sim.has_faults && r->verb == Verb::read) plan_pieces(r, sim.config.faults.torn_landing);
+  trace_stage(sim, *r, Track::response, node.id, sim.now(), at - sim.now());
+  r->fire = &Stages::land;
+  sim.queue.push(r, at);
+  if (is_read_or_atomic(r->verb)) resume_stalled(sim, qp);
+}
+
+void Stages::land(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  SimNode& node = r->qp->owner->home();
+  sim.note(kind_land, node.id);
+  if (r->is_cancelled) return release(r);
+  if (!node.is_up) return;
+  if (r->status == WcStatus::success && r->wr->local.region != nullptr) {
+    auto* region = static_cast<SimRegion*>(r->wr->local.region);
+    const std::uint64_t offset = r->wr->local.offset;
+    if (r->verb == Verb::read && r->data != nullptr) {
+      std::uint32_t begin = 0, end = 0;
+      touch_piece(r, &begin, &end);
+      scatter(r->data, *region, offset, begin, end);
+      sim.memory_changed(region, offset + begin, offset + end);
+      if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
+    } else if (r->verb == Verb::cas || r->verb == Verb::faa) {
+      std::memcpy(region->at(offset), &r->result, 8);
+      sim.memory_changed(region, offset, offset + 8);
+    }
+  }
+  if (r->data != nullptr) sim.staging.give(r->data);
+  r->data = nullptr;
+  complete(r);
+}
+
+// The request is done; it is retired when all its elders on the queue pair are.
+void Stages::complete(SimRequest* r) {
+  r->is_done = true;
+  retire(*r->sim, r->qp);
+}
+
+void Stages::retire(Simulation& sim, QueuePair* qp) {
+  while (SimRequest* r = qp->oldest) {
+    const bool is_flushed = qp->is_error && r->status == WcStatus::success;
+    if (!r->is_done && !is_flushed) return;
+    qp->oldest = r->next_in_qp;
+    if (qp->oldest == nullptr) qp->newest = nullptr;
+    if (is_flushed && !r->is_done) {  // on its way: its event ends it, another takes its place
+      const bool is_stalled = qp->stalled_first == r;
+      if (is_stalled) {
+        qp->stalled_first = r->next_waiting;
+      } else {
+        SimRequest* stand_in = sim.new_request(qp, r->wr);
+        stand_in->owns_wr = r->owns_wr;
+        r->owns_wr = false;
+        r->is_cancelled = true;
+        uncount(r, qp->owner->home());
+        r = stand_in;
+      }
+    }
+    if (is_flushed) r->status = WcStatus::flushed;
+    const bool is_failure = r->status != WcStatus::success;
+    if (r->wr->is_signaled || r->owns_wr) {
+      qp->used_slots -= 1 + qp->unretired;
+      qp->unretired = 0;
+    } else {
+      ++qp->unretired;
+    }
+    if (is_failure && qp->transport == Transport::rc && !qp->is_error) {
+      qp->is_error = true;
+      qp->blocker = nullptr;
+      qp->owner->connection_failed(qp->peer);
+    }
+    qp->owner->completed(r);
+  }
+}
+
+void Simulation::reset(QueuePair* qp) {
+  LOCH_CHECK(qp->oldest == nullptr, "a queue pair is reconnected with {} requests on it", qp->used_slots);
+  qp->is_error = qp->is_broken = false;
+  qp->outstanding_reads = qp->used_slots = qp->unretired = 0;
+  qp->stalled_first = qp->stalled_last = nullptr;
+  qp->blocker = nullptr;
+  qp->target_life = qp->target->life;
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,133 @@
+// Resources of the model: a first-come-first-served server, a cache of contexts, a cache of keys,
+// and a free list of objects. All deterministic; none allocates once warm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/base/units.h"
+
+namespace loch::fabric::sim {
+
+// Picoseconds: at 150 million requests a second nanoseconds are too coarse for a pace.
+using Picos = std::int64_t;
+[[nodiscard]] constexpr Picos picos(Nanos span) { return span * 1000; }
+[[nodiscard]] constexpr Picos picos(double ns) { return static_cast<Picos>(ns * 1000 + 0.5); }
+[[nodiscard]] constexpr Nanos nanos_up(Picos span) { return (span + 999) / 1000; }
+
+// One server, first come first served. It is asked at the instant of arrival, so that the order of
+// the events is the order of service.
+struct Server {
+  Picos free_at = 0;
+  Picos busy = 0;  // since the last reset of the counters
+  // When work of `span` that arrives now is done.
+  Picos serve(Picos now, Picos span) {
+    free_at = (free_at > now ? free_at : now) + span;
+    busy += span;
+    return free_at;
+  }
+  // The same as a delay from now.
+  Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
+};
+
+// Least recently used out of the contexts that it is shown; the links live in the contexts.
+struct CachedContext {
+  CachedContext* newer = nullptr;
+  CachedContext* older = nullptr;
+  bool is_cached = false;
+};
+class ContextCache {
+ public:
+  explicit ContextCache(std::uint32_t entries = 0) : entries_(entries) {}
+  // True when it was there; it is the newest now.
+  bool touch(CachedContext* context) {
+    if (context == newest_) return true;
+    if (entries_ == 0) return true;  // no limit
+    const bool hit = context->is_cached;
+    if (hit) unlink(context);
+    else if (size_ == entries_) evict();
+    context->older = newest_;
+    context->newer = nullptr;
+    if (newest_ != nullptr) newest_->newer = context;
+    newest_ = context;
+    if (oldest_ == nullptr) oldest_ = context;
+    context->is_cached = true;
+    ++size_;
+    return hit;
+  }
+
+ private:
+  void unlink(CachedContext* context) {
+    (context->newer != nullptr ? context->newer->older : newest_) = context->older;
+    (context->older != nullptr ? context->older->newer : oldest_) = context->newer;
+    --size_;
+  }
+  void evict() {
+    CachedContext* victim = oldest_;
+    unlink(victim);
+    victim->is_cached = false;
+  }
+  CachedContext* newest_ = nullptr;
+  CachedContext* oldest_ = nullptr;
+  std::uint32_t entries_;
+  std::uint32_t size_ = 0;
+};
+
+// Keys of page translations: 8-way sets, oldest replaced first within a set.
+class KeyCache {
+ public:
+  explicit KeyCache(std::uint32_t entries = 0) {
+    if (entries == 0) return;
+    std::uint32_t sets = 1;
+    while (sets * ways < entries) sets *= 2;
+    keys_.assign(std::size_t{sets} * ways, 0);
+    turn_.assign(sets, 0);
+  }
+  // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
+  bool touch(std::uint64_t key) {
+    if (keys_.empty()) return true;
+    const std::size_t set = mix64(key) & (turn_.size() - 1);
+    std::uint64_t* way = &keys_[set * ways];
+    for (std::uint32_t i = 0; i < ways; ++i) {
+      if (way[i] == key) return true;
+    }
+    way[turn_[set]++ & (ways - 1)] = key;
+    return false;
+  }
+
+ private:
+  static constexpr std::uint32_t ways = 8;
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::uint8_t> turn_;
+};
+
+// Objects linked by `next_free`, made in blocks and never given back before the end.
+template <typename T>
+class Pool {
+ public:
+  [[nodiscard]] T* take() {
+    if (free_ == nullptr) grow();
+    T* object = free_;
+    free_ = object->next_free;
+    return object;
+  }
+  void give(T* object) {
+    object->next_free = free_;
+    free_ = object;
+  }
+  // Blocks taken from the system so far.
+  [[nodiscard]] std::uint64_t allocations() const { return blocks_.size(); }
+
+ private:
+  static constexpr std::size_t block = 256;
+  void grow() {
+    blocks_.push_back(std::make_unique<T[]>(block));
+    for (std::size_t i = block; i-- > 0;) give(&blocks_.back()[i]);
+  }
+  T* free_ = nullptr;
+  std::vector<std::unique_ptr<T[]>> blocks_;
+};
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,327 @@
+// The responder's side of a request: from its link to memory and back, and what the weak behaviours
+// of faults.h make of it.
+#include <algorithm>
+
+#include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/tracing.h"
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+constexpr std::uint32_t grh_bytes = 40;
+
+bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
+bool takes_receive(const SimRequest& r) {
+  return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
+}
+}  // namespace
+
+// Draws whether the message is torn, and then into how many pieces, in what order, how far apart.
+void Stages::plan_pieces(SimRequest* r, double probability) {
+  Simulation& sim = *r->sim;
+  r->pieces = 1;
+  r->piece = 0;
+  const std::uint32_t lines = (r->wr->length + 63) / 64;
+  if (lines < 2 || !sim.strikes(probability)) return;
+  const std::uint32_t most = std::min({most_pieces, sim.config.faults.torn_chunks, lines});
+  if (most < 2) return;
+  r->pieces = static_cast<std::uint8_t>(2 + sim.fault_rng.below(most - 1));
+  for (std::uint8_t i = 0; i < r->pieces; ++i) r->order[i] = i;
+  for (std::uint32_t i = r->pieces; i-- > 1;) {
+    std::swap(r->order[i], r->order[sim.fault_rng.below(i + 1)]);
+  }
+  r->piece_gap = std::max<Nanos>(1, sim.up_to(sim.config.faults.torn_span) / (r->pieces - 1));
+}
+
+// The part of the message that is touched now: whole 64-byte lines, but for the message's ends.
+void Stages::touch_piece(SimRequest* r, std::uint32_t* begin, std::uint32_t* end) {
+  const std::uint32_t length = r->wr->length;
+  if (r->pieces == 1) {
+    *begin = 0;
+    *end = length;
+    return;
+  }
+  const std::uint64_t lines = (length + 63) / 64;
+  const std::uint32_t which = r->order[r->piece];
+  *begin = static_cast<std::uint32_t>(lines * which / r->pieces * 64);
+  *end = which + 1u == r->pieces ? length : static_cast<std::uint32_t>(lines * (which + 1) / r->pieces * 64);
+}
+
+void Stages::arrive(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  const Timing& timing = sim.timing;
+  const SimFaults& faults = sim.config.faults;
+  QueuePair* qp = r->qp;
+  SimNode& node = *sim.nodes[r->wr->peer];
+  SimNode& source = qp->owner->home();
+  sim.note(kind_arrive, node.id);
+  if (r->is_cancelled) return release(r);
+  if (qp->owner->is_fenced()) return release(r);
+  if (!sim.reachable(source, node) || (qp->transport != Transport::ud && node.life != qp->target_life)) {
+    return unreachable(r, &Stages::depart);
+  }
+  if (sim.now() < node.stalled_until) {
+    sim.queue.push(r, node.stalled_until + ++node.stall_order);
+    return;
+  }
+  if (held_back(r, &Stages::depart)) return;
+  if (qp->blocker == r) qp->blocker = nullptr;
+  if (qp->transport == Transport::ud && sim.has_faults && !r->is_delayed && sim.strikes(faults.ud_reorder)) {
+    r->is_delayed = true;
+    return sim.queue.push(r, sim.now() + sim.up_to(faults.ud_reorder_span));
+  }
+  const Picos now = sim.now_ps();
+  Picos done = now;
+  if (source.id != node.id) {
+    done = node.ingress.serve(now, timing.link(r->request_wire));
+    node.rx_bytes += r->request_wire;
+    trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->request_wire)) / 1000,
+                timing.link(r->request_wire) / 1000);
+  }
+  Picos delay = node.responder.delay(now, timing.respond[pace_of(r->verb)]) + timing.pipeline;
+  delay += context(sim, node, &qp->responder);
+  const std::uint64_t length = r->wr->length;
+  if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
+    delay += translation(sim, node, *node.regions[r->wr->remote.id], r->wr->remote_offset,
+                         std::min<std::uint64_t>(length, node.regions[r->wr->remote.id]->bytes()));
+  }
+  if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
+  const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
+  if (r->verb == Verb::read) {
+    delay += node.pcie_read.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_read + first_packet;
+  } else if (is_atomic(r->verb)) {
+    Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
+    delay += lock.delay(now, timing.atomic_hold);
+  } else {
+    delay += node.pcie_write.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_write + first_packet;
+  }
+  Nanos at = std::max(nanos_up(done + delay) + slow(sim), qp->executed_at + 1);
+  Nanos last = at;
+  if (sim.has_faults) {
+    if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
+    if (r->verb == Verb::write || r->verb == Verb::send) plan_pieces(r, faults.torn_write);
+    last = at + r->piece_gap * (r->pieces - 1);
+    // A later WRITE does not wait for this one: it may overtake it.
+    const bool may_be_overtaken = r->verb == Verb::read || is_atomic(r->verb);
+    if (may_be_overtaken && sim.strikes(faults.overtaking_write)) {
+      at += sim.up_to(faults.overtaking_span);
+      last = qp->executed_at;
+    }
+  }
+  if (qp->transport != Transport::ud) qp->executed_at = last;
+  trace_stage(sim, *r, Track::responder, node.id, sim.now(), at - sim.now());
+  r->fire = &Stages::execute;
+  sim.queue.push(r, at);
+}
+
+WcStatus Stages::validate(SimRequest* r) {
+  if (r->verb == Verb::send) return WcStatus::success;
+  SimNode& node = *r->sim->nodes[r->wr->peer];
+  const RemoteRegion& remote = r->wr->remote;
+  if (remote.id >= node.regions.size()) return WcStatus::remote_access;
+  SimRegion* region = node.regions[remote.id].get();
+  const RegionSpec& rights = region->spec();
+  const std::uint64_t offset = r->wr->remote_offset;
+  const bool has_right = r->verb == Verb::read    ? rights.remote_read
+                         : r->verb == Verb::write ? rights.remote_write
+                                                  : rights.remote_atomic;
+  if (remote.rkey != region->rkey || !has_right || offset > region->bytes() ||
+      r->wr->length > region->bytes() - offset || (is_atomic(r->verb) && offset % 8 != 0)) {
+    return WcStatus::remote_access;
+  }
+  r->target = region;
+  return WcStatus::success;
+}
+
+// Gives a SEND (or an immediate) its receive buffer and, when the message is in memory, its receiver
+// the news. False: there is none, and the request was dealt with.
+bool Stages::take_receive(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  SimNode& node = *sim.nodes[r->wr->peer];
+  SimWorker* receiver = r->wr->peer_worker < node.workers.size() ? node.workers[r->wr->peer_worker] : nullptr;
+  const bool is_rc = qp->transport == Transport::rc;
+  if (receiver == nullptr || receiver->is_dead()) {
+    if (!is_rc) return release(r), false;
+    return unreachable(r, &Stages::depart), false;
+  }
+  Ring<PostedReceive>& posted = receiver->receives(qp->transport);
+  const bool fails_once = is_rc && r->rnr_tries == 0 && sim.has_faults && sim.strikes(sim.config.faults.rnr);
+  if (posted.empty() || fails_once) {
+    if (!is_rc) {
+      ++node.lost;
+      return release(r), false;
+    }
+    if (++r->rnr_tries > sim.config.hardware.nic.rnr_retry_count) {
+      r->status = WcStatus::rnr_exceeded;
+      qp->is_broken = true;
+      return respond(r), false;
+    }
+    qp->blocker = r;
+    qp->blocked_until = sim.now() + sim.timing.rnr;
+    qp->executed_at = std::max(qp->executed_at, qp->blocked_until + static_cast<Nanos>(qp->next_sequence - r->sequence));
+    sim.queue.push(r, qp->blocked_until);
+    return false;
+  }
+  const PostedReceive buffer = posted.pop();
+  Received message;
+  message.from = qp->owner->node();
+  message.from_worker = qp->owner->index();
+  message.length = r->wr->length;
+  message.has_immediate = r->wr->has_immediate;
+  message.immediate = r->wr->immediate;
+  message.buffer = buffer.buffer;
+  message.user = buffer.user;
+  if (r->verb == Verb::send && r->wr->length > 0) {
+    const std::uint32_t head = qp->transport == Transport::ud ? grh_bytes : 0;
+    if (r->wr->length + head > buffer.length) {
+      posted.push(buffer);  // unused: the message does not fit
+      if (!is_rc) return release(r), false;
+      r->status = WcStatus::remote_access;
+      qp->is_broken = true;
+      return respond(r), false;
+    }
+    auto* region = static_cast<SimRegion*>(buffer.buffer.region);
+    const std::uint64_t to = buffer.buffer.offset + head;
+    scatter(r->data, *region, to, 0, r->wr->length);
+    sim.memory_changed(region, to, to + r->wr->length);
+  }
+  receiver->received(qp->transport, message);
+  return true;
+}
+
+void Stages::touch_memory(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  const std::uint64_t offset = r->wr->remote_offset;
+  std::uint32_t begin = 0, end = 0;
+  touch_piece(r, &begin, &end);
+  if (r->verb == Verb::read) {
+    if (r->data == nullptr) r->data = sim.staging.take(r->target->elision(), offset, r->wr->length);
+    gather(*r->target, r->data, begin, end);
+  } else if (r->verb == Verb::write && r->data != nullptr) {
+    scatter(r->data, *r->target, offset, begin, end);
+    sim.memory_changed(r->target, offset + begin, offset + end);
+  } else if (is_atomic(r->verb)) {
+    std::byte* word = r->target->at(offset);
+    if (!r->has_lock) std::memcpy(&r->result, word, 8);
+    const bool swaps = r->verb == Verb::faa || r->result == r->wr->compare;
+    const std::uint64_t fresh = r->verb == Verb::faa ? r->result + r->wr->operand : r->wr->operand;
+    if (swaps) std::memcpy(word, &fresh, 8);
+    if (swaps) sim.memory_changed(r->target, offset, offset + 8);
+  }
+}
+
+void Stages::execute(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  const SimFaults& faults = sim.config.faults;
+  QueuePair* qp = r->qp;
+  SimNode& node = *sim.nodes[r->wr->peer];
+  sim.note(kind_execute, node.id);
+  if (r->is_cancelled) return release(r);
+  const bool is_rc = qp->transport == Transport::rc;
+  if (qp->owner->is_fenced()) return release(r);
+  if (!node.is_up || (qp->transport != Transport::ud && node.life != qp->target_life)) {
+    return unreachable(r, &Stages::depart);
+  }
+  if (is_rc && r->piece == 0 && held_back(r, &Stages::execute)) return;
+  if (qp->blocker == r) qp->blocker = nullptr;
+  if (r->is_executed) return respond(r);
+  // What comes behind a refused request is not executed; the requester flushes it.
+  if (is_rc && qp->is_broken) {
+    r->status = WcStatus::flushed;
+    return respond(r);
+  }
+  if (r->piece == 0 && !r->has_lock) {
+    const WcStatus status = validate(r);
+    if (status != WcStatus::success) {
+      if (!is_rc) return release(r);
+      r->status = status;
+      qp->is_broken = true;
+      return respond(r);
+    }
+    if (!is_rc && sim.has_faults && sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) {
+      ++node.lost;
+      if (r->verb == Verb::write && r->wr->length > 64 && sim.fault_rng.chance(0.5)) {
+        r->pieces = 2;  // one half of a lost UC WRITE arrived
+        r->order[0] = static_cast<std::uint8_t>(sim.fault_rng.below(2));
+        touch_memory(r);
+      }
+      return release(r);
+    }
+    if (is_atomic(r->verb) && faults.split_atomics && sim.may_fault()) {
+      // It holds the NIC's lock between reading and writing: the lock's server makes others wait,
+      // CPU stores and WRITEs do not.
+      Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
+      const Nanos span = sim.up_to(faults.split_span);
+      if (r->target->atomic_until > sim.now()) return sim.queue.push(r, r->target->atomic_until);
+      lock.serve(sim.now_ps(), picos(span));
+      r->target->atomic_until = sim.now() + span + 1;
+      std::memcpy(&r->result, r->target->at(r->wr->remote_offset), 8);
+      r->has_lock = true;
+      qp->executed_at = std::max(qp->executed_at, sim.now() + span);
+      return sim.queue.push(r, sim.now() + span);
+    }
+    if (r->verb == Verb::write && is_rc && !r->wr->has_immediate && r->data != nullptr && sim.has_faults &&
+        sim.strikes(faults.late_write)) {
+      SimRequest* late = sim.requests.take();  // acknowledged now, visible later
+      *late = *r;
+      auto* copy = sim.copies.take();
+      copy->request = *r->wr;
+      late->wr = &copy->request;
+      late->owns_wr = late->is_carrier = true;
+      r->data = nullptr;
+      late->fire = &Stages::land_late;
+      const Nanos at = std::max(sim.now() + sim.up_to(faults.late_write_span), qp->executed_at);
+      qp->executed_at = at + late->piece_gap * late->pieces + 1;
+      sim.queue.push(late, at);
+      r->is_executed = true;
+      return respond(r);
+    }
+  }
+  if (r->verb == Verb::send) {
+    if (!take_receive(r)) return;
+  } else {
+    touch_memory(r);
+    if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
+    if (takes_receive(*r) && !take_receive(r)) return;
+  }
+  r->is_executed = true;
+  if (!is_rc) return release(r);
+  respond(r);
+}
+
+void Stages::land_late(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  SimNode& node = *sim.nodes[r->wr->peer];
+  sim.note(kind_late, node.id);
+  if (node.is_up && node.life == r->qp->target_life && !r->qp->owner->is_fenced()) {
+    touch_memory(r);
+    if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
+  }
+  release(r);
+}
+
+void Stages::respond(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  SimNode& node = *sim.nodes[r->wr->peer];
+  const std::uint32_t refusal = packet_overhead(sim.config.hardware.link.format) + 4;  // a NAK: an AETH
+  if (r->status != WcStatus::success) r->response_wire = refusal;
+  r->fire = &Stages::answered;
+  // A lost response is repeated when the requester's timer has asked again.
+  const Nanos lost = sim.has_faults && sim.strikes(sim.config.faults.rc_loss) ? sim.timing.retry : 0;
+  if (qp->owner->node() == node.id) {
+    sim.queue.push(r, sim.now() + lost + nanos_up(sim.timing.pipeline));
+    return;
+  }
+  const Picos span = sim.timing.link(r->response_wire);
+  const Picos left = node.egress.serve(sim.now_ps(), span);
+  node.tx_bytes += r->response_wire;
+  trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
+  sim.queue.push(r, nanos_up(left - span + sim.timing.network) + lost);
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,80 @@
+#include "common/fabric/sim/simulation.h"
+
+#include <cmath>
+
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+Nanos rounded(double ns) { return static_cast<Nanos>(std::llround(ns)); }
+// 10^15 fs a second over bytes a second.
+std::int64_t femtos_per_byte(double gbytes_s) {
+  return gbytes_s > 0 ? static_cast<std::int64_t>(std::llround(1e6 / gbytes_s)) : 0;
+}
+}  // namespace
+
+Timing::Timing(const HardwareProfile& profile) {
+  const NicProfile& nic = profile.nic;
+  request[pace_read] = picos(nic.request_read_ns);
+  request[pace_write] = picos(nic.request_write_ns);
+  request[pace_send] = picos(nic.request_send_ns);
+  request[pace_atomic] = picos(nic.request_atomic_ns);
+  respond[pace_read] = picos(nic.respond_read_ns);
+  respond[pace_write] = picos(nic.respond_write_ns);
+  respond[pace_send] = picos(nic.respond_recv_ns);
+  respond[pace_atomic] = picos(nic.respond_atomic_ns);
+  request_ud = picos(nic.request_ud_ns);
+  response = picos(nic.response_ns);
+  pipeline = picos(nic.pipeline_ns);
+  atomic_hold = picos(nic.atomic_hold_ns);
+  const PcieProfile& pcie_bus = profile.pcie;
+  pcie_read = picos(pcie_bus.read_ns);
+  pcie_write = picos(pcie_bus.write_ns);
+  mmio = picos(pcie_bus.mmio_ns);
+  fetch_gap = nic.outstanding_fetches > 0 ? pcie_read / nic.outstanding_fetches : 0;
+  pcie_femtos_byte = femtos_per_byte(pcie_bus.gbytes_s);
+  pcie_packet_extra = static_cast<std::int64_t>(pcie_bus.data_header_bytes);
+  pcie_packet = pcie_bus.packet_bytes;
+  network = picos(profile.link.switch_ns + profile.link.cable_ns);
+  link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
+  const CpuProfile& cpu = profile.cpu;
+  post = rounded(cpu.post_ns);
+  doorbell = rounded(cpu.doorbell_ns);
+  write_combine = rounded(cpu.write_combine_ns);
+  poll = rounded(cpu.poll_ns + cpu.completion_ns);
+  retry = rounded(nic.retry_timeout_ns);
+  rnr = rounded(nic.rnr_timer_ns);
+}
+
+Simulation::Simulation(const SimConfig& sim_config)
+    : config(sim_config), timing(sim_config.hardware), hash(mix64(sim_config.seed)), fault_rng(sim_config.seed, "faults") {
+  if (config.random_tie_order) queue.randomize_ties(config.seed);
+  has_faults = config.faults.any();
+  const HardwareProfile& hardware = config.hardware;
+  Rng clocks(config.seed, "clocks");
+  for (std::uint32_t i = 0; i < config.nodes; ++i) {
+    auto node = std::make_unique<SimNode>();
+    node->id = static_cast<NodeId>(i);
+    node->atomic_locks.resize(hardware.nic.atomic_buckets);
+    node->contexts = ContextCache(hardware.nic.queue_pair_entries);
+    node->translations = KeyCache(hardware.nic.translation_entries);
+    const double skew = 2 * clocks.uniform() - 1, drift = 2 * clocks.uniform() - 1;
+    node->skew = static_cast<std::int64_t>(skew * static_cast<double>(config.faults.clock_skew));
+    node->drift_ppb = static_cast<std::int64_t>(drift * config.faults.clock_drift_ppm * 1000);
+    node->cpu = std::make_unique<NodeCpu>(queue, hardware.cpu, hardware.scheduler, hardware.power,
+                                          sub_seed(config.seed, "cpu", i));
+    nodes.push_back(std::move(node));
+  }
+}
+
+Simulation::~Simulation() {
+  // Tasks that did not finish are destroyed while everything that they refer to is there.
+  for (auto& worker : workers) worker->end_task();
+}
+
+std::uint32_t Simulation::make_rkey(const SimNode& node, std::uint32_t region) const {
+  return static_cast<std::uint32_t>(
+      sub_seed(config.seed, "rkey", (std::uint64_t{node.life} << 40) | (std::uint64_t{node.id} << 20) | region));
+}
+
+}  // namespace loch::fabric::sim

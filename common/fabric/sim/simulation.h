@@ -1,0 +1,166 @@
+// What all parts of a simulated cluster share: the queue, the constants in picoseconds, the pools,
+// the nodes, and the stages that a request flows through (requester.cc, responder.cc).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/sim/cpu.h"
+#include "common/fabric/sim/event_queue.h"
+#include "common/fabric/sim/memory.h"
+#include "common/fabric/sim/request.h"
+#include "common/fabric/sim/resource.h"
+#include "common/fabric/sim/sim.h"
+
+namespace loch::fabric::sim {
+
+// The profile's constants, as the data path wants them.
+struct Timing {
+  explicit Timing(const HardwareProfile& profile);
+  Picos request[4];   // by PaceKind
+  Picos respond[4];
+  Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
+  Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
+  std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0;
+  std::int64_t pcie_packet_extra = 0;  // header bytes for each `pcie_packet` data bytes
+  std::uint32_t pcie_packet = 128;
+  std::uint32_t pcie_read_header = 26;
+  Nanos post = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
+  Nanos retry = 0, rnr = 0;
+
+  [[nodiscard]] Picos link(std::uint64_t bytes) const {
+    return static_cast<Picos>(bytes) * link_femtos_byte / 1000;
+  }
+  // A transfer of data over PCIe, headers included.
+  [[nodiscard]] Picos pcie(std::uint64_t bytes) const {
+    const std::uint64_t packets = (bytes + pcie_packet - 1) / pcie_packet;
+    return static_cast<Picos>(bytes + packets * static_cast<std::uint64_t>(pcie_packet_extra)) * pcie_femtos_byte / 1000;
+  }
+};
+enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
+[[nodiscard]] constexpr PaceKind pace_of(Verb verb) {
+  return verb == Verb::read ? pace_read : verb == Verb::write ? pace_write
+         : verb == Verb::cas || verb == Verb::faa ? pace_atomic : pace_send;
+}
+
+// A node: its NIC, its link, its memory, its cores.
+struct SimNode {
+  NodeId id = 0;
+  bool is_up = true;
+  bool was_lost = false;
+  std::uint32_t life = 1;        // grows with every restart; rkeys and connections are of one life
+  Nanos cut_until = 0;           // its link is down before this
+  Nanos stalled_until = 0;       // its NIC does nothing before this
+  Nanos stall_order = 0;
+  Server requester, responder, fetch, pcie_read, pcie_write, egress, ingress;
+  std::vector<Server> atomic_locks;
+  ContextCache contexts;
+  KeyCache translations;
+  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC keeps until their response
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;
+  std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
+  std::uint64_t requests = 0, responses = 0, retries = 0, lost = 0;
+  std::int64_t skew = 0;         // of its clock, ns
+  std::int64_t drift_ppb = 0;
+  std::vector<std::unique_ptr<SimRegion>> regions;
+  std::vector<SimWorker*> workers;  // by index; null where the index is not used
+  std::unique_ptr<NodeCpu> cpu;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const SimConfig& config);
+  ~Simulation();
+
+  [[nodiscard]] Nanos now() const { return queue.now(); }
+  [[nodiscard]] Picos now_ps() const { return picos(queue.now()); }
+  // Every event says who it is; the running hash is the trace's (SimReport::trace_hash).
+  void note(std::uint64_t kind, std::uint64_t node) {
+    const std::uint64_t word = static_cast<std::uint64_t>(queue.now()) << 16 ^ kind << 10 ^ node;
+    hash = ((hash << 7 | hash >> 57) ^ word) * 0x9E3779B97F4A7C15ULL;
+  }
+
+  // ---- Requests (requester.cc) --------------------------------------------------------------
+  // Takes a request that its worker has built; `at`: when the NIC has the doorbell or the MMIO.
+  void submit(SimRequest* request, Nanos at);
+  [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
+  // A request that is not executed: `status` is delivered in its turn.
+  void refuse(SimRequest* request, WcStatus status);
+  void reset(QueuePair* qp);              // after a reconnection
+  void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);  // worker.cc
+  // ---- Failures (failures.cc) ----------------------------------------------------------------
+  void schedule_faults();
+  void crash(SimNode* node);  // until its restart, if there is one
+  void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
+  [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const;
+  [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
+  // Draws: does a fault of this probability strike now?
+  [[nodiscard]] bool strikes(double probability) {
+    return probability > 0 && may_fault() && fault_rng.chance(probability);
+  }
+  [[nodiscard]] Nanos up_to(Nanos span) {
+    return span <= 0 ? 0 : 1 + static_cast<Nanos>(fault_rng.below(static_cast<std::uint64_t>(span)));
+  }
+  [[nodiscard]] std::uint32_t make_rkey(const SimNode& node, std::uint32_t region) const;
+
+  SimConfig config;
+  Timing timing;
+  EventQueue queue;
+  StagingPool staging;
+  Pool<SimRequest> requests;
+  Pool<QueuePair> queue_pairs;
+  struct WorkRequestCopy {
+    WorkRequest request;  // first: the copy is found again by its address
+    WorkRequestCopy* next_free = nullptr;
+  };
+  Pool<WorkRequestCopy> copies;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  std::vector<std::unique_ptr<SimWorker>> workers;
+  std::uint64_t hash = 0;
+  Rng fault_rng;
+  bool has_faults = false;
+  std::vector<std::unique_ptr<Event>> failures;  // scheduled and drawn, and their ends
+  std::uint32_t kills_done = 0;
+  bool stopping = false;
+  std::uint32_t live_clients = 0, live_tasks = 0;
+};
+
+// The events of a request, in order; each is one hop of the diagram in docs/simulator.md.
+struct Stages {
+  static void at_requester(Event* event);  // the NIC sees the work request
+  static void depart(Event* event);        // its payload is fetched: onto the link
+  static void arrive(Event* event);        // its first bytes reach the responder's link
+  static void execute(Event* event);       // memory is touched
+  static void answered(Event* event);      // the response's first bytes reach the requester's link
+  static void land(Event* event);          // READ data and completion are in memory
+  static void land_late(Event* event);     // a WRITE that was acknowledged before it was visible
+
+  static void start(SimRequest* request);
+  static void resume_stalled(Simulation& sim, QueuePair* qp);
+  static void unreachable(SimRequest* request, void (*again)(Event*));
+  static void respond(SimRequest* request);
+  static void complete(SimRequest* request);
+  static void retire(Simulation& sim, QueuePair* qp);
+  static void release(SimRequest* request);
+  static void plan_pieces(SimRequest* request, double probability);
+  static void touch_piece(SimRequest* request, std::uint32_t* begin, std::uint32_t* end);
+  static Nanos slow(Simulation& sim);
+  static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
+  static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
+                           std::uint64_t length);
+  static bool held_back(SimRequest* request, void (*stage)(Event*));
+  static WcStatus validate(SimRequest* request);
+  static bool take_receive(SimRequest* request);
+  static void touch_memory(SimRequest* request);
+};
+
+enum EventKind : std::uint64_t {
+  kind_requester = 1, kind_depart, kind_arrive, kind_execute, kind_answered, kind_land, kind_late,
+  kind_wake, kind_timer, kind_deadline, kind_fault, kind_scheduled
+};
+
+}  // namespace loch::fabric::sim

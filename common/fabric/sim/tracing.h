@@ -1,0 +1,22 @@
+// Spans of the stages of requests for the Chrome trace: one process a node, one track a resource.
+#pragma once
+
+#include "common/fabric/sim/request.h"
+
+namespace loch::fabric::sim {
+
+enum class Track : std::uint32_t { requester = 1000, egress, ingress, responder, response, memory };
+
+void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start, Nanos span);
+void name_tracks(Simulation& sim);
+
+}  // namespace loch::fabric::sim
+
+#include "common/fabric/sim/simulation.h"
+
+namespace loch::fabric::sim {
+inline void trace_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
+                        Nanos span) {
+  if (sim.config.trace != nullptr) [[unlikely]] write_stage(sim, request, track, node, start, span);
+}
+}  // namespace loch::fabric::sim

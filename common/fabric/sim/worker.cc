@@ -1,0 +1,270 @@
+// The data path of a worker: posting, receiving buffers, stores, and the awaiters' beginnings.
+// worker_run.cc has its turns on the core.
+#include "common/fabric/sim/worker.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+
+namespace loch::fabric::sim {
+
+SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities)
+    : Worker(spec, sim.config.seed),
+      sim_(sim),
+      node_(node),
+      capabilities_(capabilities),
+      poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
+  const CpuProfile& cpu = sim.config.hardware.cpu;
+  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns,  cpu.compare_fixed_ns, cpu.compare_byte_ns,
+                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,       cpu.operation_ns};
+  set_costs(&cpu_costs_);
+  wake_.worker = this;
+  wake_.fire = &SimWorker::on_wake;
+  ThreadSpec thread;
+  thread.name = spec.name;
+  thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
+  if (spec.core >= 0) thread.allowed = one_core(static_cast<std::uint32_t>(spec.core));
+  thread_ = node.cpu->add_thread(thread, {&SimWorker::on_scheduled, &SimWorker::on_descheduled, this});
+}
+
+SimWorker::~SimWorker() { end_task(); }
+
+Nanos SimWorker::node_clock() const {
+  const Nanos at = now();
+  return at + node_.skew + at / 1'000'000'000 * node_.drift_ppb + at % 1'000'000'000 * node_.drift_ppb / 1'000'000'000;
+}
+
+void SimWorker::connect_all() {
+  peers_.assign(sim_.nodes.size(), Peer{});
+  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + 1, nullptr);
+}
+
+QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
+  LOCH_CHECK(wr.peer < peers_.size(), "node {} posts to node {} of {}", node(), wr.peer, peers_.size());
+  LOCH_CHECK(wr.lane < most_lanes, "lane {} of {}", wr.lane, most_lanes);
+  const std::size_t at = wr.transport == Transport::ud
+                             ? queue_pairs_.size() - 1
+                             : ((wr.transport == Transport::uc ? peers_.size() : 0) + wr.peer) * most_lanes + wr.lane;
+  QueuePair*& qp = queue_pairs_[at];
+  if (qp == nullptr) [[unlikely]] {
+    qp = sim_.queue_pairs.take();
+    *qp = QueuePair{};
+    qp->owner = this;
+    qp->transport = wr.transport;
+    qp->peer = wr.peer;
+    qp->lane = wr.lane;
+    qp->target = sim_.nodes[wr.peer].get();
+    qp->target_life = qp->target->life;
+  }
+  return qp;
+}
+
+void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.now()) + span; }
+
+bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
+  const Region* region = wr.local.region;
+  if (region == nullptr) return wr.length == 0 || wr.verb == Verb::cas || wr.verb == Verb::faa;
+  const std::uint64_t length = wr.verb == Verb::cas || wr.verb == Verb::faa ? 8 : wr.length;
+  return region->node() == node() && wr.local.offset <= region->bytes() && length <= region->bytes() - wr.local.offset;
+}
+
+void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
+  QueuePair* qp = queue_pair(*wr);
+  SimRequest* r = sim_.new_request(qp, wr);
+  r->owns_wr = owns;
+  r->has_mmio = has_mmio;
+  r->sequence = qp->next_sequence++;
+  const bool is_full = qp->used_slots >= capabilities_.send_queue_depth;
+  (qp->oldest == nullptr ? qp->oldest : qp->newest->next_in_qp) = r;
+  qp->newest = r;
+  ++qp->used_slots;
+  if (!owns && wr->sink != nullptr) ++outstanding_;
+  wr->status = WcStatus::success;
+  if (wr->transport == Transport::rc && (qp->is_error || !peers_[wr->peer].is_connected)) {
+    return sim_.refuse(r, WcStatus::flushed);
+  }
+  if (is_full || !local_buffer_is_good(*wr) || (wr->is_inline && wr->length > capabilities_.max_inline_bytes)) {
+    return sim_.refuse(r, WcStatus::local_error);
+  }
+  if (wr->is_inline && wr->length > 0) {
+    r->data = sim_.staging.take(wr->local.region->elision(), wr->local.offset, wr->length);
+    gather(*wr->local.region, r->data, 0, wr->length);
+  }
+  sim_.submit(r, at);
+}
+
+void SimWorker::post(WorkRequest* chain) {
+  if (is_dead_) return;
+  const Timing& timing = sim_.timing;
+  const bool is_alone = chain->next == nullptr;
+  const bool has_mmio = is_alone && sim_.config.hardware.nic.is_post_by_mmio;
+  std::uint32_t lines = 1 + (chain->is_inline ? (chain->length + 35) / 64 : 0);
+  for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(timing.post);
+  charge(has_mmio ? timing.write_combine * lines : timing.doorbell);
+  const Nanos at = busy_until_ + nanos_up(timing.mmio);
+  while (chain != nullptr) {
+    WorkRequest* next = chain->next;
+    post_one(chain, false, has_mmio, at);
+    chain = next;
+  }
+}
+
+void SimWorker::post_detached(const WorkRequest& request) {
+  if (is_dead_) return;
+  auto* copy = sim_.copies.take();
+  copy->request = request;
+  copy->request.next = nullptr;
+  copy->request.sink = nullptr;
+  copy->request.stats = nullptr;
+  const bool has_mmio = sim_.config.hardware.nic.is_post_by_mmio;
+  charge(sim_.timing.post + (has_mmio ? sim_.timing.write_combine : sim_.timing.doorbell));
+  post_one(&copy->request, true, has_mmio, busy_until_ + nanos_up(sim_.timing.mmio));
+}
+
+void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
+  Ring<PostedReceive>& posted = posted_[index_of(transport)];
+  LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth, "the receive queue of {} holds {} buffers already",
+             spec().name, posted.size());
+  posted.push({buffer, length, user});
+}
+
+void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
+  store_word_release(region.at(offset), value);
+  sim_.memory_changed(static_cast<SimRegion*>(&region), offset, offset + 8);
+}
+
+void SimWorker::begin_timer(TimerWait* wait) {
+  ++(wait->is_spinning ? spinning_ : sleeping_);
+  alarm(std::max(wait->at, now()), wait);
+}
+
+void SimWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
+  LOCH_CHECK(!computing_, "one coroutine of a worker computes at a time");
+  charge(span);
+  computing_ = waiter;
+  wake(busy_until_);
+}
+
+void SimWorker::begin_watch(WatchWait* wait) {
+  std::uint32_t index = 0;
+  const Region* region = wait->set.count > 0 ? wait->set.region : wait->word.region;
+  LOCH_CHECK(region->node() == node(), "node {} watches memory of node {}", node(), region->node());
+  const auto end_at_once = [&](WatchOutcome outcome) {
+    wait->result = {outcome, index};
+    run_queue_.push(wait->waiter);
+    wake(now());
+  };
+  if (is_ready(*wait, &index)) return end_at_once(WatchOutcome::ready);
+  if (wait->set.count == 0 && wait->word.peer && !connected(*wait->word.peer)) {
+    return end_at_once(WatchOutcome::link_down);
+  }
+  if (sim_.stopping) return end_at_once(WatchOutcome::stopping);
+  if (wait->deadline <= now()) return end_at_once(WatchOutcome::timed_out);
+  SimWatch* watch = watch_pool_.take();
+  *watch = SimWatch{};
+  watch->wait = wait;
+  watch->worker = this;
+  watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
+  watch->begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
+  watch->end = wait->set.count > 0
+                   ? wait->set.offset + std::uint64_t{wait->set.stride} * (wait->set.count - 1) + 8
+                   : wait->word.offset + 8;
+  wait->fabric = watch;
+  watch->next = watch->region->watches;
+  if (watch->next != nullptr) watch->next->previous = watch;
+  watch->region->watches = watch;
+  watch->next_of_worker = watches_;
+  if (watches_ != nullptr) watches_->previous_of_worker = watch;
+  watches_ = watch;
+  ++watching_;
+  need_alarm(wait->deadline);
+}
+
+bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
+  if (wait.set.count == 0) {
+    const bool equal = (load_word(wait.word.region->at(wait.word.offset)) & wait.word.mask) == wait.word.value;
+    return equal == wait.word.until_equal;
+  }
+  const WatchSet& set = wait.set;
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    std::uint32_t at = wait.start + i;
+    if (at >= set.count) at %= set.count;
+    if (set.ready(set.context, at, load_word(set.region->at(set.offset + std::uint64_t{set.stride} * at)))) {
+      *index = at;
+      return true;
+    }
+  }
+  return false;
+}
+
+void SimWorker::begin_receive(ReceiveWait* wait) {
+  ReceiveWait** last = &receive_first_;
+  while (*last != nullptr) last = &(*last)->next;
+  wait->next = nullptr;
+  *last = wait;
+  ++receiving_;
+  if (sim_.stopping || !received_[index_of(wait->transport)].empty() || wait->deadline <= now()) notice();
+  else need_alarm(wait->deadline);
+}
+
+void SimWorker::begin_reconnect(ReconnectWait* wait) {
+  wait->next = reconnects_;
+  reconnects_ = wait;
+  ++reconnecting_;
+  need_alarm(now() + 1);
+}
+
+void SimWorker::received(Transport transport, const Received& message) {
+  received_[index_of(transport)].push(message);
+  if (receiving_ > 0) notice();
+}
+
+void SimWorker::completed(SimRequest* r) {
+  if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
+    if (!is_dead_ && !r->owns_wr) r->wr->status = r->status;
+    return Stages::release(r);
+  }
+  r->next_waiting = nullptr;
+  (completions_first_ == nullptr ? completions_first_ : completions_last_->next_waiting) = r;
+  completions_last_ = r;
+  notice();
+}
+
+void SimWorker::connection_failed(NodeId peer) {
+  Peer& link = peers_[peer];
+  if (!link.is_connected) return;
+  link.is_connected = false;
+  for (SimWatch* watch = watches_; watch != nullptr;) {
+    SimWatch* next = watch->next_of_worker;
+    const WatchWait& wait = *watch->wait;
+    if (wait.set.count == 0 && wait.word.peer == peer) finish(watch, WatchOutcome::link_down, 0);
+    watch = next;
+  }
+  for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {  // all lanes fail together
+    QueuePair* qp = queue_pairs_[std::size_t{peer} * most_lanes + lane];
+    if (qp == nullptr || qp->is_error) continue;
+    qp->is_error = true;
+    Stages::retire(sim_, qp);
+  }
+}
+
+// Memory in [begin, end) has changed: who polls it may look again.
+void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
+  for (SimWatch* watch = region->watches; watch != nullptr; watch = watch->next) {
+    if (begin < watch->end && end > watch->begin) watch->worker->candidate(watch);
+  }
+}
+
+void SimWorker::candidate(SimWatch* watch) {
+  if (is_dead_ || watch->is_candidate) return;
+  std::uint32_t index = 0;
+  if (watch->wait->set.count == 0 && !is_ready(*watch->wait, &index)) return;
+  watch->is_candidate = true;
+  watch->next_candidate = nullptr;
+  (candidates_first_ == nullptr ? candidates_first_ : candidates_last_->next_candidate) = watch;
+  candidates_last_ = watch;
+  notice();
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,181 @@
+// A simulated worker: one thread of its node. Its coroutines run at the instants at which it polls;
+// posting and computing keep it busy; while it is not on a core it polls nothing.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/sim/simulation.h"
+
+namespace loch::fabric::sim {
+
+// A watch that is on.
+struct SimWatch {
+  SimWatch* next_free = nullptr;
+  SimWatch *next = nullptr, *previous = nullptr;               // of its region
+  SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
+  SimWatch* next_candidate = nullptr;
+  WatchWait* wait = nullptr;
+  SimWorker* worker = nullptr;
+  SimRegion* region = nullptr;
+  std::uint64_t begin = 0, end = 0;  // offsets that matter
+  bool is_candidate = false;         // its memory changed; looked at when the worker polls
+};
+
+// A ring that grows while it warms up.
+template <typename T>
+class Ring {
+ public:
+  void push(const T& item) {
+    if (size_ == items_.size()) grow();
+    items_[(head_ + size_++) & (items_.size() - 1)] = item;
+  }
+  [[nodiscard]] T pop() {
+    const T item = items_[head_];
+    head_ = (head_ + 1) & (items_.size() - 1);
+    --size_;
+    return item;
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.empty() ? 16 : items_.size() * 2);
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = items_[(head_ + i) & (items_.size() - 1)];
+    items_ = std::move(larger);
+    head_ = 0;
+  }
+  std::vector<T> items_;
+  std::size_t head_ = 0, size_ = 0;
+};
+
+struct PostedReceive {
+  LocalSlice buffer;
+  std::uint32_t length = 0;
+  std::uint64_t user = 0;
+};
+
+// An instant at which a worker is to be woken: a timer's end, or deadlines to look at.
+struct WorkerAlarm : Event {
+  WorkerAlarm* next_free = nullptr;
+  SimWorker* worker = nullptr;
+  TimerWait* timer = nullptr;
+};
+
+class SimWorker final : public Worker {
+ public:
+  SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
+  ~SimWorker() override;
+
+  coro::RunQueue& run_queue() override { return run_queue_; }
+  Nanos now() const override { return busy_until_ > sim_.now() ? busy_until_ : sim_.now(); }
+  Nanos node_clock() const override;
+  bool stopping() const override { return sim_.stopping; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  void post(WorkRequest* chain) override;
+  void post_detached(const WorkRequest& request) override;
+  void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
+  void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
+  bool connected(NodeId peer) const override { return peers_[peer].is_connected; }
+  std::uint32_t epoch(NodeId peer) const override { return peers_[peer].epoch; }
+  void begin_timer(TimerWait* wait) override;
+  void begin_watch(WatchWait* wait) override;
+  void begin_receive(ReceiveWait* wait) override;
+  void begin_reconnect(ReconnectWait* wait) override;
+  void begin_compute(Nanos span, std::coroutine_handle<> waiter) override;
+
+  // ---- For the rest of the simulation ---------------------------------------------------------
+  void connect_all();
+  void start(coro::Task<void> main);
+  void end_task();                         // at the end of a run: destroys what did not finish
+  void kill();                             // dies between two instructions
+  void tell_to_stop();                     // watches and receives end
+  void completed(SimRequest* request);     // a completion is in its queue
+  void candidate(SimWatch* watch);         // memory under a watch has changed
+  void received(Transport transport, const Received& message);
+  void connection_failed(NodeId peer);
+  [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
+  [[nodiscard]] bool is_dead() const { return is_dead_; }
+  [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
+  [[nodiscard]] bool is_fenced() const { return is_fenced_; }
+  void fence() { is_fenced_ = true; }
+  [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
+  [[nodiscard]] SimNode& home() { return node_; }
+  [[nodiscard]] SimThread* thread() { return thread_; }
+  [[nodiscard]] std::uint64_t allocations() const { return alarms_.allocations() + watch_pool_.allocations(); }
+
+ private:
+  struct Wake : Event {
+    SimWorker* worker = nullptr;
+  };
+  struct Peer {
+    bool is_connected = true;
+    std::uint32_t epoch = 0;
+  };
+  struct Main;  // the coroutine that owns the worker's main task
+  static std::size_t index_of(Transport transport) { return static_cast<std::size_t>(transport); }
+  static void on_wake(Event* event);
+  static void on_alarm(Event* event);
+  static void on_scheduled(SimThread* thread);
+  static void on_descheduled(SimThread* thread);
+  static Main own(coro::Task<void> main, SimWorker* worker);
+
+  void main_ended();
+  void wake(Nanos at);        // runs at `at`, or when it is free and on a core
+  void notice();              // something arrived: polled after the poll's time
+  void run();
+  void poll();
+  void poll_watches();
+  void poll_receives();
+  void poll_reconnects();
+  void expire_waits();
+  void update_thread();       // polling or asleep
+  void alarm(Nanos at, TimerWait* timer);
+  void need_alarm(Nanos deadline);
+  void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
+  bool is_ready(const WatchWait& wait, std::uint32_t* index) const;
+  void charge(Nanos span);
+  void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
+  [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
+  [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
+  [[nodiscard]] bool is_polling() const;
+
+  Simulation& sim_;
+  SimNode& node_;
+  const Capabilities& capabilities_;
+  CpuCosts cpu_costs_;
+  coro::RunQueue run_queue_;
+  SimThread* thread_ = nullptr;
+  Wake wake_;
+  bool wake_is_pending_ = false;
+  bool has_work_ = false;       // arrived while it was not on a core
+  bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
+  bool is_inside_ = false;      // its coroutines are running
+  Nanos busy_until_ = 0;
+  Nanos work_left_ = 0;         // when it lost its core
+  std::coroutine_handle<> computing_;
+  std::coroutine_handle<> main_;
+  SimRequest* completions_first_ = nullptr;
+  SimRequest* completions_last_ = nullptr;
+  SimWatch* watches_ = nullptr;
+  SimWatch* candidates_first_ = nullptr;
+  SimWatch* candidates_last_ = nullptr;
+  std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0, reconnecting_ = 0;
+  Ring<PostedReceive> posted_[3];
+  Ring<Received> received_[3];
+  ReceiveWait* receive_first_ = nullptr;
+  ReconnectWait* reconnects_ = nullptr;
+  Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
+  Pool<WorkerAlarm> alarms_;
+  Pool<SimWatch> watch_pool_;
+  std::vector<Peer> peers_;
+  static constexpr std::uint32_t most_lanes = 16;
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][peer][lane]; the datagram queue is last
+  Rng poll_rng_;
+};
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,313 @@
+// A worker's turns on its core: when it polls, what it finds, and when it gives the core up.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/coro/scope.h"
+#include "common/fabric/sim/worker.h"
+
+namespace loch::fabric::sim {
+namespace {
+constexpr Nanos reconnect_try = 50'000;    // between attempts to connect
+}  // namespace
+
+// The coroutine that owns the worker's main. It stays suspended at its end, so that the worker can
+// destroy it at any time.
+struct SimWorker::Main {
+  struct promise_type {
+    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
+    static void operator delete(void* frame, std::size_t bytes) noexcept {
+      coro::FramePool::local().release(frame, bytes);
+    }
+    Main get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a worker's main", ""); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+SimWorker::Main SimWorker::own(coro::Task<void> main, SimWorker* worker) {
+  co_await std::move(main);
+  worker->main_ended();
+}
+
+void SimWorker::start(coro::Task<void> main) {
+  LOCH_CHECK(!is_started_, "worker {} is started once", spec().name);
+  is_started_ = true;
+  main_ = own(std::move(main), this).handle;
+  run_queue_.push(main_);
+  ++sim_.live_tasks;
+  if (spec().role == Role::client) ++sim_.live_clients;
+  has_work_ = true;
+  node_.cpu->wake(thread_);
+}
+
+void SimWorker::main_ended() {
+  has_ended_ = true;
+  --sim_.live_tasks;
+  if (spec().role == Role::client) --sim_.live_clients;
+}
+
+void SimWorker::end_task() {
+  if (!main_) return;
+  coro::Abandon abandon;  // children of its scopes go with it
+  const std::coroutine_handle<> main = std::exchange(main_, {});
+  main.destroy();
+}
+
+void SimWorker::kill() {
+  if (is_dead_) return;
+  if (is_running()) {
+    --sim_.live_tasks;
+    if (spec().role == Role::client) --sim_.live_clients;
+  }
+  is_dead_ = true;
+  node_.cpu->end(thread_);
+  while (watches_ != nullptr) {
+    SimWatch* watch = watches_;
+    watches_ = watch->next_of_worker;
+    (watch->previous != nullptr ? watch->previous->next : watch->region->watches) = watch->next;
+    if (watch->next != nullptr) watch->next->previous = watch->previous;
+  }
+}
+
+void SimWorker::on_scheduled(SimThread* thread) {
+  auto* self = static_cast<SimWorker*>(thread->owner());
+  Simulation& sim = self->sim_;
+  sim.note(kind_scheduled, self->node());
+  if (self->work_left_ > 0) self->busy_until_ = sim.now() + self->work_left_;
+  self->work_left_ = 0;
+  if (self->has_work_ || !self->run_queue_.empty() || self->computing_) self->wake(sim.now());
+}
+
+void SimWorker::on_descheduled(SimThread* thread) {
+  auto* self = static_cast<SimWorker*>(thread->owner());
+  self->work_left_ = std::max<Nanos>(0, self->busy_until_ - self->sim_.now());
+  self->has_work_ = true;
+}
+
+void SimWorker::notice() {
+  Nanos at = sim_.now() + sim_.timing.poll;
+  if (sim_.has_faults && sim_.config.faults.jitter > 0 && sim_.may_fault()) {
+    at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(sim_.config.faults.jitter) + 1));
+  }
+  wake(at);
+}
+
+void SimWorker::wake(Nanos at) {
+  if (is_dead_ || is_inside_) return;  // inside: run() looks again at its end
+  if (!thread_->is_on_core()) {
+    has_work_ = true;
+    if (thread_->state() == ThreadState::blocked) node_.cpu->wake(thread_);
+    return;
+  }
+  if (wake_is_pending_) return;
+  wake_is_pending_ = true;
+  sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
+}
+
+void SimWorker::on_wake(Event* event) {
+  SimWorker* self = static_cast<Wake*>(event)->worker;
+  self->wake_is_pending_ = false;
+  self->sim_.note(kind_wake, self->node());
+  self->run();
+}
+
+void SimWorker::run() {
+  if (is_dead_) return;
+  if (!thread_->is_on_core()) {
+    has_work_ = true;
+    return;
+  }
+  if (busy_until_ > sim_.now()) return wake(busy_until_);
+  has_work_ = false;
+  is_inside_ = true;
+  if (computing_) std::exchange(computing_, {}).resume();
+  else poll();
+  // One coroutine after another, as long as no time passes in them.
+  while (!run_queue_.empty() && busy_until_ <= sim_.now() && !is_dead_) run_queue_.pop().resume();
+  is_inside_ = false;
+  if (is_dead_) return;
+  if (computing_ || !run_queue_.empty()) return wake(busy_until_);
+  if (completions_first_ != nullptr || candidates_first_ != nullptr) return notice();
+  if (receiving_ > 0) {
+    for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
+      if (sim_.stopping || !received_[index_of(wait->transport)].empty()) return notice();
+    }
+  }
+  update_thread();
+}
+
+void SimWorker::poll() {
+  while (completions_first_ != nullptr) {
+    SimRequest* r = completions_first_;
+    completions_first_ = r->next_waiting;
+    WorkRequest* wr = r->wr;
+    wr->status = r->status;
+    if (r->status == WcStatus::success) wr->result = r->result;
+    --outstanding_;
+    Stages::release(r);
+    wr->sink->fn(wr->sink, *wr);
+  }
+  if (candidates_first_ != nullptr) poll_watches();
+  if (receiving_ > 0) poll_receives();
+}
+
+void SimWorker::poll_watches() {
+  SimWatch* watch = std::exchange(candidates_first_, nullptr);
+  while (watch != nullptr) {
+    SimWatch* next = watch->next_candidate;
+    watch->is_candidate = false;
+    std::uint32_t index = 0;
+    if (is_ready(*watch->wait, &index)) finish(watch, WatchOutcome::ready, index);
+    watch = next;
+  }
+}
+
+// Ends a watch: unlinks it and makes its waiter ready.
+void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index) {
+  (watch->previous != nullptr ? watch->previous->next : watch->region->watches) = watch->next;
+  if (watch->next != nullptr) watch->next->previous = watch->previous;
+  (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) = watch->next_of_worker;
+  if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
+  if (watch->is_candidate) {  // it ends for another reason than its memory
+    SimWatch** link = &candidates_first_;
+    SimWatch* before = nullptr;
+    while (*link != watch) {
+      before = *link;
+      link = &(*link)->next_candidate;
+    }
+    *link = watch->next_candidate;
+    if (candidates_last_ == watch) candidates_last_ = before;
+  }
+  watch->wait->result = {outcome, index};
+  run_queue_.push(watch->wait->waiter);
+  --watching_;
+  watch_pool_.give(watch);
+  wake(sim_.now());
+}
+
+void SimWorker::poll_receives() {
+  for (ReceiveWait** link = &receive_first_; *link != nullptr;) {
+    ReceiveWait* wait = *link;
+    Ring<Received>& messages = received_[index_of(wait->transport)];
+    if (!messages.empty()) {
+      wait->result = messages.pop();
+      wait->result.outcome = Received::Outcome::message;
+    } else if (sim_.stopping) {
+      wait->result.outcome = Received::Outcome::stopping;
+    } else if (wait->deadline <= sim_.now()) {
+      wait->result.outcome = Received::Outcome::timed_out;
+    } else {
+      link = &wait->next;
+      continue;
+    }
+    *link = wait->next;
+    --receiving_;
+    run_queue_.push(wait->waiter);
+  }
+}
+
+void SimWorker::poll_reconnects() {
+  for (ReconnectWait** link = &reconnects_; *link != nullptr;) {
+    ReconnectWait* wait = *link;
+    Peer& peer = peers_[wait->peer];
+    SimNode& target = *sim_.nodes[wait->peer];
+    const bool can = sim_.reachable(node_, target) && !is_fenced_;
+    if (!peer.is_connected && can) {
+      for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
+        QueuePair* qp = queue_pairs_[std::size_t{wait->peer} * most_lanes + lane];
+        if (qp != nullptr) sim_.reset(qp);
+      }
+      peer.is_connected = true;
+      ++peer.epoch;
+    }
+    wait->connected = peer.is_connected;
+    if (!peer.is_connected && wait->deadline > sim_.now() && !sim_.stopping) {
+      link = &wait->next;
+      continue;
+    }
+    *link = wait->next;
+    --reconnecting_;
+    run_queue_.push(wait->waiter);
+  }
+  if (reconnects_ != nullptr) need_alarm(sim_.now() + reconnect_try);
+}
+
+void SimWorker::alarm(Nanos at, TimerWait* timer) {
+  WorkerAlarm* alarm = alarms_.take();
+  alarm->worker = this;
+  alarm->timer = timer;
+  alarm->fire = &SimWorker::on_alarm;
+  sim_.queue.push(alarm, at);
+}
+
+// One pending alarm, the earliest, serves all deadlines of a worker: most are never reached.
+void SimWorker::need_alarm(Nanos deadline) {
+  if (deadline >= next_alarm_) return;
+  next_alarm_ = deadline;
+  alarm(std::max(deadline, sim_.now()), nullptr);
+}
+
+void SimWorker::on_alarm(Event* event) {
+  auto* alarm = static_cast<WorkerAlarm*>(event);
+  SimWorker* self = alarm->worker;
+  TimerWait* timer = alarm->timer;
+  self->sim_.note(kind_timer, self->node());
+  const Nanos at = alarm->at;
+  self->alarms_.give(alarm);
+  if (self->is_dead_) return;
+  if (timer != nullptr) {
+    --(timer->is_spinning ? self->spinning_ : self->sleeping_);
+    self->run_queue_.push(timer->waiter);
+    return self->wake(self->sim_.now());
+  }
+  if (at != self->next_alarm_) return;  // an earlier one took its place
+  self->next_alarm_ = forever;
+  self->expire_waits();
+}
+
+void SimWorker::expire_waits() {
+  const Nanos at = sim_.now();
+  for (SimWatch* watch = watches_; watch != nullptr;) {
+    SimWatch* next = watch->next_of_worker;
+    if (watch->wait->deadline <= at) finish(watch, WatchOutcome::timed_out, 0);
+    else need_alarm(watch->wait->deadline);
+    watch = next;
+  }
+  if (reconnects_ != nullptr) poll_reconnects();
+  for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
+    if (wait->deadline > at) need_alarm(wait->deadline);
+  }
+  poll_receives();
+  if (!run_queue_.empty()) wake(at);
+}
+
+void SimWorker::tell_to_stop() {
+  if (is_dead_) return;
+  for (SimWatch* watch = watches_; watch != nullptr;) {
+    SimWatch* next = watch->next_of_worker;
+    finish(watch, WatchOutcome::stopping, 0);
+    watch = next;
+  }
+  poll_receives();
+  if (!run_queue_.empty()) wake(sim_.now());
+}
+
+bool SimWorker::is_polling() const {
+  return outstanding_ > 0 || watching_ > 0 || receiving_ > 0 || spinning_ > 0 || reconnecting_ > 0;
+}
+
+void SimWorker::update_thread() {
+  if (has_ended_) return node_.cpu->end(thread_);
+  if (!is_polling()) node_.cpu->block(thread_);
+}
+
+std::string SimWorker::waits_for() const {
+  return fmt::format("{} of node {}: {} completions, {} watches, {} receives, {} reconnections, {} timers", spec().name,
+                     node(), outstanding_, watching_, receiving_, reconnecting_, spinning_ + sleeping_);
+}
+
+}  // namespace loch::fabric::sim
