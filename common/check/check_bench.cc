@@ -1,10 +1,10 @@
 // The checker's speed: one million operations, judged in memory and read from a file.
-#include <fmt/format.h>
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <unordered_map>
 
@@ -19,7 +19,8 @@ constexpr int operations = 1'000'000;
 
 // A run of `clients` closed-loop clients on a correct store: each operation takes effect at a random
 // instant of its interval. `skew`: the keys' popularity is u^skew over `keys`.
-std::vector<Operation> correct_run(int clients, std::uint32_t keys, double skew, double puts, double removes) {
+std::vector<Operation> correct_run(int clients, std::uint32_t keys, double skew, double puts,
+                                   double removes) {
   struct Pending {
     Nanos instant;
     Operation op;
@@ -35,7 +36,13 @@ std::vector<Operation> correct_run(int clients, std::uint32_t keys, double skew,
     const auto record = static_cast<std::uint32_t>(std::pow(rng.uniform(), skew) * keys);
     const double dice = rng.uniform();
     Pending p{begin + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(end - begin + 1))), {}};
-    p.op = {static_cast<std::int32_t>(client), OpKind::get, Outcome::ok, fmt::format("user{}", record), {}, begin, end};
+    p.op = {static_cast<std::int32_t>(client),
+            OpKind::get,
+            Outcome::ok,
+            fmt::format("user{}", record),
+            {},
+            begin,
+            end};
     if (dice < puts) {
       p.op.kind = OpKind::put;
       p.op.value = fmt::format("w{}.{}", client, i);
@@ -76,10 +83,13 @@ void BM_HotKeys(benchmark::State& state) { judge(state, correct_run(180, 10'000,
 void BM_OneKey(benchmark::State& state) { judge(state, correct_run(180, 1, 1, 0.5, 0)); }
 void BM_ManyKeysWithDeletes(benchmark::State& state) { judge(state, correct_run(180, 100'000, 1, 0.4, 0.1)); }
 void BM_HotKeysWithDeletes(benchmark::State& state) { judge(state, correct_run(180, 10'000, 6, 0.4, 0.1)); }
-void BM_OneKeyWithDeletes(benchmark::State& state) { judge(state, correct_run(static_cast<int>(state.range(0)), 1, 1, 0.4, 0.1)); }
+void BM_OneKeyWithDeletes(benchmark::State& state) {
+  judge(state, correct_run(static_cast<int>(state.range(0)), 1, 1, 0.4, 0.1));
+}
 
 void BM_Record(benchmark::State& state) {
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("loch_bench_{}", ::getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("loch_bench_{}", ::getpid())).string();
   const std::vector<Operation> history = correct_run(16, 100'000, 1, 0.5, 0);
   for (auto _ : state) {
     auto writer = HistoryWriter::create(path);
@@ -94,14 +104,16 @@ void BM_Record(benchmark::State& state) {
 }
 
 void BM_ReadAndJudgeFile(benchmark::State& state) {
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("loch_bench_{}", ::getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("loch_bench_{}", ::getpid())).string();
   const std::vector<Operation> history = correct_run(180, 100'000, 1, 0.5, 0);
   {
     auto writer = HistoryWriter::create(path);
     LOCH_CHECK(writer.has_value());
     std::vector<ClientLog*> logs;
     for (int c = 0; c < 180; ++c) logs.push_back(&(*writer)->log(c));
-    for (const Operation& operation : history) logs[static_cast<std::size_t>(operation.client)]->record(view(operation));
+    for (const Operation& operation : history)
+      logs[static_cast<std::size_t>(operation.client)]->record(view(operation));
     LOCH_CHECK((*writer)->close().has_value());
   }
   for (auto _ : state) {

@@ -77,7 +77,7 @@ class Oracle {
 
 struct Shape {
   std::uint32_t operations = 8;
-  Nanos overlap = 6;        // how far an operation's interval reaches from its instant
+  Nanos overlap = 6;  // how far an operation's interval reaches from its instant
   double remove_share = 0.25;
   double put_share = 0.35;
   double unknown_share = 0.1;
@@ -111,9 +111,10 @@ std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
       if (value == absent) op.outcome = Outcome::not_found;
       if (lost) op.value = none;
     }
-    if (lost) op.outcome = effect || op.kind == OpKind::get ? Outcome::unknown
-                           : rng.chance(0.5)                ? Outcome::failed
-                                                            : Outcome::unknown;
+    if (lost)
+      op.outcome = effect || op.kind == OpKind::get ? Outcome::unknown
+                   : rng.chance(0.5)                ? Outcome::failed
+                                                    : Outcome::unknown;
     if (lost && op.outcome == Outcome::unknown && rng.chance(0.5)) op.return_ns = forever;
     ops.push_back(op);
   }
@@ -127,7 +128,8 @@ void mutate(Rng& rng, std::vector<KeyOp>* ops) {
     const KeyOp& other = (*ops)[rng.below(ops->size())];
     switch (rng.below(5)) {
       case 0:
-        if (op.kind == OpKind::get && op.outcome == Outcome::ok && other.value != none) op.value = other.value;
+        if (op.kind == OpKind::get && op.outcome == Outcome::ok && other.value != none)
+          op.value = other.value;
         break;
       case 1:
         if (op.kind == OpKind::remove && op.outcome == Outcome::ok) {
@@ -149,7 +151,8 @@ void mutate(Rng& rng, std::vector<KeyOp>* ops) {
         if (op.return_ns != forever) op.return_ns = op.invoke_ns + static_cast<Nanos>(rng.below(3));
         break;
       default:
-        if (op.kind != OpKind::get && op.outcome == Outcome::ok) op.outcome = rng.chance(0.5) ? Outcome::failed : Outcome::unknown;
+        if (op.kind != OpKind::get && op.outcome == Outcome::ok)
+          op.outcome = rng.chance(0.5) ? Outcome::failed : Outcome::unknown;
         break;
     }
   }
@@ -158,8 +161,8 @@ void mutate(Rng& rng, std::vector<KeyOp>* ops) {
 std::string printed(const std::vector<KeyOp>& ops) {
   std::string out;
   for (const KeyOp& op : ops) {
-    out += fmt::format("  {} v{} {} [{}, {}]\n", name(op.kind), static_cast<std::int32_t>(op.value), name(op.outcome),
-                       op.invoke_ns, op.return_ns == forever ? -1 : op.return_ns);
+    out += fmt::format("  {} v{} {} [{}, {}]\n", name(op.kind), static_cast<std::int32_t>(op.value),
+                       name(op.outcome), op.invoke_ns, op.return_ns == forever ? -1 : op.return_ns);
   }
   return out;
 }
@@ -173,7 +176,8 @@ void compare(const std::vector<KeyOp>& ops, const KeyRules& rules, Tally* tally)
   const bool legal = Oracle(ops, rules).legal();
   const Judgement judged = judge_key(ops, rules);
   ASSERT_EQ(judged.verdict, legal ? Verdict::holds : Verdict::violated)
-      << name(rules.model) << " start " << static_cast<int>(rules.start) << " strict " << rules.delete_ok_removes << "\n"
+      << name(rules.model) << " start " << static_cast<int>(rules.start) << " strict "
+      << rules.delete_ok_removes << "\n"
       << printed(ops);
   ASSERT_EQ(search_exactly(ops, rules).verdict, judged.verdict) << printed(ops);
   ++(legal ? tally->legal : tally->illegal);
@@ -206,9 +210,11 @@ TEST(CrossCheck, LegalHistoriesHold) {
     const std::vector<KeyOp> ops = legal_history(rng, random_shape(rng), start);
     for (const Start told : {start, Start::any}) {
       for (const bool strict : {true, false}) {
-        ASSERT_EQ(judge_key(ops, {Model::linearizable, told, strict, 1'000'000}).verdict, Verdict::holds) << printed(ops);
+        ASSERT_EQ(judge_key(ops, {Model::linearizable, told, strict, 1'000'000}).verdict, Verdict::holds)
+            << printed(ops);
       }
-      ASSERT_EQ(judge_key(ops, {Model::lossy_cache, told, true, 1'000'000}).verdict, Verdict::holds) << printed(ops);
+      ASSERT_EQ(judge_key(ops, {Model::lossy_cache, told, true, 1'000'000}).verdict, Verdict::holds)
+          << printed(ops);
     }
   }
 }
@@ -268,7 +274,8 @@ TEST(CrossCheck, SubHistoriesViolateByThemselves) {
     const Minimal minimal = minimise(ops, rules);
     KeyRules judged_with = rules;
     judged_with.start = minimal.start;
-    ASSERT_FALSE(Oracle(minimal.judged, judged_with).legal()) << printed(ops) << "kept:\n" << printed(minimal.judged);
+    ASSERT_FALSE(Oracle(minimal.judged, judged_with).legal()) << printed(ops) << "kept:\n"
+                                                              << printed(minimal.judged);
     ASSERT_FALSE(minimal.operations.empty()) << printed(ops);
     ASSERT_LE(minimal.operations.size(), ops.size());
     ASSERT_EQ(minimal.judgement.verdict, Verdict::violated);

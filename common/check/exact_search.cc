@@ -92,8 +92,8 @@ class ExactSearch {
       *value = op.value;
       return true;
     }
-    const bool needs_value = op.outcome == Outcome::ok && rules_.delete_ok_removes &&
-                             rules_.model == Model::linearizable;
+    const bool needs_value =
+        op.outcome == Outcome::ok && rules_.delete_ok_removes && rules_.model == Model::linearizable;
     if (needs_value && *value == absent_state) return false;
     *value = absent_state;
     return true;

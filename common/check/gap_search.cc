@@ -27,7 +27,7 @@ struct Event {
   Step step = Step::release;
   PointKind kind = PointKind::put;
   bool optional = false;
-  std::uint32_t number = none;     // of a mandatory put or remove, by deadline; of an absent point, its index
+  std::uint32_t number = none;  // of a mandatory put or remove, by deadline; of an absent point, its index
   std::uint32_t operation = none;
 };
 
@@ -57,7 +57,8 @@ class GapSearch {
       for (const Configuration& from : now_) advance(from, event);
       remove_dominated();
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
-      if (next_.size() > rules_.search_limit) return {Verdict::undecided, Contradiction::gave_up, event.operation};
+      if (next_.size() > rules_.search_limit)
+        return {Verdict::undecided, Contradiction::gave_up, event.operation};
       now_.swap(next_);
     }
     return {};
@@ -80,10 +81,12 @@ class GapSearch {
     }
     released_at_.resize(numbers[static_cast<int>(PointKind::absent)]);
     for (const ForwardZone& zone : zones.forward) {
-      if (zone.begin != beginning) events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
+      if (zone.begin != beginning)
+        events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
     }
     // At one instant: what becomes possible, then what is due, then the zone that begins.
-    std::ranges::sort(events_, {}, [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
+    std::ranges::sort(events_, {},
+                      [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
   }
 
   void release(const Event& event) {
@@ -198,15 +201,17 @@ class GapSearch {
     const auto whole = [](const Configuration& c) {
       return std::tuple(c.state(), c.free_puts, c.free_removes, ~c.last_absent);
     };
-    std::ranges::sort(next_, [&](const Configuration& a, const Configuration& b) { return whole(a) < whole(b); });
+    std::ranges::sort(next_,
+                      [&](const Configuration& a, const Configuration& b) { return whole(a) < whole(b); });
     std::size_t kept = 0;
     std::size_t group = 0;  // where the kept ones with the same state begin
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && next_[group].state() != next_[i].state()) group = kept;
-      const bool dominated = std::any_of(next_.begin() + group, next_.begin() + kept, [&](const Configuration& c) {
-        return c.free_puts <= next_[i].free_puts && c.free_removes <= next_[i].free_removes &&
-               c.last_absent >= next_[i].last_absent;
-      });
+      const bool dominated =
+          std::any_of(next_.begin() + group, next_.begin() + kept, [&](const Configuration& c) {
+            return c.free_puts <= next_[i].free_puts && c.free_removes <= next_[i].free_removes &&
+                   c.last_absent >= next_[i].last_absent;
+          });
       if (dominated) continue;
       if (kept != i) next_[kept] = std::move(next_[i]);
       ++kept;

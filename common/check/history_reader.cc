@@ -14,8 +14,8 @@ constexpr std::size_t line_bytes_max = 1 << 20;
 constexpr std::size_t chunk_bytes = 256 * 1024;
 
 enum Field : unsigned { f_client, f_op, f_key, f_value, f_invoke, f_return, f_outcome, field_count };
-constexpr std::array<std::string_view, field_count> field_names = {"client",    "op",        "key",    "value",
-                                                                   "invoke_ns", "return_ns", "outcome"};
+constexpr std::array<std::string_view, field_count> field_names = {
+    "client", "op", "key", "value", "invoke_ns", "return_ns", "outcome"};
 
 // A reader of one flat object. Every method returns false on bad input and leaves `wanted_` saying
 // what was expected at `at_`.
@@ -82,20 +82,25 @@ class LineParser {
     switch (field) {
       case f_client:
         if (!integer(&number)) return false;
-        if (number < std::numeric_limits<std::int32_t>::min() || number > std::numeric_limits<std::int32_t>::max())
+        if (number < std::numeric_limits<std::int32_t>::min() ||
+            number > std::numeric_limits<std::int32_t>::max())
           return expected("a 32-bit integer");
         out->client = static_cast<std::int32_t>(number);
         return true;
-      case f_op: return string(&scratch_) && one_of_kinds(&out->kind);
-      case f_key: return string(&out->key);
+      case f_op:
+        return string(&scratch_) && one_of_kinds(&out->kind);
+      case f_key:
+        return string(&out->key);
       case f_value:
         if (null()) return out->value.reset(), true;
         return string(&out->value.emplace()) || expected("a string or null");
-      case f_invoke: return integer(&out->invoke_ns);
+      case f_invoke:
+        return integer(&out->invoke_ns);
       case f_return:
         if (null()) return out->return_ns.reset(), true;
         return integer(&out->return_ns.emplace()) || expected("an integer of nanoseconds or null");
-      default: return string(&scratch_) && one_of_outcomes(&out->outcome);
+      default:
+        return string(&scratch_) && one_of_outcomes(&out->outcome);
     }
   }
 
@@ -210,7 +215,8 @@ Result<bool> HistoryReader::fill_line() {
       chunk_at_ = 0;
       chunk_size_ = std::fread(chunk_.data(), 1, chunk_.size(), file_.get());
       if (std::ferror(file_.get()) != 0) {
-        return fail(ErrorCode::invalid_argument, fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
+        return fail(ErrorCode::invalid_argument,
+                    fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
       }
       if (chunk_size_ == 0) break;
     }
@@ -219,8 +225,8 @@ Result<bool> HistoryReader::fill_line() {
     const char* const newline = static_cast<const char*>(std::memchr(begin, '\n', left));
     const std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - begin) : left;
     if (text_.size() + length > line_bytes_max) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}:{}: expected a line of at most {} bytes", path_, line_ + 1, line_bytes_max));
+      return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: expected a line of at most {} bytes",
+                                                           path_, line_ + 1, line_bytes_max));
     }
     text_.append(begin, length);
     chunk_at_ += length;
@@ -230,8 +236,9 @@ Result<bool> HistoryReader::fill_line() {
     }
   }
   if (text_.empty()) return false;
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("{}:{}: expected a line that ends in a newline: the file was cut short", path_, line_ + 1));
+  return fail(
+      ErrorCode::invalid_argument,
+      fmt::format("{}:{}: expected a line that ends in a newline: the file was cut short", path_, line_ + 1));
 }
 
 Result<std::optional<Operation>> HistoryReader::next() {

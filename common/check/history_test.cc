@@ -23,7 +23,8 @@ class HistoryFile : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* const info = ::testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = std::filesystem::path(::testing::TempDir()) / fmt::format("loch_history_{}_{}", info->name(), ::getpid());
+    directory_ = std::filesystem::path(::testing::TempDir()) /
+                 fmt::format("loch_history_{}_{}", info->name(), ::getpid());
     std::filesystem::create_directories(directory_);
     path_ = (directory_ / "h.jsonl").string();
   }
@@ -104,7 +105,8 @@ TEST_F(HistoryFile, ManyWorkersRecordAtOnce) {
   ASSERT_EQ(all->size(), static_cast<std::size_t>(clients * each));
   std::vector<int> next(clients, 0);  // each client's lines are in its own order
   for (const Operation& operation : *all) {
-    EXPECT_EQ(operation.value, fmt::format("w{}.{}", operation.client, next[static_cast<std::size_t>(operation.client)]++));
+    EXPECT_EQ(operation.value,
+              fmt::format("w{}.{}", operation.client, next[static_cast<std::size_t>(operation.client)]++));
   }
 }
 
@@ -143,7 +145,8 @@ TEST_F(HistoryFile, AnUnwritablePathIsOneLine) {
 TEST_F(HistoryFile, BadInputNamesFileLineAndField) {
   const std::string good = to_line(view(put(0, "k", "w0.1", 1, 2)));
   EXPECT_EQ(error_of(good), "");
-  EXPECT_THAT(error_of(good + good.substr(0, good.size() - 5)), HasSubstr(path_ + ":2: expected a line that ends"));
+  EXPECT_THAT(error_of(good + good.substr(0, good.size() - 5)),
+              HasSubstr(path_ + ":2: expected a line that ends"));
   EXPECT_THAT(error_of(good + "\n"), HasSubstr(":2: column 1: expected \"{\""));
   EXPECT_THAT(error_of(good + "{\"client\":1.5,"), HasSubstr(":2:"));
   const auto with = [&](std::string_view from, std::string_view to) {
@@ -153,16 +156,20 @@ TEST_F(HistoryFile, BadInputNamesFileLineAndField) {
   };
   EXPECT_THAT(with("\"put\"", "\"scan\""), HasSubstr(":1: field \"op\": expected get, put or delete"));
   EXPECT_THAT(with("\"client\":0", "\"client\":\"0\""), HasSubstr("field \"client\": expected an integer"));
-  EXPECT_THAT(with("\"client\":0", "\"client\":99999999999"), HasSubstr("field \"client\": expected a 32-bit"));
+  EXPECT_THAT(with("\"client\":0", "\"client\":99999999999"),
+              HasSubstr("field \"client\": expected a 32-bit"));
   EXPECT_THAT(with("\"client\":0", "\"client\":1.5"), HasSubstr("expected \",\""));
   EXPECT_THAT(with("\"key\"", "\"kee\""), HasSubstr("expected one of client, op, key"));
   EXPECT_THAT(with("\"key\":\"k\"", "\"client\":0"), HasSubstr("\"client\" only once"));
   EXPECT_THAT(with("\"w0.1\"", "null"), HasSubstr("field \"value\": expected what was put"));
   EXPECT_THAT(with("\"w0.1\"", "12"), HasSubstr("field \"value\": expected a string or null"));
-  EXPECT_THAT(with("\"return_ns\":2", "\"return_ns\":0"), HasSubstr("field \"return_ns\": expected at least invoke_ns"));
+  EXPECT_THAT(with("\"return_ns\":2", "\"return_ns\":0"),
+              HasSubstr("field \"return_ns\": expected at least invoke_ns"));
   EXPECT_THAT(with("\"return_ns\":2", "\"return_ns\":null"), HasSubstr("\"unknown\" only"));
-  EXPECT_THAT(with("\"invoke_ns\":1", "\"invoke_ns\":-1"), HasSubstr("field \"invoke_ns\": expected 0 or more"));
-  EXPECT_THAT(with("\"invoke_ns\":1", "\"invoke_ns\":99999999999999999999"), HasSubstr("expected an integer"));
+  EXPECT_THAT(with("\"invoke_ns\":1", "\"invoke_ns\":-1"),
+              HasSubstr("field \"invoke_ns\": expected 0 or more"));
+  EXPECT_THAT(with("\"invoke_ns\":1", "\"invoke_ns\":99999999999999999999"),
+              HasSubstr("expected an integer"));
   EXPECT_THAT(with("\"ok\"", "\"fine\""), HasSubstr("field \"outcome\": expected ok, not_found"));
   EXPECT_THAT(with("\"k\"", "\"\\q\""), HasSubstr("expected a JSON escape"));
   EXPECT_THAT(with("\"k\"", "\"\\u12\""), HasSubstr("hexadecimal"));

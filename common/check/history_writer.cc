@@ -43,19 +43,26 @@ void append_string(std::string_view text, std::string& out) {
 
 std::string_view name(OpKind kind) {
   switch (kind) {
-    case OpKind::get: return "get";
-    case OpKind::put: return "put";
-    case OpKind::remove: return "delete";
+    case OpKind::get:
+      return "get";
+    case OpKind::put:
+      return "put";
+    case OpKind::remove:
+      return "delete";
   }
   return "?";
 }
 
 std::string_view name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::ok: return "ok";
-    case Outcome::not_found: return "not_found";
-    case Outcome::failed: return "failed";
-    case Outcome::unknown: return "unknown";
+    case Outcome::ok:
+      return "ok";
+    case Outcome::not_found:
+      return "not_found";
+    case Outcome::failed:
+      return "failed";
+    case Outcome::unknown:
+      return "unknown";
   }
   return "?";
 }

@@ -39,14 +39,15 @@ struct KeyRules {
 
 enum class Contradiction : std::uint8_t {
   none,
-  corrupt_read,       // `first` read a value that nobody put
-  failed_read,        // `first` read the value of `second`, a PUT that failed
-  read_before_put,    // `first` returned before `second`, the PUT of what it read, was invoked
-  two_values_at_once, // between them `first`..`second` and `third`..`fourth` prove overlapping spans
-  within_other_value, // `first`..`second` lies within the span that `third`..`fourth` prove for another value
-  absent_in_value,    // `first` needs the key absent within the span of `third`..`fourth`
-  no_order,           // no order of the operations explains `first` as well
-  gave_up,            // the search limit was reached: undecided
+  corrupt_read,        // `first` read a value that nobody put
+  failed_read,         // `first` read the value of `second`, a PUT that failed
+  read_before_put,     // `first` returned before `second`, the PUT of what it read, was invoked
+  two_values_at_once,  // between them `first`..`second` and `third`..`fourth` prove overlapping spans
+  within_other_value,  // `first`..`second` lies within the span that `third`..`fourth` prove for another
+                       // value
+  absent_in_value,     // `first` needs the key absent within the span of `third`..`fourth`
+  no_order,            // no order of the operations explains `first` as well
+  gave_up,             // the search limit was reached: undecided
 };
 
 // Indices are into the operations judged; `none` where there is nothing to name.

@@ -11,9 +11,12 @@ namespace {
 
 Start start_of(Initial initial) {
   switch (initial) {
-    case Initial::absent: return Start::absent;
-    case Initial::present: return Start::present;
-    case Initial::any: break;
+    case Initial::absent:
+      return Start::absent;
+    case Initial::present:
+      return Start::present;
+    case Initial::any:
+      break;
   }
   return Start::any;
 }
@@ -21,27 +24,33 @@ Start start_of(Initial initial) {
 // Turns a judgement into the one line that a person reads.
 class Explanation {
  public:
-  Explanation(const HistoryTable& table, std::uint32_t key, std::span<const KeyOp> ops, const Judgement& judgement)
+  Explanation(const HistoryTable& table, std::uint32_t key, std::span<const KeyOp> ops,
+              const Judgement& judgement)
       : table_(table), key_(key), ops_(ops), j_(judgement) {}
 
   [[nodiscard]] std::string line() const {
     switch (j_.why) {
-      case Contradiction::none: break;
-      case Contradiction::corrupt_read: return fmt::format("{}: no PUT of this key wrote that value", op(j_.first));
-      case Contradiction::failed_read: return fmt::format("{}: the value of a failed {}", op(j_.first), op(j_.second));
-      case Contradiction::read_before_put: return fmt::format("{} before {} began", op(j_.first), op(j_.second));
+      case Contradiction::none:
+        break;
+      case Contradiction::corrupt_read:
+        return fmt::format("{}: no PUT of this key wrote that value", op(j_.first));
+      case Contradiction::failed_read:
+        return fmt::format("{}: the value of a failed {}", op(j_.first), op(j_.second));
+      case Contradiction::read_before_put:
+        return fmt::format("{} before {} began", op(j_.first), op(j_.second));
       case Contradiction::two_values_at_once:
-        return fmt::format("{} and {} prove one value; {} and {} another at the same time", op(j_.first), op(j_.second),
-                           op(j_.third), op(j_.fourth));
+        return fmt::format("{} and {} prove one value; {} and {} another at the same time", op(j_.first),
+                           op(j_.second), op(j_.third), op(j_.fourth));
       case Contradiction::within_other_value:
-        return fmt::format("{} lies wholly within the time in which {} and {} prove another value", op(j_.first),
-                           op(j_.third), op(j_.fourth));
+        return fmt::format("{} lies wholly within the time in which {} and {} prove another value",
+                           op(j_.first), op(j_.third), op(j_.fourth));
       case Contradiction::absent_in_value:
         return fmt::format("{} lies wholly within the time in which {} and {} prove a value", op(j_.first),
                            op(j_.third), op(j_.fourth));
       case Contradiction::no_order:
         return fmt::format("{}: no order of the operations explains this answer", op(j_.first));
-      case Contradiction::gave_up: return "too many orders to try: undecided";
+      case Contradiction::gave_up:
+        return "too many orders to try: undecided";
     }
     return {};
   }
@@ -53,11 +62,15 @@ class Explanation {
     const std::string until = o.return_ns ? fmt::format("{}", *o.return_ns) : "?";
     const std::string when = fmt::format("(client {}, {}..{} ns)", o.client, o.invoke_ns, until);
     switch (o.kind) {
-      case OpKind::put: return fmt::format("PUT {} {}", *o.value, when);
-      case OpKind::remove: return fmt::format("DELETE {} {}", name(o.outcome), when);
-      case OpKind::get: break;
+      case OpKind::put:
+        return fmt::format("PUT {} {}", *o.value, when);
+      case OpKind::remove:
+        return fmt::format("DELETE {} {}", name(o.outcome), when);
+      case OpKind::get:
+        break;
     }
-    return o.value ? fmt::format("GET {} {}", *o.value, when) : fmt::format("GET {} {}", name(o.outcome), when);
+    return o.value ? fmt::format("GET {} {}", *o.value, when)
+                   : fmt::format("GET {} {}", name(o.outcome), when);
   }
 
   const HistoryTable& table_;
@@ -105,9 +118,12 @@ CheckReport judge_table(const HistoryTable& table, const CheckOptions& options) 
 
 std::string_view name(Model model) {
   switch (model) {
-    case Model::linearizable: return "linearizable";
-    case Model::lossy_cache: return "lossy-cache";
-    case Model::none: return "none";
+    case Model::linearizable:
+      return "linearizable";
+    case Model::lossy_cache:
+      return "lossy-cache";
+    case Model::none:
+      return "none";
   }
   return "?";
 }
@@ -122,9 +138,12 @@ Result<Model> parse_model(std::string_view text) {
 
 std::string_view name(Verdict verdict) {
   switch (verdict) {
-    case Verdict::holds: return "holds";
-    case Verdict::violated: return "violated";
-    case Verdict::undecided: return "undecided";
+    case Verdict::holds:
+      return "holds";
+    case Verdict::violated:
+      return "violated";
+    case Verdict::undecided:
+      return "undecided";
   }
   return "?";
 }

@@ -72,13 +72,14 @@ struct CheckReport {
   std::uint64_t keys = 0;
   std::uint64_t violated_keys = 0;
   std::uint64_t undecided_keys = 0;
-  std::uint64_t corrupt_reads = 0;    // GETs that read a value that no PUT of the key wrote
-  std::vector<KeyReport> failures;    // violated and undecided keys, at most options.report_limit
+  std::uint64_t corrupt_reads = 0;  // GETs that read a value that no PUT of the key wrote
+  std::vector<KeyReport> failures;  // violated and undecided keys, at most options.report_limit
   [[nodiscard]] Verdict verdict() const;
 };
 
 // Judges the operations of a run. Order does not matter.
-[[nodiscard]] CheckReport check_operations(std::span<const Operation> operations, const CheckOptions& options);
+[[nodiscard]] CheckReport check_operations(std::span<const Operation> operations,
+                                           const CheckOptions& options);
 
 // Judges the history that the files hold together (one file a process, say). Fails with one line
 // when a file is unreadable, cut short or says something impossible, or when all are empty.

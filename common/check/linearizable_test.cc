@@ -18,14 +18,19 @@ class Story {
   Story& put_lost(std::string value, Nanos from) {
     return add(OpKind::put, Outcome::unknown, std::move(value), from, std::nullopt);
   }
-  Story& get(std::string value, Nanos from, Nanos to) { return add(OpKind::get, Outcome::ok, std::move(value), from, to); }
+  Story& get(std::string value, Nanos from, Nanos to) {
+    return add(OpKind::get, Outcome::ok, std::move(value), from, to);
+  }
   Story& miss(Nanos from, Nanos to) { return add(OpKind::get, Outcome::not_found, std::nullopt, from, to); }
   Story& remove(Nanos from, Nanos to, Outcome outcome = Outcome::ok) {
     return add(OpKind::remove, outcome, std::nullopt, from, to);
   }
-  Story& remove_lost(Nanos from) { return add(OpKind::remove, Outcome::unknown, std::nullopt, from, std::nullopt); }
+  Story& remove_lost(Nanos from) {
+    return add(OpKind::remove, Outcome::unknown, std::nullopt, from, std::nullopt);
+  }
   Story& preloaded() {
-    operations_.push_back({preload_client, OpKind::put, Outcome::ok, "k", std::string(preloaded_value), 0, 0});
+    operations_.push_back(
+        {preload_client, OpKind::put, Outcome::ok, "k", std::string(preloaded_value), 0, 0});
     return *this;
   }
   Story& not_preloaded() {
@@ -33,7 +38,9 @@ class Story {
     return *this;
   }
 
-  [[nodiscard]] CheckReport report(CheckOptions options = {}) const { return check_operations(operations_, options); }
+  [[nodiscard]] CheckReport report(CheckOptions options = {}) const {
+    return check_operations(operations_, options);
+  }
   [[nodiscard]] Verdict verdict(CheckOptions options = {}) const { return report(options).verdict(); }
   [[nodiscard]] std::string reason() const {
     const CheckReport r = report();
@@ -42,7 +49,8 @@ class Story {
   [[nodiscard]] std::size_t smallest() const { return report().failures.at(0).sub_history.size(); }
 
  private:
-  Story& add(OpKind kind, Outcome outcome, std::optional<std::string> value, Nanos from, std::optional<Nanos> to) {
+  Story& add(OpKind kind, Outcome outcome, std::optional<std::string> value, Nanos from,
+             std::optional<Nanos> to) {
     operations_.push_back({next_client_++, kind, outcome, "k", std::move(value), from, to});
     return *this;
   }
@@ -59,7 +67,13 @@ TEST(Linearizable, ReadsOfTheLastValueHold) {
 }
 
 TEST(Linearizable, AStaleReadViolates) {
-  const Story story = Story().put("z", 1, 2).get("z", 2, 3).put("a", 10, 11).put("b", 12, 13).get("a", 14, 15).put("c", 20, 21);
+  const Story story = Story()
+                          .put("z", 1, 2)
+                          .get("z", 2, 3)
+                          .put("a", 10, 11)
+                          .put("b", 12, 13)
+                          .get("a", 14, 15)
+                          .put("c", 20, 21);
   EXPECT_EQ(story.verdict(), violated);
   EXPECT_EQ(story.smallest(), 3U);
   EXPECT_THAT(story.reason(), HasSubstr("PUT b (client 3, 12..13 ns) lies wholly within the time in which"));
@@ -68,7 +82,8 @@ TEST(Linearizable, AStaleReadViolates) {
 TEST(Linearizable, ValuesReadInOppositeOrdersViolate) {
   const Story story = Story().put("a", 1, 20).put("b", 1, 20).get("a", 2, 3).get("b", 4, 5).get("a", 6, 7);
   EXPECT_EQ(story.verdict(), violated);
-  EXPECT_EQ(Story().put("a", 1, 20).put("b", 1, 20).get("a", 2, 3).get("b", 4, 5).get("b", 6, 7).verdict(), holds);
+  EXPECT_EQ(Story().put("a", 1, 20).put("b", 1, 20).get("a", 2, 3).get("b", 4, 5).get("b", 6, 7).verdict(),
+            holds);
 }
 
 TEST(Linearizable, TwoValuesAtOnceViolate) {
@@ -99,7 +114,8 @@ TEST(Linearizable, ALostPutMayTakeEffectAtAnyLaterTimeOrNever) {
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("a", 4, 5).get("b", 90, 91).verdict(), holds);
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("a", 90, 91).verdict(), holds);
   // Once only.
-  EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("b", 4, 5).put("c", 6, 7).get("b", 8, 9).verdict(), violated);
+  EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("b", 4, 5).put("c", 6, 7).get("b", 8, 9).verdict(),
+            violated);
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 6).get("b", 4, 5).verdict(), violated);
 }
 

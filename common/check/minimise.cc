@@ -16,7 +16,8 @@ class Minimiser {
       : ops_(operations.begin(), operations.end()), rules_(rules) {}
 
   Minimal run() {
-    std::ranges::sort(ops_, {}, [](const KeyOp& op) { return std::tie(op.invoke_ns, op.return_ns, op.client); });
+    std::ranges::sort(ops_, {},
+                      [](const KeyOp& op) { return std::tie(op.invoke_ns, op.return_ns, op.client); });
     cut_end();
     cut_beginning();
     weights_.assign(ops_.size(), Weight::full);
@@ -69,8 +70,8 @@ class Minimiser {
       if (op.return_ns != forever) ends.push_back(op.return_ns);
     }
     std::ranges::sort(ends);
-    const auto first = std::ranges::partition_point(
-        ends, [this](Nanos end) { return !violates(until(end), rules_.start); });
+    const auto first =
+        std::ranges::partition_point(ends, [this](Nanos end) { return !violates(until(end), rules_.start); });
     if (first != ends.end()) ops_ = until(*first);
   }
 
@@ -79,7 +80,8 @@ class Minimiser {
   [[nodiscard]] std::vector<KeyOp> since(Nanos begin) const {
     std::set<std::uint32_t> read_later;
     for (const KeyOp& op : ops_) {
-      if (op.kind == OpKind::get && op.outcome == Outcome::ok && op.invoke_ns > begin) read_later.insert(op.value);
+      if (op.kind == OpKind::get && op.outcome == Outcome::ok && op.invoke_ns > begin)
+        read_later.insert(op.value);
     }
     std::vector<KeyOp> kept;
     for (KeyOp op : ops_) {
@@ -98,8 +100,8 @@ class Minimiser {
     std::vector<Nanos> begins;
     for (const KeyOp& op : ops_) begins.push_back(op.invoke_ns);
     std::ranges::sort(begins);
-    const auto last =
-        std::ranges::partition_point(begins, [this](Nanos begin) { return violates(since(begin - 1), Start::any); });
+    const auto last = std::ranges::partition_point(
+        begins, [this](Nanos begin) { return violates(since(begin - 1), Start::any); });
     if (last == begins.begin()) return;
     ops_ = since(*(last - 1) - 1);
     rules_.start = Start::any;

@@ -15,8 +15,12 @@ std::string row(const Operation& o) {
     case OpKind::get:
       what = o.value ? fmt::format("GET    -> {}", *o.value) : fmt::format("GET    -> {}", name(o.outcome));
       break;
-    case OpKind::put: what = fmt::format("PUT {} -> {}", *o.value, name(o.outcome)); break;
-    case OpKind::remove: what = fmt::format("DELETE -> {}", name(o.outcome)); break;
+    case OpKind::put:
+      what = fmt::format("PUT {} -> {}", *o.value, name(o.outcome));
+      break;
+    case OpKind::remove:
+      what = fmt::format("DELETE -> {}", name(o.outcome));
+      break;
   }
   return fmt::format("    {:>14} .. {:<14} client {:<5} {}", o.invoke_ns, until, o.client, what);
 }
@@ -59,9 +63,12 @@ int run_check(const std::vector<std::string>& files, const CheckOptions& options
   }
   print_report(*report, options, out);
   switch (report->verdict()) {
-    case Verdict::holds: return 0;
-    case Verdict::violated: return 1;
-    case Verdict::undecided: break;
+    case Verdict::holds:
+      return 0;
+    case Verdict::violated:
+      return 1;
+    case Verdict::undecided:
+      break;
   }
   return 2;
 }

@@ -73,7 +73,8 @@ TEST_F(RunCheck, UnreadableIsTwoWithOneLine) {
 }
 
 TEST_F(RunCheck, OtherModelsAreWeaker) {
-  const std::string path = file("a", {writes[0], {1, OpKind::get, Outcome::not_found, "k", std::nullopt, 3, 4}});
+  const std::string path =
+      file("a", {writes[0], {1, OpKind::get, Outcome::not_found, "k", std::nullopt, 3, 4}});
   EXPECT_EQ(run({path}), 1);
   EXPECT_EQ(run({path}, {.model = Model::lossy_cache}), 0);
   EXPECT_EQ(run({file("b", {stale})}, {.model = Model::none}), 0);
@@ -82,7 +83,8 @@ TEST_F(RunCheck, OtherModelsAreWeaker) {
 
 TEST_F(RunCheck, ManyBadKeysAreCounted) {
   std::vector<Operation> bad;
-  for (int i = 0; i < 25; ++i) bad.push_back({0, OpKind::get, Outcome::ok, "k" + std::to_string(i), "nobody's", 1, 2});
+  for (int i = 0; i < 25; ++i)
+    bad.push_back({0, OpKind::get, Outcome::ok, "k" + std::to_string(i), "nobody's", 1, 2});
   EXPECT_EQ(run({file("a", bad)}), 1);
   EXPECT_THAT(out_.str(), HasSubstr("25 violated, corrupt reads 25"));
   EXPECT_THAT(out_.str(), HasSubstr("… and 15 more keys not shown"));

@@ -118,11 +118,12 @@ class ZoneFinder {
     if (cluster.first_return_ns < put.invoke_ns) {
       violate(&zones_.judgement, Contradiction::read_before_put, cluster.first_return_op, cluster.put);
     } else if (cluster.first_return_ns < cluster.last_invoke_ns) {
-      zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
-                                cluster.last_invoke_op});
+      zones_.forward.push_back(
+          {cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op, cluster.last_invoke_op});
     } else {
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
-      zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, PointKind::put, optional});
+      zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op,
+                               PointKind::put, optional});
     }
   }
 
@@ -133,7 +134,8 @@ class ZoneFinder {
       const ForwardZone& a = forward[i - 1];
       const ForwardZone& b = forward[i];
       if (b.begin < a.end) {
-        violate(&zones_.judgement, Contradiction::two_values_at_once, a.begin_op, a.end_op, b.begin_op, b.end_op);
+        violate(&zones_.judgement, Contradiction::two_values_at_once, a.begin_op, a.end_op, b.begin_op,
+                b.end_op);
         return;
       }
     }
@@ -147,7 +149,8 @@ class ZoneFinder {
       if (op.outcome == Outcome::not_found) {
         if (!lossy) zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::absent, false});
       } else if (op.kind == OpKind::remove) {
-        zones_.points.push_back({op.invoke_ns, deadline_of(op), i, PointKind::remove, op.outcome == Outcome::unknown});
+        zones_.points.push_back(
+            {op.invoke_ns, deadline_of(op), i, PointKind::remove, op.outcome == Outcome::unknown});
       }
     }
   }
@@ -175,7 +178,8 @@ class ZoneFinder {
   }
 
   void report_enclosed(const Point& point, const ForwardZone& zone) {
-    const auto why = point.kind == PointKind::put ? Contradiction::within_other_value : Contradiction::absent_in_value;
+    const auto why =
+        point.kind == PointKind::put ? Contradiction::within_other_value : Contradiction::absent_in_value;
     violate(&zones_.judgement, why, point.operation, none, zone.begin_op, zone.end_op);
   }
 

@@ -37,15 +37,15 @@ struct Point {
   Nanos deadline_ns = forever;
   std::uint32_t operation = none;  // for the report
   PointKind kind = PointKind::put;
-  bool optional = false;           // its outcome is unknown; then the deadline is forever
+  bool optional = false;  // its outcome is unknown; then the deadline is forever
 };
 
 struct Zones {
-  Judgement judgement;              // other than holds: already decided
-  bool repeated_values = false;     // some value was put twice: zones do not apply
-  bool starts_present = false;      // the initial value was read
-  std::vector<ForwardZone> forward; // by time, interiors disjoint
-  std::vector<Point> points;        // windows clipped to the gaps
+  Judgement judgement;               // other than holds: already decided
+  bool repeated_values = false;      // some value was put twice: zones do not apply
+  bool starts_present = false;       // the initial value was read
+  std::vector<ForwardZone> forward;  // by time, interiors disjoint
+  std::vector<Point> points;         // windows clipped to the gaps
 };
 
 [[nodiscard]] Zones find_zones(std::span<const KeyOp> operations, const KeyRules& rules);

@@ -18,7 +18,9 @@ constexpr std::uint8_t crash_step = 0x80;  // in the list of steps: client | cra
 class Explorer {
  public:
   Explorer(const Rules& rules, const Scenario& scenario, const Limits& limits)
-      : machine_(rules, scenario, limits.aborts), limits_(limits), store_(machine_.clients(), machine_.entries()) {}
+      : machine_(rules, scenario, limits.aborts),
+        limits_(limits),
+        store_(machine_.clients(), machine_.entries()) {}
 
   Exploration run() {
     push(machine_.initial(), 0, nobody);
@@ -99,7 +101,8 @@ class Explorer {
 
   [[nodiscard]] bool leaks(const std::array<bool, entry_max>& linked) const {
     const auto lost = [&](int id) {
-      return !linked[static_cast<std::size_t>(id)] && here_.state.entries[static_cast<std::size_t>(id)].recycled == 0;
+      return !linked[static_cast<std::size_t>(id)] &&
+             here_.state.entries[static_cast<std::size_t>(id)].recycled == 0;
     };
     for (int id = 0; id < static_cast<int>(machine_.scenario().initial.size()); ++id) {
       if (lost(id)) return true;

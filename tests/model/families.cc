@@ -36,7 +36,9 @@ bool visit_placements(const Family& family, const std::vector<Program>& programs
   }
   for (int k = -1; k < family.hash_functions; ++k) {
     for (int x = -1; x < family.x_places; ++x) {
-      const auto at = [&](Key key, int rank) { return scenario.candidates[key][static_cast<std::size_t>(rank)]; };
+      const auto at = [&](Key key, int rank) {
+        return scenario.candidates[key][static_cast<std::size_t>(rank)];
+      };
       if (k >= 0 && x >= 0 && at(key_k, k) == at(key_x, x)) continue;
       scenario.initial.clear();
       if (k >= 0) scenario.initial.push_back({at(key_k, k), key_k, 1});
@@ -57,7 +59,9 @@ std::vector<Op> migrations(int hash_functions) {
   return ops;
 }
 
-void append(std::vector<Op>* ops, const std::vector<Op>& more) { ops->insert(ops->end(), more.begin(), more.end()); }
+void append(std::vector<Op>* ops, const std::vector<Op>& more) {
+  ops->insert(ops->end(), more.begin(), more.end());
+}
 
 std::vector<Program> singles(const std::vector<Op>& ops) {
   std::vector<Program> programs;
@@ -135,7 +139,8 @@ void visit_two_operations(bool both, const Visit& visit) {
 std::string spelled(const Scenario& scenario) {
   constexpr std::string_view keys = "KXYZ";
   std::string out = "  at first:";
-  for (const Placed& placed : scenario.initial) out += fmt::format(" {}=v{} at s{}", keys[placed.key], placed.value, placed.slot);
+  for (const Placed& placed : scenario.initial)
+    out += fmt::format(" {}=v{} at s{}", keys[placed.key], placed.value, placed.slot);
   return out + "\n";
 }
 
@@ -187,7 +192,8 @@ Sweep sweep(const Rules& rules, const std::string& family, std::uint64_t stride,
     total.recycled_but_linked += e.recycled_but_linked.times > 0;
     total.cut_off += e.cut_off;
     const std::string trace = e.violation.times > 0 ? spelled(scenario) + e.violation.trace : "";
-    if (!trace.empty() && (total.shortest.empty() || trace.size() < total.shortest.size())) total.shortest = trace;
+    if (!trace.empty() && (total.shortest.empty() || trace.size() < total.shortest.size()))
+      total.shortest = trace;
     return true;
   });
   return total;

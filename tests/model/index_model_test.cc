@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Exploration run(const std::string& variant_name, const std::string& scenario_name, const Limits& limits = {}) {
+Exploration run(const std::string& variant_name, const std::string& scenario_name,
+                const Limits& limits = {}) {
   return explore(variant(variant_name), scenario(scenario_name), limits);
 }
 
@@ -27,7 +28,8 @@ bool finds(const std::string& variant_name, const std::string& scenario_name) {
   return run(variant_name, scenario_name).violation.times > 0;
 }
 
-const std::vector<std::string> hardened_variants = {"hardened", "hardened-cas", "hardened-fast", "hardened-fast-cas"};
+const std::vector<std::string> hardened_variants = {"hardened", "hardened-cas", "hardened-fast",
+                                                    "hardened-fast-cas"};
 const std::vector<std::string> lease_safe = {"hardened-cas", "hardened-fast-cas"};
 
 // ---- The published holes, each by its scenario.
@@ -208,15 +210,16 @@ TEST_P(CodeMutant, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Index, CodeMutant,
                          ::testing::Values("no-reverse-pass", "empty-not-unique", "destructive-put",
-                                           "remove-before-commit", "rollback-to-empty", "migrate-copies-prev"),
+                                           "remove-before-commit", "rollback-to-empty",
+                                           "migrate-copies-prev"),
                          test_name);
 
 // ---- The model itself.
 
 TEST(Families, HaveThePublishedSizes) {
-  const std::vector<std::pair<std::string, int>> sizes = {{"main2", 21'024}, {"main3", 20'592}, {"3w", 2'548},
-                                                          {"21", 14'580},    {"22", 16'380},    {"crash", 6'552},
-                                                          {"brk", 12'096},   {"scrub", 6'552},  {"scrubon", 12'096}};
+  const std::vector<std::pair<std::string, int>> sizes = {
+      {"main2", 21'024}, {"main3", 20'592}, {"3w", 2'548},    {"21", 14'580},     {"22", 16'380},
+      {"crash", 6'552},  {"brk", 12'096},   {"scrub", 6'552}, {"scrubon", 12'096}};
   EXPECT_EQ(sizes.size(), all_families().size());
   for (const auto& [family, size] : sizes) {
     int count = 0;
@@ -226,11 +229,20 @@ TEST(Families, HaveThePublishedSizes) {
 }
 
 TEST(Table, ThreeWritersColumn) {
-  const std::vector<std::pair<std::string, std::uint64_t>> column = {
-      {"J17", 222},   {"J17-no-cleanup", 12}, {"J17-cleanup-to-empty", 396},  {"J17-skip-pending", 253},
-      {"FIX-A", 8},   {"FIX-B", 0},           {"J17-unique-empty-abort", 0},  {"J17-unique-empty", 211},
-      {"FIX-C", 0},   {"FIX-B-cas", 0},       {"FIX-D", 0},                   {"TAG-D", 0}};
-  for (const auto& [name, violating] : column) EXPECT_EQ(sweep(variant(name), "3w").violating, violating) << name;
+  const std::vector<std::pair<std::string, std::uint64_t>> column = {{"J17", 222},
+                                                                     {"J17-no-cleanup", 12},
+                                                                     {"J17-cleanup-to-empty", 396},
+                                                                     {"J17-skip-pending", 253},
+                                                                     {"FIX-A", 8},
+                                                                     {"FIX-B", 0},
+                                                                     {"J17-unique-empty-abort", 0},
+                                                                     {"J17-unique-empty", 211},
+                                                                     {"FIX-C", 0},
+                                                                     {"FIX-B-cas", 0},
+                                                                     {"FIX-D", 0},
+                                                                     {"TAG-D", 0}};
+  for (const auto& [name, violating] : column)
+    EXPECT_EQ(sweep(variant(name), "3w").violating, violating) << name;
 }
 
 TEST(Aborts, MayBeJudgedWeakly) {

@@ -12,12 +12,18 @@ constexpr std::string_view key_names = "KXYZ";
 
 std::string_view spelled(OpType type) {
   switch (type) {
-    case OpType::get: return "GET";
-    case OpType::put: return "PUT";
-    case OpType::remove: return "DELETE";
-    case OpType::migrate: return "MIGRATE";
-    case OpType::break_lease: return "BREAK";
-    case OpType::scrub: return "SCRUB";
+    case OpType::get:
+      return "GET";
+    case OpType::put:
+      return "PUT";
+    case OpType::remove:
+      return "DELETE";
+    case OpType::migrate:
+      return "MIGRATE";
+    case OpType::break_lease:
+      return "BREAK";
+    case OpType::scrub:
+      return "SCRUB";
   }
   return "?";
 }
@@ -75,8 +81,12 @@ StepResult Machine::step(World* world, int client, std::string* text) {
   op_ = programs_[static_cast<std::size_t>(client)][me().op];
   me().begun = 1;
   switch (op_.type) {
-    case OpType::get: step_get(); break;
-    case OpType::put: step_put(); break;
+    case OpType::get:
+      step_get();
+      break;
+    case OpType::put:
+      step_put();
+      break;
     case OpType::remove:
       if (rules_.delete_by == DeleteBy::clear_each) {
         step_clear_each();
@@ -86,9 +96,15 @@ StepResult Machine::step(World* world, int client, std::string* text) {
         step_put();
       }
       break;
-    case OpType::migrate: step_migrate(); break;
-    case OpType::break_lease: step_break_lease(); break;
-    case OpType::scrub: step_scrub(); break;
+    case OpType::migrate:
+      step_migrate();
+      break;
+    case OpType::break_lease:
+      step_break_lease();
+      break;
+    case OpType::scrub:
+      step_scrub();
+      break;
   }
   return result_;
 }
@@ -98,9 +114,7 @@ bool Machine::visible(const State& state, Word word) const {
   return state.entries[static_cast<std::size_t>(word.id())].valid != 0;
 }
 
-Word Machine::emptied(Word word) const {
-  return rules_.unique_empty ? Word::emptied(word.id()) : Word{};
-}
+Word Machine::emptied(Word word) const { return rules_.unique_empty ? Word::emptied(word.id()) : Word{}; }
 
 bool Machine::reserved(Word word) {
   if (!rules_.tagged_migrate || !word.empty() || !word.has_id()) return false;
@@ -117,7 +131,8 @@ Word Machine::read(Slot slot) {
 bool Machine::cas(Slot slot, Word expected, Word desired) {
   const bool swapped = s().slots[slot] == expected;
   if (text_ != nullptr) {
-    note(fmt::format("CAS s{}: {} -> {} {}", slot, spelled(expected), spelled(desired), swapped ? "ok" : "FAILS"));
+    note(fmt::format("CAS s{}: {} -> {} {}", slot, spelled(expected), spelled(desired),
+                     swapped ? "ok" : "FAILS"));
   }
   if (swapped) s().slots[slot] = desired;
   return swapped;
@@ -162,20 +177,23 @@ void Machine::respond(Answer answer) {
   const bool aborted = answer.type == Answer::Type::aborted;
   if (text_ != nullptr) {
     std::string told = aborted ? "CONCURRENT" : answer.type == Answer::Type::not_found ? "not_found" : "ok";
-    if (answer.type == Answer::Type::value) told = answer.value == 0 ? "not_found" : fmt::format("v{}", answer.value);
+    if (answer.type == Answer::Type::value)
+      told = answer.value == 0 ? "not_found" : fmt::format("v{}", answer.value);
     const bool moves = op_.type == OpType::migrate;
-    const std::string on = moves ? fmt::format("s{}->s{}", op_.from, op_.to) : fmt::format("{}", key_names[op_.key]);
+    const std::string on =
+        moves ? fmt::format("s{}->s{}", op_.from, op_.to) : fmt::format("{}", key_names[op_.key]);
     note(fmt::format("=> {}({}): {}", model::spelled(op_.type), on, told));
   }
   if (op_.type == OpType::get || op_.type == OpType::put || op_.type == OpType::remove) {
     UnderWay under_way{};
     for (int c = 0; c < clients(); ++c) {
       const ClientState& state = s().clients[c];
-      if (!finished(s(), c) && state.begun != 0) under_way[c] = &programs_[static_cast<std::size_t>(c)][state.op];
+      if (!finished(s(), c) && state.begun != 0)
+        under_way[c] = &programs_[static_cast<std::size_t>(c)][state.op];
     }
     RegisterSet& registers = world_->registers[op_.key];
-    result_.violated = !registers.answer(under_way, client_, me().op, answer, aborts_, rules_.delete_tells_absence,
-                                         programs_, op_.key);
+    result_.violated = !registers.answer(under_way, client_, me().op, answer, aborts_,
+                                         rules_.delete_tells_absence, programs_, op_.key);
     if (aborted && client_ >= real_clients()) {
       result_.stuck_get = op_.type == OpType::get;
       result_.stuck_put = op_.type == OpType::put;

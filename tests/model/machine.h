@@ -51,7 +51,9 @@ class Machine {
   ClientState& me() { return world_->state.clients[client_]; }
   Entry& entry(Word word) { return world_->state.entries[static_cast<std::size_t>(word.id())]; }
   Entry& own_entry() { return world_->state.entries[me().entry]; }
-  [[nodiscard]] Slot candidate(Key key, int rank) const { return scenario_.candidates[key][static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Slot candidate(Key key, int rank) const {
+    return scenario_.candidates[key][static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] int last_rank() const { return scenario_.hash_functions - 1; }
   [[nodiscard]] Word emptied(Word word) const;
   [[nodiscard]] Word pending_word(int id) const { return Word::occupied(id, rules_.commit_by_cas); }

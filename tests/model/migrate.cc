@@ -5,16 +5,29 @@
 
 namespace loch::model {
 namespace {
-enum Phase : std::uint8_t { read_source, read_entry, read_target, link_copy, clear_source, commit_copy, undo_copy };
+enum Phase : std::uint8_t {
+  read_source,
+  read_entry,
+  read_target,
+  link_copy,
+  clear_source,
+  commit_copy,
+  undo_copy
+};
 }
 
 void Machine::step_migrate() {
   me().from = op_.from;
   me().to = op_.to;
   switch (migrate(0)) {
-    case Migration::running: return;
-    case Migration::done: done(); return;
-    case Migration::failed: abort(); return;
+    case Migration::running:
+      return;
+    case Migration::done:
+      done();
+      return;
+    case Migration::failed:
+      abort();
+      return;
   }
 }
 
@@ -42,7 +55,8 @@ Machine::Migration Machine::migrate(std::uint8_t base_phase) {
       return c.target.empty() && !reserved(c.target) ? go(link_copy) : Migration::failed;
     case link_copy: {
       const Entry source = entry(c.source);
-      const int id = allocate(source.key, source.value, EntryKind::copy, rules_.copy_has_previous ? c.source : Word{});
+      const int id =
+          allocate(source.key, source.value, EntryKind::copy, rules_.copy_has_previous ? c.source : Word{});
       c.copy = static_cast<std::uint8_t>(id);
       Entry& copy = s().entries[c.copy];
       copy.from_slot = c.from;
@@ -53,8 +67,9 @@ Machine::Migration Machine::migrate(std::uint8_t base_phase) {
     }
     case clear_source:
       // Tagged, the source says whose copy took its entry away: a repair can tell.
-      return go(cas(c.from, c.source, rules_.tagged_migrate ? Word::emptied(c.copy) : emptied(c.source)) ? commit_copy
-                                                                                                        : undo_copy);
+      return go(cas(c.from, c.source, rules_.tagged_migrate ? Word::emptied(c.copy) : emptied(c.source))
+                    ? commit_copy
+                    : undo_copy);
     case commit_copy: {
       bool won = false;
       commit(c.to, c.copy, &won);

@@ -14,7 +14,8 @@ namespace loch::model {
 namespace {
 
 int usage() {
-  fmt::print(stderr, "usage: model_sweep scenarios [VARIANT] | model_sweep --full [FAMILY [VARIANT]]\nfamilies:");
+  fmt::print(stderr,
+             "usage: model_sweep scenarios [VARIANT] | model_sweep --full [FAMILY [VARIANT]]\nfamilies:");
   for (const std::string& family : all_families()) fmt::print(stderr, " {}", family);
   fmt::print(stderr, "\nvariants:");
   for (const Rules& rules : all_variants()) fmt::print(stderr, " {}", rules.name);
@@ -41,7 +42,8 @@ void run_scenarios(std::string_view only) {
       Rules r = rules;
       if (s.name[0] == 'I' && r.when_full == WhenFull::abort) r.when_full = WhenFull::migrate_verify_short;
       const Exploration e = explore(r, s, {});
-      fmt::print("{:22} {:4} {:8} states: {}\n", r.name, s.name, e.states, e.violation.times > 0 ? "VIOLATION" : "ok");
+      fmt::print("{:22} {:4} {:8} states: {}\n", r.name, s.name, e.states,
+                 e.violation.times > 0 ? "VIOLATION" : "ok");
       if (only.empty()) continue;
       print_finding("violation", e.violation);
       print_finding("stuck GET", e.stuck_get);
@@ -53,8 +55,8 @@ void run_scenarios(std::string_view only) {
 }
 
 void run_full(std::string_view only_family, std::string_view only_variant) {
-  fmt::print("{:22} {:8} {:>9} {:>10} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6} {:>8}\n", "variant", "family", "scenarios",
-             "states", "violating", "stuckGET", "stuckPUT", "dup", "leak", "reused", "seconds");
+  fmt::print("{:22} {:8} {:>9} {:>10} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6} {:>8}\n", "variant", "family",
+             "scenarios", "states", "violating", "stuckGET", "stuckPUT", "dup", "leak", "reused", "seconds");
   for (const Rules& rules : all_variants()) {
     if (!only_variant.empty() && rules.name != only_variant) continue;
     for (const std::string& family : all_families()) {
@@ -62,10 +64,12 @@ void run_full(std::string_view only_family, std::string_view only_variant) {
       const auto begin = std::chrono::steady_clock::now();
       const Sweep s = sweep(rules, family);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      fmt::print("{:22} {:8} {:9} {:10} {:9} {:9} {:9} {:5} {:5} {:6} {:8.1f}\n", rules.name, family, s.scenarios, s.states,
-                 s.violating, s.stuck_get, s.stuck_put, s.duplicate, s.leak, s.recycled_but_linked, seconds);
+      fmt::print("{:22} {:8} {:9} {:10} {:9} {:9} {:9} {:5} {:5} {:6} {:8.1f}\n", rules.name, family,
+                 s.scenarios, s.states, s.violating, s.stuck_get, s.stuck_put, s.duplicate, s.leak,
+                 s.recycled_but_linked, seconds);
       if (s.cut_off > 0) fmt::print("  {} scenarios were cut off: not decided\n", s.cut_off);
-      if (!only_variant.empty() && !s.shortest.empty()) fmt::print("  the shortest violation:\n{}", s.shortest);
+      if (!only_variant.empty() && !s.shortest.empty())
+        fmt::print("  the shortest violation:\n{}", s.shortest);
       std::fflush(stdout);
     }
   }

@@ -16,26 +16,48 @@ enum Phase : std::uint8_t {
   verify,            // reverse pass
   finish,            // commit, or empty the tombstone
   rollback,
-  absent,            // the mended DELETE found no entry: verify, not_found
-  check_room,        // the header of the copy that a tagged EMPTY word names
-  unlink_old,        // a known-bad variant: empties the slot before it links
-  make_room,         // and on: the phases of an inner MIGRATE
+  absent,      // the mended DELETE found no entry: verify, not_found
+  check_room,  // the header of the copy that a tagged EMPTY word names
+  unlink_old,  // a known-bad variant: empties the slot before it links
+  make_room,   // and on: the phases of an inner MIGRATE
 };
 }
 
 void Machine::step_put() {
   switch (me().phase) {
-    case scan: put_scan(); return;
-    case header: put_header(); return;
-    case link: put_link(); return;
-    case beyond: put_look_beyond(); return;
-    case duplicate_header: put_duplicate_header(); return;
-    case remove_duplicate: put_remove_duplicate(); return;
-    case verify: put_verify(); return;
-    case finish: put_commit(); return;
-    case rollback: put_rollback(); return;
-    case check_room: put_check_room(); return;
-    case unlink_old: put_unlink_old(); return;
+    case scan:
+      put_scan();
+      return;
+    case header:
+      put_header();
+      return;
+    case link:
+      put_link();
+      return;
+    case beyond:
+      put_look_beyond();
+      return;
+    case duplicate_header:
+      put_duplicate_header();
+      return;
+    case remove_duplicate:
+      put_remove_duplicate();
+      return;
+    case verify:
+      put_verify();
+      return;
+    case finish:
+      put_commit();
+      return;
+    case rollback:
+      put_rollback();
+      return;
+    case check_room:
+      put_check_room();
+      return;
+    case unlink_old:
+      put_unlink_old();
+      return;
     case absent:
       if (read(candidate(op_.key, me().i)) != me().seen[me().i]) {
         abort();
@@ -45,9 +67,14 @@ void Machine::step_put() {
       return;
     default:
       switch (migrate(make_room)) {
-        case Migration::running: return;
-        case Migration::done: put_after_room(true); return;
-        case Migration::failed: put_after_room(false); return;
+        case Migration::running:
+          return;
+        case Migration::done:
+          put_after_room(true);
+          return;
+        case Migration::failed:
+          put_after_room(false);
+          return;
       }
   }
 }
@@ -236,9 +263,15 @@ void Machine::put_duplicate_header() {
   if (op_.type == OpType::remove) me().saw_pending = committed ? 0 : 1;
   note(committed ? "READ duplicate's header: valid" : "READ duplicate's header: pending");
   switch (committed ? rules_.committed_duplicate : rules_.pending_duplicate) {
-    case Duplicate::remove: me().phase = remove_duplicate; return;
-    case Duplicate::abort: me().phase = rollback; return;
-    case Duplicate::skip: put_next_beyond(); return;
+    case Duplicate::remove:
+      me().phase = remove_duplicate;
+      return;
+    case Duplicate::abort:
+      me().phase = rollback;
+      return;
+    case Duplicate::skip:
+      put_next_beyond();
+      return;
   }
 }
 
@@ -322,7 +355,9 @@ void Machine::put_rollback() {
   const Word linked = me().seen[me().candidate];
   for (const Word word : me().staged) recycle(word);
   switch (rules_.rollback) {
-    case Rollback::none: note("(abort, nothing cleaned up)"); break;
+    case Rollback::none:
+      note("(abort, nothing cleaned up)");
+      break;
     case Rollback::restore:
       if (cas(slot, linked, me().old)) {
         own_entry().recycled = 1;

@@ -45,8 +45,8 @@ class RegisterSet {
   }
 
  private:
-  void close_over(const UnderWay& under_way, bool delete_needs_value, const std::vector<std::vector<Op>>& programs,
-                  Key key);
+  void close_over(const UnderWay& under_way, bool delete_needs_value,
+                  const std::vector<std::vector<Op>>& programs, Key key);
 
   std::vector<std::uint64_t> configurations_{0};  // sorted
 };

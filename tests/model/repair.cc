@@ -81,7 +81,8 @@ void Machine::step_scrub() {
     }
     case read_source: {
       const Word now = read(entry(word).from_slot);
-      const bool cleared = rules_.tagged_migrate ? now == Word::emptied(word.id()) : now != entry(word).from_word;
+      const bool cleared =
+          rules_.tagged_migrate ? now == Word::emptied(word.id()) : now != entry(word).from_word;
       me().phase = cleared ? commit_copy : drop_copy;
       return;
     }

@@ -32,29 +32,30 @@ enum class Verify : std::uint8_t { none, reverse_pass, every_other };
 
 struct Rules {
   std::string name;
-  bool scan_all_first = false;           // reads every candidate before it chooses, prefers the key's own
-  bool minds_later_matches = true;       // … and reads the headers of later matches too, once it has found one
-  bool skips_reserved = false;           // a slot that a MIGRATE holds: takes the next EMPTY one (else aborts)
-  bool unlinks_first = false;            // empties the old entry before it links the new one
+  bool scan_all_first = false;      // reads every candidate before it chooses, prefers the key's own
+  bool minds_later_matches = true;  // … and reads the headers of later matches too, once it has found one
+  bool skips_reserved = false;      // a slot that a MIGRATE holds: takes the next EMPTY one (else aborts)
+  bool unlinks_first = false;       // empties the old entry before it links the new one
   Duplicate committed_duplicate = Duplicate::remove;
   Duplicate pending_duplicate = Duplicate::remove;
   Rollback rollback = Rollback::restore;
-  bool abort_on_pending = true;          // a pending entry of the key, met while choosing, ends the attempt
-  bool read_previous = true;             // GET of a pending entry answers with its previous version
-  bool get_goes_on = false;              // GET goes on past a pending entry that has none
-  bool unique_empty = false;             // an EMPTY word keeps the identity of what it emptied
+  bool abort_on_pending = true;  // a pending entry of the key, met while choosing, ends the attempt
+  bool read_previous = true;     // GET of a pending entry answers with its previous version
+  bool get_goes_on = false;      // GET goes on past a pending entry that has none
+  bool unique_empty = false;     // an EMPTY word keeps the identity of what it emptied
   bool get_verifies = true;
   Verify verify = Verify::reverse_pass;
-  bool verify_omits_last = true;         // a reverse pass leaves out the last rank (2N-1 READs)
-  bool verify_keys_only = false;         // the reverse pass only minds words that are entries of the key
-  bool commit_by_cas = false;            // pending is a bit of the word, not of the entry
-  bool delete_loses_quietly = true;      // DELETE's last CAS failing still answers ok
+  bool verify_omits_last = true;     // a reverse pass leaves out the last rank (2N-1 READs)
+  bool verify_keys_only = false;     // the reverse pass only minds words that are entries of the key
+  bool commit_by_cas = false;        // pending is a bit of the word, not of the entry
+  bool delete_loses_quietly = true;  // DELETE's last CAS failing still answers ok
   DeleteBy delete_by = DeleteBy::tombstone;
-  bool delete_tells_absence = false;     // DELETE that removed nothing says not_found, and ok is judged as "removed"
-  bool absent_delete_verifies = false;   // DELETE of an absent key: verified not_found, nothing written
-  bool update_by_cas = false;            // an update is one CAS to an entry that is already committed
-  bool copy_has_previous = false;        // MIGRATE's copy points back at its source
-  bool tagged_migrate = false;           // MIGRATE empties its source with the identity of the copy
+  bool delete_tells_absence =
+      false;  // DELETE that removed nothing says not_found, and ok is judged as "removed"
+  bool absent_delete_verifies = false;  // DELETE of an absent key: verified not_found, nothing written
+  bool update_by_cas = false;           // an update is one CAS to an entry that is already committed
+  bool copy_has_previous = false;       // MIGRATE's copy points back at its source
+  bool tagged_migrate = false;          // MIGRATE empties its source with the identity of the copy
   WhenFull when_full = WhenFull::abort;
 };
 

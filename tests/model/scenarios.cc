@@ -88,7 +88,8 @@ void add_full_buckets(std::vector<Scenario>* all) {
 
 void add_leases(std::vector<Scenario>* all) {
   const auto add = [&](std::string name, Op slow, std::vector<Placed> initial) {
-    all->push_back(make(2, std::move(name), {{slow}, {break_lease(K), put(K, 12)}, {get(K), get(K)}}, std::move(initial)));
+    all->push_back(make(2, std::move(name), {{slow}, {break_lease(K), put(K, 12)}, {get(K), get(K)}},
+                        std::move(initial)));
   };
   add("L1", put(K, 11), {{0, K, 1}});
   add("L2", put(K, 11), {});

@@ -64,11 +64,12 @@ std::vector<Rules> make_variants() {
       derived(j17, "J17-copy-has-previous", [](Rules* r) { r->copy_has_previous = true; }),
       derived(j17, "J17-delete-checks", [](Rules* r) { r->delete_loses_quietly = false; }),
       derived(j17, "J17-unique-empty", [](Rules* r) { r->unique_empty = true; }),
-      derived(j17, "J17-unique-empty-abort", [](Rules* r) {
-        r->unique_empty = true;
-        r->committed_duplicate = r->pending_duplicate = Duplicate::abort;
-        r->delete_loses_quietly = false;
-      }),
+      derived(j17, "J17-unique-empty-abort",
+              [](Rules* r) {
+                r->unique_empty = true;
+                r->committed_duplicate = r->pending_duplicate = Duplicate::abort;
+                r->delete_loses_quietly = false;
+              }),
       t15,
       derived(t15, "T15-restore", [](Rules* r) { r->rollback = Rollback::restore; }),
       fix_a,
@@ -91,11 +92,18 @@ Rules from_code(std::string name, const nessie::Rules& code) {
   r.name = std::move(name);
   r.scan_all_first = code.full_scan;
   r.unlinks_first = code.removes_before_commit;
-  r.committed_duplicate = r.pending_duplicate = code.removes_duplicates ? Duplicate::remove : Duplicate::abort;
+  r.committed_duplicate = r.pending_duplicate =
+      code.removes_duplicates ? Duplicate::remove : Duplicate::abort;
   switch (code.rollback) {
-    case nessie::Rollback::none: r.rollback = Rollback::none; break;
-    case nessie::Rollback::restore: r.rollback = Rollback::restore; break;
-    case nessie::Rollback::to_empty: r.rollback = Rollback::clear; break;
+    case nessie::Rollback::none:
+      r.rollback = Rollback::none;
+      break;
+    case nessie::Rollback::restore:
+      r.rollback = Rollback::restore;
+      break;
+    case nessie::Rollback::to_empty:
+      r.rollback = Rollback::clear;
+      break;
   }
   r.abort_on_pending = code.aborts_on_pending;
   r.read_previous = code.use_previous;
@@ -103,16 +111,28 @@ Rules from_code(std::string name, const nessie::Rules& code) {
   r.unique_empty = code.empty == nessie::EmptyWord::unique || code.has_version;
   r.get_verifies = code.get_verifies;
   switch (code.verify) {
-    case nessie::Verify::none: r.verify = Verify::none; break;
-    case nessie::Verify::reverse_pass: r.verify = Verify::reverse_pass; break;
-    case nessie::Verify::every_other: r.verify = Verify::every_other; break;
+    case nessie::Verify::none:
+      r.verify = Verify::none;
+      break;
+    case nessie::Verify::reverse_pass:
+      r.verify = Verify::reverse_pass;
+      break;
+    case nessie::Verify::every_other:
+      r.verify = Verify::every_other;
+      break;
   }
   r.commit_by_cas = code.commit == nessie::Commit::cas;
   r.delete_loses_quietly = !code.delete_must_win;
   switch (code.deletion) {
-    case nessie::Deletion::tombstone: r.delete_by = DeleteBy::tombstone; break;
-    case nessie::Deletion::single_cas: r.delete_by = DeleteBy::single_cas; break;
-    case nessie::Deletion::clear_all: r.delete_by = DeleteBy::clear_each; break;
+    case nessie::Deletion::tombstone:
+      r.delete_by = DeleteBy::tombstone;
+      break;
+    case nessie::Deletion::single_cas:
+      r.delete_by = DeleteBy::single_cas;
+      break;
+    case nessie::Deletion::clear_all:
+      r.delete_by = DeleteBy::clear_each;
+      break;
   }
   r.absent_delete_verifies = code.delete_checks_first;
   r.delete_tells_absence = true;
