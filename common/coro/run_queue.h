@@ -1,10 +1,11 @@
 // RunQueue: the coroutines of one worker that can go on, in the order in which they became ready.
-// One thread only. A bounded ring that grows while a worker warms up and then stays: no allocation
+// One thread only. A ring that grows while a worker warms up and then stays: no allocation
 // in a steady state.
 #pragma once
 
 #include <coroutine>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace loch::coro {
@@ -20,6 +21,9 @@ class RunQueue {
   }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
+
+  // Forgets them all, without resuming or freeing them: their worker was killed (Abandon, scope.h).
+  void clear() { head_ = size_ = 0; }
 
   // Takes the oldest one; the queue must not be empty.
   [[nodiscard]] std::coroutine_handle<> pop() {
