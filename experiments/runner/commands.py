@@ -250,6 +250,9 @@ def _warn_governor(experiment: Experiment, executor: Executor) -> None:
 
 def _warn_after(results: outputs.Results) -> None:
     stored = [row.stored for row in results.rows if row.ok]
+    gave_up = report.many_gave_up(results)
+    if gave_up:
+        print(f"warning: {gave_up}", file=sys.stderr)
     if any(each.document.get("loch", {}).get("dirty") for each in stored):
         print("warning: the tree has uncommitted changes; the commit in the results does not say all", file=sys.stderr)
     shares = [each.runner.get("others_cpu_share") or 0 for each in stored]

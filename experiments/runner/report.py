@@ -10,8 +10,10 @@ from .execute import rerun
 from .grid import choice_key, show
 from .model import System
 from .points import Store
-from .tables import Results, Row
+from .tables import Results, Row, failed_share
 from .units import about
+
+GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
 def origin(results: Results, system: System) -> str:
@@ -183,11 +185,24 @@ def _provenance(results: Results, stale: int, store: Store) -> str:
              f"* Ran on {'; '.join(hosts)}", f"* The points took {about(took)} in all",
              f"* Experiment file {results.experiment.file}"
              + (f", with {' '.join(results.experiment.overrides)}" if results.experiment.overrides else "")]
+    gave_up = many_gave_up(results)
+    if gave_up:
+        lines.append(f"* **{gave_up}**")
     if others:
         lines.append(f"* CPU used by others while measuring: at most {max(others):.1%}")
     if stale:
         lines.append(f"* **{stale} points come from another binary than the present one (--keep-stale)**")
     return "\n".join(lines) + "\n"
+
+
+def many_gave_up(results: Results) -> str:
+    """What to say when operations gave up in numbers that matter; nothing otherwise."""
+    bad = [(failed_share(row), row) for row in results.rows if row.ok and failed_share(row) > GAVE_UP_LIMIT]
+    if not bad:
+        return ""
+    share, row = max(bad, key=lambda pair: pair[0])
+    return (f"over {GAVE_UP_LIMIT:.0%} of the operations gave up in {len(bad)} points "
+            f"(most: {share:.0%}, {row.point.title()}); their latencies are of the others alone")
 
 
 def _version(document: dict) -> str:

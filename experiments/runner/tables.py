@@ -43,6 +43,13 @@ class Row:
         return self.stored is not None and not self.stored.failed
 
 
+def failed_share(row: Row) -> float:
+    """The share of a point's operations that gave up: conflict, timeout, table full, error."""
+    total = row.fields.get("operations.total") or 0
+    gave_up = sum(row.fields.get(f"operations.{kind}") or 0 for kind in ("conflict", "timeout", "error"))
+    return gave_up / total if total else 0.0
+
+
 class Results:
     """All rows of one experiment, in the order of the file."""
 

@@ -2,7 +2,7 @@
 """Stands in for loch-bench in the runner's tests: emits schema-1 results that follow from the flags alone.
 
 FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
-never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_COUNT is a file that gets one line for each point run.
+never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_ERRORS is the share of operations that give up; FAKE_COUNT is a file that gets one line for each point run.
 """
 
 import json
@@ -56,7 +56,8 @@ def result(given):
         "fabric": given["fabric"], "hardware": given.get("hardware", ""), "seed": int(given["seed"]),
         "config": {"value_size": size, "clients": clients, "nodes": nodes}, "duration_s": 0.05,
         "throughput_ops_s": rate, "goodput_bytes_s": rate * size,
-        "operations": {"total": int(rate * 0.05), "get": rate * 0.025, "put": rate * 0.025, "delete": 0, "corrupt": 0},
+        "operations": {"total": int(rate * 0.05), "get": rate * 0.025, "put": rate * 0.025, "delete": 0, "corrupt": 0,
+                       "error": int(rate * 0.05 * float(os.environ.get("FAKE_ERRORS", "0")))},
         "latency_us": {"all": latency((get + put) / 2), "get": latency(get), "put": latency(put)},
         "verbs": {"read": 5000, "cas": 500, "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0,
                                                        "cdf": {"total": [[6, 0.6], [7, 1.0]]}}},

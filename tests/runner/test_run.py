@@ -162,6 +162,12 @@ class Run(Folder):
             failure = json.loads(next((self.out / "points").glob("*.failed.json")).read_text())["failure"]
             self.assertIn(reason, failure["reason"])
 
+    def test_operations_that_give_up_are_said(self):
+        self.assertNotIn("gave up", self.run_it(FAKE_ERRORS="0.005").stderr)
+        done = self.run_it("--fresh", FAKE_ERRORS="0.2")
+        self.assertIn("over 1% of the operations gave up in 6 points (most: 20%", done.stderr)
+        self.assertIn("gave up in 6 points", (self.out / "report.md").read_text())
+
     def test_another_binary_makes_points_stale(self):
         self.run_it()
         other = self.folder / "bench"
