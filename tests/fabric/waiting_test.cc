@@ -252,16 +252,5 @@ TEST_P(FabricTest, AnInterruptEndsEveryWatch) {
   EXPECT_EQ(outcome, WatchOutcome::stopping);
 }
 
-coro::Task<void> nothing() { co_return; }
-
-TEST_P(FabricTest, RunsOneAfterAnother) {
-  Cluster cluster(GetParam());
-  for (int round = 0; round < 3; ++round) {
-    cluster.start(0, nothing());
-    cluster.start(1, relay(&cluster, 1, 0, 0, true));
-    cluster.run();
-  }
-}
-
 }  // namespace
 }  // namespace loch::fabric

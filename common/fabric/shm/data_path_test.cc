@@ -16,6 +16,7 @@
 #include <new>
 
 #include "common/fabric/count/count.h"
+#include "common/fabric/memory.h"
 #include "common/fabric/shm/shm.h"
 
 namespace {
@@ -270,6 +271,21 @@ TEST(Shm, SleepGivesTheCoreUpAndSpinBurnsIt) {
   EXPECT_GT(report.nodes[0].cpu_busy, report.nodes[1].cpu_busy + 0.1);
   EXPECT_EQ(report.nodes[0].client_busy, report.nodes[0].cpu_busy);
   EXPECT_EQ(report.nodes[1].counters.at("shm.sleeps"), 1);
+}
+
+coro::Task<void> add_one(Pair* pair) {
+  const Completion done = co_await pair->worker[0]->faa(pair->remote, 0, 1);
+  EXPECT_TRUE(done.ok());
+}
+
+// More than the contract asks: repairs after a run use the same workers.
+TEST(Shm, RunsOneAfterAnother) {
+  Pair pair;
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    pair.fabric->start(*pair.worker[0], add_one(&pair));
+    EXPECT_EQ(pair.fabric->run().value(), RunEnd::finished);
+    EXPECT_EQ(load_word(pair.memory[1]->at(0)), round);
+  }
 }
 
 TEST(Shm, RefusesImpossibleShapes) {
