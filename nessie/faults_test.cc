@@ -81,11 +81,11 @@ TestCluster::Shape small_table(std::map<std::string, std::string> more = {}) {
   TestCluster::Shape shape;
   shape.max_keys = 6;
   shape.options = std::move(more);
-  shape.options["nessie.min-spare"] = "4";
-  shape.options["nessie.stamping"] = "eager";
-  shape.options["nessie.expiry"] = "1ms";
-  shape.options["nessie.clock-margin"] = "100us";
-  shape.options["nessie.load-factor"] = "0.05";
+  shape.options.try_emplace("nessie.min-spare", "4");
+  shape.options.try_emplace("nessie.stamping", "eager");
+  shape.options.try_emplace("nessie.expiry", "1ms");
+  shape.options.try_emplace("nessie.clock-margin", "100us");
+  shape.options.try_emplace("nessie.load-factor", "0.05");
   return shape;
 }
 

@@ -9,7 +9,7 @@ namespace loch::nessie {
 coro::Task<Attempt> Session::write_once() {
   Writing& w = writing_;
   w.rank = no_rank;
-  w.is_update = w.all_were_read = w.removed_any = false;
+  w.is_update = w.all_were_read = w.removed_any = w.removed_duplicate = false;
   w.staged_count = 0;
   const Attempt chosen = co_await choose();
   if (chosen != Attempt::ok) co_return chosen;

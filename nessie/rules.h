@@ -130,6 +130,7 @@ struct Rules {
   } else if (name == "destructive-put") {
     rules.full_scan = false;
     rules.removes_duplicates = true;
+    rules.delete_checks_first = false;  // whether the key is there is not known without the scan
   } else if (name == "remove-before-commit") {
     rules.removes_before_commit = true;
   } else if (name == "rollback-to-empty") {

@@ -126,6 +126,7 @@ class Session {
     Word own = 0;                      // that word
     Word replaced = 0;
     bool removed_any = false;          // some committed entry of the key gave way
+    bool removed_duplicate = false;    // and it was not in the own slot: a rollback does not bring it back (H1)
     std::array<EntryId, cuckoo::max_functions + 1> staged{};
     std::uint32_t staged_count = 0;
   };

@@ -101,6 +101,7 @@ std::map<std::string, double> NessieStore::counters() const {
       add("back_pressure", c.back_pressure);
       add("false_filter_hits", c.false_filter_hits);
       add("reverse_mismatches", c.reverse_mismatches);
+      add("removed_then_aborted", c.removed_then_aborted);
       add("reserved_slots", c.reserved_slots);
       add("watch_timeouts", c.watch_timeouts);
       add("dte_allocated", worker->table.counts().allocated);

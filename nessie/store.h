@@ -43,7 +43,8 @@ struct Counters {
   std::uint64_t conflicts = 0, rollbacks = 0, migrations = 0, migrations_undone = 0, stamps_local = 0,
                 stamps_remote = 0, stamps_lost = 0, previous_reads = 0, reconnects = 0, ambiguous_swaps = 0,
                 expired_operations = 0, back_pressure = 0, false_filter_hits = 0, reverse_mismatches = 0,
-                reserved_slots = 0, watch_timeouts = 0;
+                reserved_slots = 0, watch_timeouts = 0,
+                removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
 };
 
 // What one client worker keeps; used by its own thread alone.

@@ -76,23 +76,29 @@ coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected
   }
   const auto peer = static_cast<fabric::NodeId>(place.node);
   const fabric::LocalSlice landing{node_.words, word_at(lane_swap)};
-  fabric::WorkRequest request =
-      one_sided(fabric::Verb::cas, own_.peers[peer].index, place.slot * 8, landing, 8, stats_);
-  request.compare = expected;
-  request.operand = desired;
-  if (stats_ != nullptr) ++stats_->index_cas;
-  const bool by_watermark = settings_.completion == CompletionBy::watermark;
-  const fabric::WcStatus status = co_await run(request, node_.words, landing.offset, by_watermark);
-  if (status != fabric::WcStatus::success) {
-    co_return co_await settle_swap(place, expected, desired, is_private);
+  constexpr int most_tries = 4;
+  for (int attempt = 0; attempt < most_tries; ++attempt) {
+    fabric::WorkRequest request =
+        one_sided(fabric::Verb::cas, own_.peers[peer].index, place.slot * 8, landing, 8, stats_);
+    request.compare = expected;
+    request.operand = desired;
+    if (stats_ != nullptr) ++stats_->index_cas;
+    const bool by_watermark = settings_.completion == CompletionBy::watermark;
+    const fabric::WcStatus status = co_await run(request, node_.words, landing.offset, by_watermark);
+    if (status == fabric::WcStatus::success) {
+      const Word seen = fabric::load_word(node_.words->at(landing.offset));
+      co_return Swap{seen == expected ? Swap::Outcome::swapped : Swap::Outcome::lost, seen};
+    }
+    const Swap settled = co_await settle_swap(place, expected, desired, is_private);
+    const bool did_not_happen = settled.outcome == Swap::Outcome::lost && settled.seen == expected;
+    if (!did_not_happen) co_return settled;
   }
-  const Word seen = fabric::load_word(node_.words->at(landing.offset));
-  co_return Swap{seen == expected ? Swap::Outcome::swapped : Swap::Outcome::lost, seen};
+  co_return Swap{Swap::Outcome::unknown, 0};
 }
 
 // H17: the outcome of a CAS that ended in an error is asked of the slot. Once the connection is a
 // new one, the old request cannot take effect any more; and words are unique, so that finding
-// `desired` means that it did.
+// `desired` means that it did, and `expected`, that it did not.
 coro::Task<Session::Swap> Session::settle_swap(cuckoo::Place place, Word expected, Word desired, bool is_private) {
   ++own_.counters.ambiguous_swaps;
   const bool is_back = co_await reconnect(static_cast<fabric::NodeId>(place.node));

@@ -22,6 +22,7 @@ coro::Task<Attempt> Session::remove_duplicates() {
     if (!swap.done()) co_return Attempt::conflict;
     w.seen[i] = emptied;
     w.removed_any = w.removed_any || holder == Holder::committed;
+    w.removed_duplicate = w.removed_duplicate || holder == Holder::committed;
     stage(read.word);
   }
   co_return Attempt::ok;
@@ -59,6 +60,7 @@ coro::Task<Attempt> Session::verify_slots(std::uint32_t from, bool skips_own) {
 coro::Task<Attempt> Session::roll_back(Attempt why) {
   Writing& w = writing_;
   ++own_.counters.rollbacks;
+  if (w.removed_duplicate) ++own_.counters.removed_then_aborted;
   const bool replaced_entry = !settings_.format.is_empty(w.replaced);
   if (settings_.rules.rollback == Rollback::none) co_return why;
   const bool restores = settings_.rules.rollback == Rollback::restore;

@@ -1,0 +1,224 @@
+// The same Nessie over the simulator and over this machine's memory: several clients at work on few
+// keys, with every rule of the hardened variant; afterwards the table is sound.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "common/fabric/count/count.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/shm/shm.h"
+#include "common/fabric/sim/sim.h"
+#include "nessie/fabric_run.h"
+
+namespace loch::nessie::testing {
+namespace {
+
+std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32_t nodes, std::uint64_t seed,
+                                            const fabric::sim::SimFaults& faults = {}) {
+  Result<std::unique_ptr<fabric::Fabric>> fabric = fail(ErrorCode::internal, "");
+  if (name == "shm") {
+    fabric = fabric::shm::make_shm({.nodes = nodes, .seed = seed});
+  } else {
+    const auto hardware = fabric::sim::load_hardware("connectx3-10gbe");
+    LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
+    fabric::sim::SimConfig config;
+    config.nodes = nodes;
+    config.hardware = *hardware;
+    config.seed = seed;
+    config.faults = faults;
+    fabric = fabric::sim::make_sim(config);
+  }
+  LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
+  return fabric::count_requests(std::move(*fabric), {});
+}
+
+struct Tally {
+  std::atomic<std::uint64_t> ok{0}, not_found{0}, conflict{0}, other{0}, torn{0}, foreign{0};
+};
+
+constexpr std::uint32_t value_size = 600;
+
+kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint64_t keys) {
+  kv::DeployConfig config;
+  config.nodes = nodes;
+  config.client_workers = clients;
+  config.key_size = 32;
+  config.value_size = value_size;
+  config.kept_value_bytes = value_size;
+  config.keys = keys;
+  config.max_keys = keys + keys / 2;
+  return config;
+}
+
+// A value's number is its key's number plus a multiple of `stride`: a GET that returns another key's
+// value, or half of one, is seen.
+constexpr std::uint64_t stride = 1'000'000;
+
+coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, Tally* tally) {
+  NessieClient& client = run->client(w);
+  fabric::Worker& worker = run->worker(w);
+  const kv::DeployConfig& config = run->config();
+  std::vector<std::byte> bytes(config.key_size);
+  std::vector<std::byte> value(config.value_size);
+  const kv::Key key{bytes.data(), config.key_size};
+  const kv::ValueView view{value.data(), config.value_size, config.value_size};
+  fabric::OpStats stats;
+  for (std::uint32_t i = 0; i < operations; ++i) {
+    const std::uint64_t number = worker.rng().below(config.keys);
+    const std::uint64_t draw = worker.rng().below(10);
+    PatternData::write_key(number, bytes.data(), config.key_size);
+    kv::OpResult result;
+    if (draw < 5) {
+      const kv::OpResult got = co_await client.get(key, &stats);
+      result = got;
+      std::uint64_t seen = 0;
+      if (got.status == kv::OpStatus::ok) {
+        if (!PatternData::read_value(got.value, &seen)) ++tally->torn;
+        else if (seen % stride != number) ++tally->foreign;
+      }
+    } else if (draw < 9) {
+      PatternData::write_value(number + stride * (1 + i), value.data(), config.value_size);
+      const kv::OpResult put = co_await client.put(key, view, &stats);
+      result = put;
+    } else {
+      const kv::OpResult removed = co_await client.remove(key, &stats);
+      result = removed;
+    }
+    switch (result.status) {
+      case kv::OpStatus::ok: ++tally->ok; break;
+      case kv::OpStatus::not_found: ++tally->not_found; break;
+      case kv::OpStatus::conflict: ++tally->conflict; break;
+      default: ++tally->other; break;
+    }
+  }
+}
+
+// Every key at most once, every entry committed, in a slot of its key, unstamped.
+void expect_sound(FabricRun& run) {
+  const Settings& s = run.store().settings();
+  std::map<std::string, int> entries;
+  for (std::uint32_t node = 0; node < s.config.nodes; ++node) {
+    fabric::Region* index = run.fabric().direct(static_cast<fabric::NodeId>(node), index_region);
+    for (std::uint64_t slot = 0; slot < s.slots_per_node; ++slot) {
+      const Word word = fabric::load_word(index->at(slot * 8));
+      ASSERT_TRUE(WordFormat::is_stored(word));
+      if (s.format.is_empty(word)) continue;
+      const EntryId id = s.format.entry(word);
+      fabric::Region* data = run.fabric().direct(static_cast<fabric::NodeId>(id.node), data_region);
+      const std::uint64_t at = id.index * s.entry.stride();
+      const EntryMeta meta = EntryMeta::unpack(fabric::load_word(data->at(at + s.entry.meta_at())));
+      EXPECT_TRUE(meta.is_valid);
+      EXPECT_EQ(meta.generation & 0x3FFF, id.generation);
+      EXPECT_EQ(fabric::load_word(data->at(at + s.entry.stamp_at())), 0u);
+      std::vector<std::byte> key(s.entry.key_size());
+      fabric::copy_from_shared(key.data(), data->at(at), key.size());
+      cuckoo::KeyHash hash = s.family.hash(key);
+      EXPECT_LT(hash.rank_of({node, slot}), s.functions());
+      EXPECT_EQ(++entries[std::string(reinterpret_cast<const char*>(key.data()), key.size())], 1);
+    }
+  }
+}
+
+class OnFabric : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OnFabric, ManyClientsOnFewKeys) {
+  const std::vector<std::map<std::string, std::string>> variants = {
+      {},
+      {{"nessie.commit", "cas"}, {"nessie.completion", "cqe"}, {"nessie.stamping", "eager"}},
+      {{"nessie.fast-update", "on"}, {"nessie.single-cas-delete", "on"}, {"nessie.multi-read", "on"}},
+      {{"nessie.expiry", "2ms"}, {"nessie.clock-margin", "100us"}, {"nessie.min-spare", "64"}},
+  };
+  for (const auto& options : variants) {
+    FabricRun run(make_fabric(GetParam(), 3, 7), small(3, 2, 24), options);
+    Tally tally;
+    for (std::size_t w = 0; w < run.workers(); ++w) run.start(w, [&run, &tally, w] { return work(&run, w, 400, &tally); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(tally.torn, 0u);
+    EXPECT_EQ(tally.foreign, 0u);
+    EXPECT_EQ(tally.other, options.contains("nessie.expiry") ? tally.other.load() : 0u);
+    EXPECT_GT(tally.ok, 1'500u);
+    EXPECT_GT(tally.not_found, 0u);
+    EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.other, 2'400u);
+    expect_sound(run);
+  }
+}
+
+TEST_P(OnFabric, ALoadedTableMigrates) {
+  kv::DeployConfig config = small(2, 2, 400);
+  config.max_keys = 400;
+  FabricRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w) run.start(w, [&run, &tally, w] { return work(&run, w, 500, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign, 0u);
+  EXPECT_GT(run.store().counters().at("migrations"), 0);
+  expect_sound(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::Values("sim", "shm"));
+
+coro::Task<void> one_put_of_each(FabricRun* run, std::vector<fabric::OpStats>* out) {
+  const kv::DeployConfig& config = run->config();
+  std::vector<std::byte> bytes(config.key_size);
+  std::vector<std::byte> value(config.value_size);
+  const kv::ValueView view{value.data(), config.value_size, config.value_size};
+  for (std::uint64_t number = 0; number < 50; ++number) {
+    PatternData::write_key(number, bytes.data(), config.key_size);
+    const kv::Key key{bytes.data(), config.key_size};
+    fabric::OpStats stats;
+    const kv::OpResult put = co_await run->client(0).put(key, view, &stats);
+    EXPECT_EQ(put.status, kv::OpStatus::ok);
+    out->push_back(stats);
+  }
+}
+
+// The count decorator and the protocol's own count agree on a simulated cluster too.
+TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
+  FabricRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
+  std::vector<fabric::OpStats> all;
+  run.start(0, [&] { return one_put_of_each(&run, &all); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  ASSERT_EQ(all.size(), 50u);
+  for (const fabric::OpStats& stats : all) {
+    EXPECT_EQ(stats.index_read, 5u);
+    EXPECT_EQ(stats.index_cas, 1u);
+    EXPECT_EQ(stats.cas, 1u);
+    EXPECT_GE(stats.read, 5u);
+    EXPECT_LE(stats.payload_bytes, 48u + 2 * (32 + 24));
+  }
+}
+
+coro::Task<void> scrub_later(FabricRun* run, Nanos at, std::map<std::string, std::uint64_t>* counts) {
+  co_await run->worker(0).sleep_until(at);
+  const std::vector<fabric::NodeId> dead{2};
+  const std::map<std::string, std::uint64_t> found = co_await run->store().scrub(run->worker(0), dead);
+  *counts = found;
+}
+
+// A client is killed in the middle of its work, at many different instants; the others go on; then
+// what it held is freed, and every key can be read and written.
+TEST(OnSim, AKilledClientIsScrubbed) {
+  std::uint64_t repaired = 0;
+  for (Nanos at = 101'000; at < 141'000; at += 1'000) {
+    fabric::sim::SimFaults faults;
+    faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::kill, .node = 2, .worker = 0, .at = at});
+    FabricRun run(make_fabric("sim", 3, 5, faults), small(3, 1, 6), {{"nessie.attempts", "8"}});
+    Tally tally;
+    std::map<std::string, std::uint64_t> counts;
+    run.start(1, [&] { return work(&run, 1, 20, &tally); });
+    run.start(2, [&] { return work(&run, 2, 100'000, &tally); });
+    run.start(0, [&] { return scrub_later(&run, 5'000'000, &counts); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(tally.torn + tally.foreign, 0u);
+    EXPECT_EQ(counts["unreachable"] + counts["index_unreachable"] + counts["raced"], 0u);
+    repaired += counts["puts_taken_back"] + counts["deletes_taken_back"];
+    expect_sound(run);
+  }
+  EXPECT_GT(repaired, 3u);
+}
+
+}  // namespace
+}  // namespace loch::nessie::testing
