@@ -90,7 +90,8 @@ Cache::Pin Cache::reserve(Word word, Nanos now) {
   std::uint32_t at = none;
   if (shard.used < slots_per_shard_) {
     at = shard.used++;
-    shard.slots[at].bytes = std::make_unique_for_overwrite<std::byte[]>(std::size_t{key_bytes_} + value_bytes_);
+    shard.slots[at].bytes =
+        std::make_unique_for_overwrite<std::byte[]>(std::size_t{key_bytes_} + value_bytes_);
   } else {
     at = shard.oldest;
     for (int i = 0; i < most_eviction_tries && at != none; ++i) {

@@ -43,10 +43,10 @@ class Cache {
   struct Slot {
     Word word = 0;  // 0: reserved or unused
     Nanos expiry = 0;
-    std::uint32_t chain = none;              // next in the hash bucket
+    std::uint32_t chain = none;  // next in the hash bucket
     std::uint32_t newer = none, older = none;
     std::atomic<std::uint32_t> pins{0};
-    std::unique_ptr<std::byte[]> bytes;      // key, then value
+    std::unique_ptr<std::byte[]> bytes;  // key, then value
   };
   struct Shard {
     std::mutex lock;

@@ -7,12 +7,14 @@ namespace loch::nessie {
 
 class NessieClient final : public kv::Client {
  public:
-  NessieClient(NessieStore& store, fabric::Worker& worker, std::uint32_t lane) : session_(store, worker, lane) {}
+  NessieClient(NessieStore& store, fabric::Worker& worker, std::uint32_t lane)
+      : session_(store, worker, lane) {}
 
   [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
     return session_.get(key, stats);
   }
-  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats) override {
     return session_.put(key, value, stats);
   }
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {

@@ -34,14 +34,16 @@ class Crash : public ::testing::TestWithParam<Variant> {
       const EntryId id = cluster.settings().format.entry(word);
       EXPECT_TRUE(cluster.meta(id).is_valid);
       EXPECT_FALSE(cluster.settings().format.is_pending(word));
-      EXPECT_EQ(cluster.data_word(id, cluster.settings().entry.stamp_at()), 0u) << "a linked entry is stamped";
+      EXPECT_EQ(cluster.data_word(id, cluster.settings().entry.stamp_at()), 0u)
+          << "a linked entry is stamped";
       named.emplace(id.node, id.index);
     }
     for (std::uint32_t node = 0; node < 4; ++node) {
       for (std::uint32_t index = 0; index < 40; ++index) {
         const EntryId id{node, index, 0};
         if (named.contains({node, index}) || cluster.meta(id).kind == EntryKind::free) continue;
-        EXPECT_NE(cluster.data_word(id, cluster.settings().entry.stamp_at()), 0u) << "leaked: " << node << "/" << index;
+        EXPECT_NE(cluster.data_word(id, cluster.settings().entry.stamp_at()), 0u)
+            << "leaked: " << node << "/" << index;
       }
     }
   }
@@ -96,7 +98,8 @@ TEST_P(Crash, InTheMiddleOfADelete) {
     cluster.kill(victim);
     const Outcome scrub = cluster.scrub(0, {victim});
     const Outcome seen = cluster.get(1, key);
-    EXPECT_TRUE(seen.value == 1u || seen.result.status == OpStatus::not_found) << "after " << at << " requests";
+    EXPECT_TRUE(seen.value == 1u || seen.result.status == OpStatus::not_found)
+        << "after " << at << " requests";
     expect_clean(cluster);
     expect_usable(cluster, key);
     ASSERT_LT(at, 50u);

@@ -13,10 +13,15 @@ constexpr std::uint32_t scan_chunk = 256;
 
 }  // namespace
 
-DataTable::DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format, const Share& share,
-                     Nanos margin, bool honours_expiry)
-    : region_(region), layout_(layout), format_(format), share_(share), margin_(margin),
-      honours_expiry_(honours_expiry), earliest_(never) {
+DataTable::DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format,
+                     const Share& share, Nanos margin, bool honours_expiry)
+    : region_(region),
+      layout_(layout),
+      format_(format),
+      share_(share),
+      margin_(margin),
+      honours_expiry_(honours_expiry),
+      earliest_(never) {
   const auto count_below = [&](std::uint32_t end) {
     return end > share.first ? (end - share.first + share.step - 1) / share.step : 0;
   };

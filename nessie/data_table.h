@@ -16,7 +16,7 @@ namespace loch::nessie {
 class DataTable {
  public:
   struct Share {
-    std::uint32_t first = 0;      // entries first, first + step, … below `entries` are this owner's
+    std::uint32_t first = 0;  // entries first, first + step, … below `entries` are this owner's
     std::uint32_t step = 1;
     std::uint32_t entries = 0;    // of the whole node
     std::uint32_t preloaded = 0;  // of the whole node, from entry 0 on: in use from the start
@@ -62,10 +62,10 @@ class DataTable {
   Nanos margin_;
   bool honours_expiry_;
   std::uint32_t owned_ = 0;
-  std::uint32_t fresh_ = 0;       // the next of the owned entries that was never used; counts up to owned_
-  std::uint32_t cursor_ = 0;      // scan position
-  std::uint32_t since_found_ = 0; // entries scanned since one was freed
-  Nanos earliest_ = 0;            // of the deadlines seen since then
+  std::uint32_t fresh_ = 0;        // the next of the owned entries that was never used; counts up to owned_
+  std::uint32_t cursor_ = 0;       // scan position
+  std::uint32_t since_found_ = 0;  // entries scanned since one was freed
+  Nanos earliest_ = 0;             // of the deadlines seen since then
   Nanos next_scan_ = 0;
   std::vector<std::uint32_t> free_;
   Counts counts_;

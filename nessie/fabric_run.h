@@ -24,13 +24,16 @@ class PatternData final : public kv::Dataset {
   PatternData(std::uint64_t count, std::uint32_t key_size) : count_(count), key_size_(key_size) {}
   [[nodiscard]] std::uint64_t count() const override { return count_; }
   void key(std::uint64_t i, std::byte* out) const override { write_key(i, out, key_size_); }
-  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override { write_value(i, out, bytes); }
+  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
+    write_value(i, out, bytes);
+  }
   static void write_key(std::uint64_t i, std::byte* out, std::uint32_t bytes) {
     std::memset(out, 0, bytes);
     std::memcpy(out, &i, sizeof i);
   }
   static void write_value(std::uint64_t number, std::byte* out, std::uint32_t bytes) {
-    for (std::uint32_t at = 0; at < bytes; at += 8) std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
+    for (std::uint32_t at = 0; at < bytes; at += 8)
+      std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
   }
   // The number of a whole value; false if its words differ: bytes of two values.
   [[nodiscard]] static bool read_value(const kv::ValueView& value, std::uint64_t* number) {
@@ -60,8 +63,11 @@ class FabricRun {
     for (std::uint32_t node = 0; node < config.nodes; ++node) {
       check(store_->setup_node(*fabric_, static_cast<fabric::NodeId>(node)));
       for (std::uint32_t i = 0; i < config.client_workers; ++i) {
-        auto worker = fabric_->add_worker({.node = static_cast<fabric::NodeId>(node), .role = fabric::Role::client,
-                                           .index = static_cast<std::uint16_t>(i), .core = -1, .name = "client"});
+        auto worker = fabric_->add_worker({.node = static_cast<fabric::NodeId>(node),
+                                           .role = fabric::Role::client,
+                                           .index = static_cast<std::uint16_t>(i),
+                                           .core = -1,
+                                           .name = "client"});
         check(worker);
         workers_.push_back(*worker);
       }
@@ -106,7 +112,8 @@ class FabricRun {
     co_await (*make)();
     *done = true;
   }
-  static coro::Task<void> with_background(FabricRun* self, std::size_t w, std::function<coro::Task<void>()> make) {
+  static coro::Task<void> with_background(FabricRun* self, std::size_t w,
+                                          std::function<coro::Task<void>()> make) {
     fabric::Worker& worker = *self->workers_[w];
     bool done = false;
     coro::Scope scope(worker.run_queue());

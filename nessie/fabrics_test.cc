@@ -76,8 +76,10 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
       result = got;
       std::uint64_t seen = 0;
       if (got.status == kv::OpStatus::ok) {
-        if (!PatternData::read_value(got.value, &seen)) ++tally->torn;
-        else if (seen % stride != number) ++tally->foreign;
+        if (!PatternData::read_value(got.value, &seen))
+          ++tally->torn;
+        else if (seen % stride != number)
+          ++tally->foreign;
       }
     } else if (draw < 9) {
       PatternData::write_value(number + stride * (1 + i), value.data(), config.value_size);
@@ -88,10 +90,18 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
       result = removed;
     }
     switch (result.status) {
-      case kv::OpStatus::ok: ++tally->ok; break;
-      case kv::OpStatus::not_found: ++tally->not_found; break;
-      case kv::OpStatus::conflict: ++tally->conflict; break;
-      default: ++tally->other; break;
+      case kv::OpStatus::ok:
+        ++tally->ok;
+        break;
+      case kv::OpStatus::not_found:
+        ++tally->not_found;
+        break;
+      case kv::OpStatus::conflict:
+        ++tally->conflict;
+        break;
+      default:
+        ++tally->other;
+        break;
     }
   }
 }
@@ -134,7 +144,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
   for (const auto& options : variants) {
     FabricRun run(make_fabric(GetParam(), 3, 7), small(3, 2, 24), options);
     Tally tally;
-    for (std::size_t w = 0; w < run.workers(); ++w) run.start(w, [&run, &tally, w] { return work(&run, w, 400, &tally); });
+    for (std::size_t w = 0; w < run.workers(); ++w)
+      run.start(w, [&run, &tally, w] { return work(&run, w, 400, &tally); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
@@ -151,7 +162,8 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   config.max_keys = 400;
   FabricRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
   Tally tally;
-  for (std::size_t w = 0; w < run.workers(); ++w) run.start(w, [&run, &tally, w] { return work(&run, w, 500, &tally); });
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&run, &tally, w] { return work(&run, w, 500, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign, 0u);
   EXPECT_GT(run.store().counters().at("migrations"), 0);
@@ -204,7 +216,8 @@ TEST(OnSim, AKilledClientIsScrubbed) {
   std::uint64_t repaired = 0;
   for (Nanos at = 101'000; at < 141'000; at += 1'000) {
     fabric::sim::SimFaults faults;
-    faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::kill, .node = 2, .worker = 0, .at = at});
+    faults.schedule.push_back(
+        {.kind = fabric::sim::ScheduledFault::Kind::kill, .node = 2, .worker = 0, .at = at});
     FabricRun run(make_fabric("sim", 3, 5, faults), small(3, 1, 6), {{"nessie.attempts", "8"}});
     Tally tally;
     std::map<std::string, std::uint64_t> counts;

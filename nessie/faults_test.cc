@@ -131,14 +131,18 @@ TEST(Recycling, ADawdlingGetNeverSeesAnotherIncarnation) {
     // Others replace the entry and use up node 1's DTEs, for as long as the GET may last.
     for (int i = 0; i < 60; ++i) {
       if (cluster.fabric().now() > 1'900'000) break;
-      ASSERT_EQ(cluster.put(0 + 1, key + 0, 100 + static_cast<std::uint64_t>(i)).result.effect, kv::Effect::none);
+      ASSERT_EQ(cluster.put(0 + 1, key + 0, 100 + static_cast<std::uint64_t>(i)).result.effect,
+                kv::Effect::none);
     }
     const EntryMeta meta = cluster.meta(first);
     const bool was_reused = meta.generation != first.generation;
     const Outcome seen = cluster.finish(0);
-    if (seen.result.status == OpStatus::ok && seen.value != 1u && was_reused && seen.result.retries == 0) ++foreign;
-    if (*mutant == 0) EXPECT_EQ(foreign, 0u);
-    else EXPECT_TRUE(was_reused);
+    if (seen.result.status == OpStatus::ok && seen.value != 1u && was_reused && seen.result.retries == 0)
+      ++foreign;
+    if (*mutant == 0)
+      EXPECT_EQ(foreign, 0u);
+    else
+      EXPECT_TRUE(was_reused);
   }
 }
 
@@ -207,16 +211,26 @@ TEST(Options, ImpossibleCombinationsNameTheFlag) {
   EXPECT_NE(refusal({{"nessie.filter-bits", "12"}}).find("nessie.filter-bits"), std::string::npos);
   EXPECT_EQ(refusal({{"nessie.filter-bits", "12"}, {"nessie.variant", "published"}}), "");
   EXPECT_NE(refusal({{"nessie.layout", "2015"}}).find("nessie.layout"), std::string::npos);
-  EXPECT_NE(refusal({{"nessie.variant", "published"}, {"nessie.commit", "cas"}}).find("nessie.commit"), std::string::npos);
-  EXPECT_NE(refusal({{"nessie.variant", "published"}, {"nessie.fast-update", "on"}}).find("nessie.fast-update"), std::string::npos);
+  EXPECT_NE(refusal({{"nessie.variant", "published"}, {"nessie.commit", "cas"}}).find("nessie.commit"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal({{"nessie.variant", "published"}, {"nessie.fast-update", "on"}}).find("nessie.fast-update"),
+      std::string::npos);
   EXPECT_NE(refusal({{"nessie.hash-functions", "5"}}).find("nessie.hash-functions"), std::string::npos);
   EXPECT_NE(refusal({}, {.nodes = 1, .keys = 1, .max_keys = 1}).find(""), std::string::npos);
-  EXPECT_NE(refusal({{"nessie.load-factor", "0.95"}}, {.nodes = 1, .keys = 1, .max_keys = 1}).find("nessie.hash-functions"),
+  EXPECT_NE(refusal({{"nessie.load-factor", "0.95"}}, {.nodes = 1, .keys = 1, .max_keys = 1})
+                .find("nessie.hash-functions"),
             std::string::npos);
-  EXPECT_NE(refusal({}, {.nodes = 1, .value_size = 1U << 31, .keys = 1, .max_keys = 1}).find("value-size"), std::string::npos);
-  EXPECT_NE(refusal({}, {.nodes = 1, .value_size = 1 << 20, .keys = 10'000, .max_keys = 10'000, .memory_bytes = 1 << 30}).find("keys:"),
+  EXPECT_NE(refusal({}, {.nodes = 1, .value_size = 1U << 31, .keys = 1, .max_keys = 1}).find("value-size"),
             std::string::npos);
-  EXPECT_NE(refusal({}, {.nodes = 1, .server_workers = 2, .keys = 10, .max_keys = 10}).find("servers"), std::string::npos);
+  EXPECT_NE(
+      refusal(
+          {},
+          {.nodes = 1, .value_size = 1 << 20, .keys = 10'000, .max_keys = 10'000, .memory_bytes = 1 << 30})
+          .find("keys:"),
+      std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 1, .server_workers = 2, .keys = 10, .max_keys = 10}).find("servers"),
+            std::string::npos);
   EXPECT_NE(refusal({}, {.nodes = 300, .keys = 10, .max_keys = 10}).find("nodes"), std::string::npos);
   EXPECT_EQ(refusal({{"nessie.backoff-cap", "1us"}}).find("nessie.backoff-cap"), 0u);
 }

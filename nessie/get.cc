@@ -24,11 +24,16 @@ coro::Task<Attempt> Session::get_once(kv::Key key) {
     if (!holds_filter(read.word, hash)) continue;
     const Look look = co_await look_up(read.word, read_at, key, false);
     switch (look) {
-      case Look::other_key: break;
-      case Look::value: co_return Attempt::ok;
-      case Look::expired: co_return Attempt::expired;
-      case Look::conflict: co_return Attempt::conflict;
-      case Look::failed: co_return Attempt::link_error;
+      case Look::other_key:
+        break;
+      case Look::value:
+        co_return Attempt::ok;
+      case Look::expired:
+        co_return Attempt::expired;
+      case Look::conflict:
+        co_return Attempt::conflict;
+      case Look::failed:
+        co_return Attempt::link_error;
       case Look::pending:
         // Hardened: a committed entry at a later rank wins over an insert that is still under way.
         if (!settings_.rules.get_continues) co_return Attempt::conflict;
@@ -93,8 +98,8 @@ coro::Task<Session::Look> Session::take_value(Fetched found, Word word, Nanos re
   if (found.is_local) {
     // Copied out, because the entry may be reused E after it has left the index.
     co_await worker_.compute(worker_.costs().copy(entry.value_size()));
-    const auto kept = static_cast<std::uint32_t>(
-        found.region->kept(found.offset + entry.value_at(), entry.value_size()));
+    const auto kept =
+        static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
     if (kept != 0) {
       fabric::copy_shared(node_.landing->at(landing_base_ + entry.value_at()),
                           found.region->at(found.offset + entry.value_at()), kept);

@@ -23,7 +23,8 @@ TestCluster::Shape shape(const char* variant, std::uint32_t functions, std::stri
 OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
-  const std::vector<cuckoo::Place> places{cluster.candidate(k, 0), cluster.candidate(k, 1), cluster.candidate(k, 2)};
+  const std::vector<cuckoo::Place> places{cluster.candidate(k, 0), cluster.candidate(k, 1),
+                                          cluster.candidate(k, 2)};
   const std::uint64_t in_first = cluster.key_at(places[0], {places[1], places[2]});
   const std::uint64_t x = cluster.key_at(places[1], {places[0], places[2]});
   EXPECT_EQ(cluster.put(0, in_first, 5).result.status, OpStatus::ok);
@@ -61,10 +62,10 @@ OpStatus get_while_key_moves_twice(const char* variant, std::string mutant = {})
   EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
   EXPECT_EQ(cluster.migrate(0, places[0]).moved, Attempt::ok);  // K is at its second slot
   cluster.begin_get(2, k);
-  EXPECT_TRUE(cluster.step(2));           // the first slot: EMPTY
+  EXPECT_TRUE(cluster.step(2));  // the first slot: EMPTY
   cluster.begin_migrate(4, places[1]);
-  cluster.step_through_cas(4, 2);         // K is in the first slot, not yet committed
-  EXPECT_TRUE(cluster.step(2));           // the second slot: EMPTY
+  cluster.step_through_cas(4, 2);  // K is in the first slot, not yet committed
+  EXPECT_TRUE(cluster.step(2));    // the second slot: EMPTY
   EXPECT_EQ(cluster.finish(4).moved, Attempt::ok);
   EXPECT_EQ(cluster.migrate(0, places[0]).moved, Attempt::ok);
   const Outcome seen = cluster.finish(2);
@@ -82,7 +83,8 @@ TEST(Holes, H2EmptyWordsComeBack) {
 OpStatus get_after_rolled_back_update(std::string mutant) {
   TestCluster cluster(shape("hardened", 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
-  const std::vector<cuckoo::Place> places{cluster.candidate(k, 0), cluster.candidate(k, 1), cluster.candidate(k, 2)};
+  const std::vector<cuckoo::Place> places{cluster.candidate(k, 0), cluster.candidate(k, 1),
+                                          cluster.candidate(k, 2)};
   const std::uint64_t x = cluster.key_at(places[1], {places[0], places[2]});
   EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
   cluster.begin_put(2, k, 11);
@@ -108,7 +110,7 @@ OpStatus get_after_delete_under_migrate(std::string mutant) {
   cluster.begin_migrate(2, cluster.candidate(k, 0));
   EXPECT_TRUE(cluster.step(2, 3));  // source word, source entry, target word
   EXPECT_EQ(cluster.remove(4, k).result.status, OpStatus::ok);
-  cluster.step_through_cas(2, 1);   // the copy is in the target slot
+  cluster.step_through_cas(2, 1);  // the copy is in the target slot
   cluster.begin_get(0, k);
   for (int i = 0; i < 20 && cluster.step(0); ++i) {
   }
@@ -155,7 +157,8 @@ TEST(Holes, TwoInsertersOfOneKey) {
   for (std::uint32_t lead = 0; lead < 12; ++lead) {
     TestCluster cluster(shape("hardened", 3));
     const std::uint64_t k = cluster.key_at({1, 3});
-    const std::uint64_t first = cluster.key_at(cluster.candidate(k, 0), {cluster.candidate(k, 1), cluster.candidate(k, 2)});
+    const std::uint64_t first =
+        cluster.key_at(cluster.candidate(k, 0), {cluster.candidate(k, 1), cluster.candidate(k, 2)});
     EXPECT_EQ(cluster.put(0, first, 5).result.status, OpStatus::ok);
     cluster.begin_put(2, k, 11);
     EXPECT_TRUE(cluster.step(2));  // has seen the first slot full

@@ -29,17 +29,17 @@
 namespace loch::nessie {
 
 enum class EntryKind : std::uint8_t {
-  free = 0,   // nobody's: in a free list, or never used
+  free = 0,  // nobody's: in a free list, or never used
   put = 1,
   tombstone = 2,
-  copy = 3,   // a MIGRATE's
+  copy = 3,  // a MIGRATE's
 };
 
 // The meta word, taken apart.
 struct EntryMeta {
   bool is_valid = false;
   EntryKind kind = EntryKind::free;
-  std::uint8_t source_rank = 0;   // kind copy: which candidate of its key it came from
+  std::uint8_t source_rank = 0;  // kind copy: which candidate of its key it came from
   std::uint16_t generation = 0;
 
   [[nodiscard]] constexpr Word pack() const {
@@ -47,8 +47,8 @@ struct EntryMeta {
            (Word{static_cast<std::uint8_t>(kind)} | Word{source_rank} << 2) << 8 | (is_valid ? 1U : 0U);
   }
   [[nodiscard]] static constexpr EntryMeta unpack(Word word) {
-    return {(word & 1) != 0, static_cast<EntryKind>((word >> 8) & 3), static_cast<std::uint8_t>((word >> 10) & 3),
-            static_cast<std::uint16_t>(word >> 16)};
+    return {(word & 1) != 0, static_cast<EntryKind>((word >> 8) & 3),
+            static_cast<std::uint8_t>((word >> 10) & 3), static_cast<std::uint16_t>(word >> 16)};
   }
 };
 static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_bit | 0x3FFF'0B01));
@@ -57,8 +57,11 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_b
 class EntryLayout {
  public:
   EntryLayout(std::uint32_t key_size, std::uint32_t value_size)
-      : key_size_(key_size), value_size_(value_size), prev_at_(round_up(key_size, 8)),
-        tail_at_(prev_at_ + 24 + round_up(value_size, 8)), stride_(round_up(tail_at_ + 8, 64)) {}
+      : key_size_(key_size),
+        value_size_(value_size),
+        prev_at_(round_up(key_size, 8)),
+        tail_at_(prev_at_ + 24 + round_up(value_size, 8)),
+        stride_(round_up(tail_at_ + 8, 64)) {}
 
   [[nodiscard]] std::uint32_t key_size() const { return key_size_; }
   [[nodiscard]] std::uint32_t value_size() const { return value_size_; }

@@ -33,8 +33,8 @@ struct Cost {
   }
 };
 enum Kind : std::uint32_t { hit, miss, update, insert, erase, erase_absent, move, kinds };
-constexpr const char* kind_names[kinds] = {"GET hit", "GET miss", "PUT update", "PUT insert",
-                                           "DELETE", "DELETE absent", "MIGRATE"};
+constexpr const char* kind_names[kinds] = {"GET hit", "GET miss",      "PUT update", "PUT insert",
+                                           "DELETE",  "DELETE absent", "MIGRATE"};
 struct Measured {
   Cost cost[kinds];
   std::uint32_t wrong = 0;  // operations that did not end as they must
@@ -129,15 +129,18 @@ int print(const std::string& hardware_name, std::uint32_t value_size) {
       {"+ commit by CAS (H9)", {{"nessie.commit", "cas"}}},
       {"+ fast update", {{"nessie.fast-update", "on"}}},
       {"+ single-CAS delete", {{"nessie.single-cas-delete", "on"}}},
-      {"+ all three", {{"nessie.commit", "cas"}, {"nessie.fast-update", "on"}, {"nessie.single-cas-delete", "on"}}},
+      {"+ all three",
+       {{"nessie.commit", "cas"}, {"nessie.fast-update", "on"}, {"nessie.single-cas-delete", "on"}}},
       {"published 2017 (no mend)", {{"nessie.variant", "published"}}},
       {"published 2015 (versions)", {{"nessie.variant", "published"}, {"nessie.layout", "2015"}}},
       {"completions by CQE", {{"nessie.completion", "cqe"}}},
       {"eager stamping", {{"nessie.stamping", "eager"}}},
       {"no filter bits", {{"nessie.filter-bits", "0"}}},
   };
-  fmt::print("{} on {} nodes, {}-byte values, one client, load 0.4; cells: index READs + entry READs / CASes / us\n\n",
-             hardware_name, nodes, value_size);
+  fmt::print(
+      "{} on {} nodes, {}-byte values, one client, load 0.4; cells: index READs + entry READs / CASes / "
+      "us\n\n",
+      hardware_name, nodes, value_size);
   fmt::print("{:<38}", "");
   for (const char* name : kind_names) fmt::print(" {:>22}", name);
   fmt::print("\n");
@@ -146,10 +149,11 @@ int print(const std::string& hardware_name, std::uint32_t value_size) {
     fmt::print("{:<38}", row.what);
     for (const Cost& cost : measured.cost) {
       const double n = std::max<std::uint32_t>(cost.count, 1);
-      fmt::print(" {:>22}", fmt::format("{:.2f}+{:.2f} /{:.2f} /{:.1f}", cost.index_reads / n, cost.entry_reads / n,
-                                        cost.swaps / n, cost.us / n));
+      fmt::print(" {:>22}", fmt::format("{:.2f}+{:.2f} /{:.2f} /{:.1f}", cost.index_reads / n,
+                                        cost.entry_reads / n, cost.swaps / n, cost.us / n));
     }
-    fmt::print("{}\n", measured.wrong == 0 ? "" : fmt::format("  {} operations ended wrongly", measured.wrong));
+    fmt::print("{}\n",
+               measured.wrong == 0 ? "" : fmt::format("  {} operations ended wrongly", measured.wrong));
   }
   return 0;
 }

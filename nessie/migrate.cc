@@ -55,14 +55,15 @@ coro::Task<Attempt> Session::copy_for_move(Move* move) {
   const auto functions = static_cast<Nanos>(settings_.functions());
   co_await worker_.compute(functions * worker_.costs().hash(entry.key_size()) +
                            worker_.costs().copy(entry.full_bytes()));
-  const auto kept = static_cast<std::uint32_t>(
-      found.region->kept(found.offset + entry.value_at(), entry.value_size()));
+  const auto kept =
+      static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
   const kv::ValueView value{kept == 0 ? nullptr : found.region->at(found.offset + entry.value_at()),
                             entry.value_size(), kept};
   // H6: no previous version. Following it could return a value that a DELETE has removed meanwhile.
   const Word prev = settings_.rules.migrate_keeps_previous ? move->source_word : 0;
-  write_entry(*copy, {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)}, prev,
-              {moved_key_.data(), entry.key_size()}, value);
+  write_entry(*copy,
+              {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)},
+              prev, {moved_key_.data(), entry.key_size()}, value);
   co_return Attempt::ok;
 }
 
@@ -123,7 +124,8 @@ coro::Task<Attempt> Session::commit_move(Move* move) {
     if (!swap.done()) co_return Attempt::ambiguous;
   }
   const std::uint32_t rank = move->hash.rank_of(move->source);
-  set_meta(move->copy, {.is_valid = true, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)});
+  set_meta(move->copy,
+           {.is_valid = true, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)});
   const EntryId old = settings_.format.entry(move->source_word);
   co_await recycle(old);
   co_return Attempt::ok;

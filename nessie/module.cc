@@ -39,10 +39,12 @@ class NessieModule final : public kv::Module {
         {"unlock-by-write", "an own entry is taken back by WRITE instead of CAS"},
         {"migrate-copies-prev", "a MIGRATE's copy names its source as previous version (H6)"},
         {"link-before-write", "the CAS overtakes the stores to the DTE (H20)"},
-        {"tail-poll-without-order", "a DTE counts as here when its last byte is, in whatever order it came (H19)"},
+        {"tail-poll-without-order",
+         "a DTE counts as here when its last byte is, in whatever order it came (H19)"},
     };
   }
-  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config, const kv::Options& options,
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
+                                                          const kv::Options& options,
                                                           std::string_view mutant) const override {
     LOCH_ASSIGN(auto settings, decide(config, options, mutant));
     return std::make_unique<NessieStore>(std::move(settings));

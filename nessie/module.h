@@ -1,5 +1,5 @@
 // Nessie: a key-value store that only its clients drive, by one-sided RDMA READ and CAS (Cassell,
-// Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/nessie.md describes layouts, steps and rules.
+// Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/protocols.md describes layouts, steps and rules.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Every path of the operations: what it returns, and what it costs in READs, CASes and payload bytes
-// (docs/nessie.md, the table of costs).
+// (docs/protocols.md, the table of costs).
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -37,7 +37,8 @@ class Operations : public ::testing::TestWithParam<const char*> {
     return {1, slot};
   }
   // A key all of whose candidates are on nodes 1 and 2, the first one at this slot of node 1.
-  static std::uint64_t remote_key(TestCluster& cluster, std::uint32_t slot = 3, std::vector<cuckoo::Place> avoid = {}) {
+  static std::uint64_t remote_key(TestCluster& cluster, std::uint32_t slot = 3,
+                                  std::vector<cuckoo::Place> avoid = {}) {
     for (;;) {
       const std::uint64_t key = cluster.key_at(remote_place(cluster, slot), avoid);
       if (cluster.candidate(key, 1).node != 0 && cluster.candidate(key, 2).node != 0) return key;
@@ -73,7 +74,7 @@ TEST_P(Operations, UpdateReadsTheHeaderOnlyIfRemote) {
   expect_costs(remote, {5, 1});
   EXPECT_EQ(remote.stats.read, 6u);
   EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // and the old entry's stamp
-  const Outcome local = cluster.put(0, key, 13);  // the entry is here now
+  const Outcome local = cluster.put(0, key, 13);         // the entry is here now
   expect_costs(local, {5, 1});
   EXPECT_EQ(local.stats.read, 5u);
   EXPECT_EQ(local.stats.payload_bytes, 48u);
@@ -91,7 +92,8 @@ TEST_P(Operations, HitCostsByRank) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     if (rank == 1) in_the_way.push_back(at_0);
     if (rank == 2) in_the_way.push_back(at_1);
-    for (const std::uint64_t other : in_the_way) ASSERT_EQ(cluster.put(1, other, 5).result.status, OpStatus::ok);
+    for (const std::uint64_t other : in_the_way)
+      ASSERT_EQ(cluster.put(1, other, 5).result.status, OpStatus::ok);
     ASSERT_EQ(cluster.put(2, key, 20 + rank).result.status, OpStatus::ok);
     const Outcome hit = cluster.get(0, key);
     EXPECT_EQ(hit.value, 20 + rank);
@@ -218,7 +220,8 @@ TEST_P(Operations, PutMigratesWhenAllCandidatesAreFull) {
   for (std::uint32_t i = 0; i < 3; ++i) places.push_back(cluster.candidate(key, i));
   std::vector<std::uint64_t> others;
   for (std::uint32_t i = 0; i < 3; ++i) others.push_back(cluster.key_at(places[i], places));
-  for (const std::uint64_t other : others) ASSERT_EQ(cluster.put(1, other, other).result.status, OpStatus::ok);
+  for (const std::uint64_t other : others)
+    ASSERT_EQ(cluster.put(1, other, other).result.status, OpStatus::ok);
   const Outcome put = cluster.put(0, key, 11);
   EXPECT_EQ(put.result.status, OpStatus::ok);
   EXPECT_EQ(cluster.counter("migrations"), 1);

@@ -18,7 +18,8 @@ TEST(Word, FieldsOf2017Hardened) {
   const WordFormat format(Layout::y2017, hardened(), 7);
   const EntryId id{0xAB, 0x1234'5678, 0x2AAA};
   const Word word = format.occupied(id, 0x55, true, format.initial_empty());
-  EXPECT_EQ(word, (Word{1} << 63) | (Word{0x55} << 55) | (Word{1} << 54) | (Word{0x2AAA} << 40) | (Word{0x1234'5678} << 8) | 0xAB);
+  EXPECT_EQ(word, (Word{1} << 63) | (Word{0x55} << 55) | (Word{1} << 54) | (Word{0x2AAA} << 40) |
+                      (Word{0x1234'5678} << 8) | 0xAB);
   EXPECT_EQ(format.entry(word), id);
   EXPECT_EQ(format.filter(word), 0x55u);
   EXPECT_TRUE(format.is_pending(word));
@@ -59,8 +60,9 @@ TEST(Word, VersionOf2015GrowsWithEveryUpdate) {
 }
 
 TEST(Word, EveryFilterWidthRoundTrips) {
-  for (const auto& [layout, rules] : {std::pair{Layout::y2017, hardened()}, std::pair{Layout::y2017, published_2017()},
-                                      std::pair{Layout::y2015, published_2015()}}) {
+  for (const auto& [layout, rules] :
+       {std::pair{Layout::y2017, hardened()}, std::pair{Layout::y2017, published_2017()},
+        std::pair{Layout::y2015, published_2015()}}) {
     for (std::uint32_t bits = 0; bits <= WordFormat::most_filter_bits(layout, rules, 15); ++bits) {
       const WordFormat format(layout, rules, bits);
       const std::uint64_t filter = (std::uint64_t{1} << bits) - 1;
@@ -92,7 +94,7 @@ TEST(Layout, SizesOfThePaper) {
   EXPECT_EQ(entry.full_bytes(), 16'544u);
   EXPECT_EQ(entry.stride() % 64, 0u);
   EXPECT_GE(entry.stride(), entry.full_bytes());
-  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());   // the header ends in its own watermark
+  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());  // the header ends in its own watermark
   EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
 }
 
@@ -100,7 +102,8 @@ TEST(Layout, OddSizesStayAligned) {
   for (std::uint32_t key = 1; key < 40; ++key) {
     for (std::uint32_t value = 1; value < 40; ++value) {
       const EntryLayout entry(key, value);
-      for (const std::uint32_t at : {entry.prev_at(), entry.stamp_at(), entry.meta_at(), entry.value_at(), entry.tail_at()}) {
+      for (const std::uint32_t at :
+           {entry.prev_at(), entry.stamp_at(), entry.meta_at(), entry.value_at(), entry.tail_at()}) {
         ASSERT_EQ(at % 8, 0u);
       }
       ASSERT_GE(entry.prev_at(), key);
@@ -186,18 +189,22 @@ class DataTableTest : public ::testing::Test {
   EntryLayout layout{8, 8};
   WordFormat format{Layout::y2017, hardened(), 7};
   std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(entries * layout.stride() / 8);
-  fabric::Region region{3, 0, "data", reinterpret_cast<std::byte*>(memory.data()), entries * layout.stride(), {}};
+  fabric::Region region{3, 0, "data", reinterpret_cast<std::byte*>(memory.data()), entries* layout.stride(),
+                        {}};
 
-  DataTable table(std::uint32_t first, std::uint32_t step, std::uint32_t preloaded, Nanos margin = 10, bool honours = true) {
+  DataTable table(std::uint32_t first, std::uint32_t step, std::uint32_t preloaded, Nanos margin = 10,
+                  bool honours = true) {
     return DataTable(region, layout, format, {first, step, entries, preloaded}, margin, honours);
   }
   void use(const EntryId& id) {
-    const EntryMeta meta{.is_valid = true, .kind = EntryKind::put, .generation = static_cast<std::uint16_t>(id.generation)};
+    const EntryMeta meta{
+        .is_valid = true, .kind = EntryKind::put, .generation = static_cast<std::uint16_t>(id.generation)};
     fabric::store_word_release(region.at(id.index * layout.stride() + layout.meta_at()), meta.pack());
     stamp(id, 0);
   }
   void stamp(const EntryId& id, Nanos at) {
-    fabric::store_word_release(region.at(id.index * layout.stride() + layout.stamp_at()), static_cast<Word>(at));
+    fabric::store_word_release(region.at(id.index * layout.stride() + layout.stamp_at()),
+                               static_cast<Word>(at));
   }
 };
 
@@ -224,13 +231,13 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
   }
   ASSERT_EQ(ids.size(), entries);
   stamp(ids[4], 1'000);
-  EXPECT_FALSE(mine.allocate(1'000).has_value());   // at the deadline
-  EXPECT_FALSE(mine.allocate(1'010).has_value());   // at the end of the margin: not strictly past
+  EXPECT_FALSE(mine.allocate(1'000).has_value());  // at the deadline
+  EXPECT_FALSE(mine.allocate(1'010).has_value());  // at the end of the margin: not strictly past
   const auto again = mine.allocate(1'011);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->index, ids[4].index);
   EXPECT_EQ(again->generation, ids[4].generation + 1);
-  EXPECT_FALSE(mine.allocate(2'000).has_value());   // never early, however long the table is full
+  EXPECT_FALSE(mine.allocate(2'000).has_value());  // never early, however long the table is full
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 

@@ -13,7 +13,9 @@ namespace {
 class Preloader {
  public:
   Preloader(const Settings& settings, const kv::Dataset& data)
-      : s_(settings), data_(data), key_(settings.entry.key_size()),
+      : s_(settings),
+        data_(data),
+        key_(settings.entry.key_size()),
         value_(std::min(settings.config.kept_value_bytes, settings.entry.value_size())) {}
 
   // Every slot of this node's index: a record's word, or EMPTY.
@@ -36,9 +38,11 @@ class Preloader {
       fabric::copy_to_shared(data.at(at), key_.data(), key_.size());
       fabric::store_word_release(data.at(at + entry.prev_at()), 0);
       fabric::store_word_release(data.at(at + entry.stamp_at()), 0);
-      if (!value_.empty()) fabric::copy_to_shared(data.at(at + entry.value_at()), value_.data(), value_.size());
+      if (!value_.empty())
+        fabric::copy_to_shared(data.at(at + entry.value_at()), value_.data(), value_.size());
       fabric::store_word_release(data.at(at + entry.tail_at()), watermark_bit);
-      const EntryMeta meta{.is_valid = true, .kind = EntryKind::put, .generation = static_cast<std::uint16_t>(id.generation)};
+      const EntryMeta meta{
+          .is_valid = true, .kind = EntryKind::put, .generation = static_cast<std::uint16_t>(id.generation)};
       fabric::store_word_release(data.at(at + entry.meta_at()), meta.pack());
     }
   }
@@ -47,7 +51,8 @@ class Preloader {
   [[nodiscard]] Word word_of(std::uint64_t record) {
     data_.key(record, key_.data());
     cuckoo::KeyHash hash = s_.family.hash(key_);
-    return s_.format.occupied(s_.preloaded_entry(record), hash.filter(s_.filter_bits), false, s_.format.initial_empty());
+    return s_.format.occupied(s_.preloaded_entry(record), hash.filter(s_.filter_bits), false,
+                              s_.format.initial_empty());
   }
 
   const Settings& s_;
@@ -62,7 +67,8 @@ Result<> NessieStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& dat
   LOCH_CHECK_EQ(data.count(), settings_->config.keys);
   const auto write_key = [&data](std::uint64_t i, std::byte* out) { data.key(i, out); };
   LOCH_ASSIGN(const cuckoo::Placement placement,
-              cuckoo::plan_placement(settings_->family, settings_->config.keys, settings_->entry.key_size(), write_key));
+              cuckoo::plan_placement(settings_->family, settings_->config.keys, settings_->entry.key_size(),
+                                     write_key));
   Preloader preloader(*settings_, data);
   for (auto& [node, state] : nodes_) {
     preloader.fill_index(*state.index, node, placement);

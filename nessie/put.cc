@@ -191,7 +191,8 @@ coro::Task<Attempt> Session::link() {
     expected = emptied;
   }
   const bool is_pending = settings_.rules.commit == Commit::cas && !is_fast;
-  const Word own = settings_.format.occupied(*w.entry, w.hash.filter(settings_.filter_bits), is_pending, expected);
+  const Word own =
+      settings_.format.occupied(*w.entry, w.hash.filter(settings_.filter_bits), is_pending, expected);
   const Swap swap = co_await swap_index(place, expected, own, !is_fast);
   if (swap.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
   w.linked = *w.entry;

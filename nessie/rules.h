@@ -3,7 +3,7 @@
 // migrate.cc) and the explicit-state model in tests/model/ consult the same struct, so that what is
 // explored is what runs. Nothing but the standard library is included here.
 //
-// H1 … H17 are the holes listed in docs/nessie.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
+// H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
 // is technical report CS-2015-09.
 #pragma once
 
@@ -21,9 +21,9 @@ enum class Rollback : std::uint8_t {
 
 // Which slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,            // mutant
-  reverse_pass,    // slots N-2 … 0, its own included; N-1 was read or swapped last (2017, 2015)
-  every_other,     // the N-1 others (H7: all are read after the CAS)
+  none,          // mutant
+  reverse_pass,  // slots N-2 … 0, its own included; N-1 was read or swapped last (2017, 2015)
+  every_other,   // the N-1 others (H7: all are read after the CAS)
 };
 
 // How an entry becomes visible.
@@ -51,34 +51,34 @@ struct Rules {
   bool has_version = false;    // 2015: +1 with every update of the ITE
 
   // ---- GET
-  bool get_verifies = true;           // reverse pass before NOT_FOUND
-  bool get_continues = true;          // a pending entry without a previous version does not end the scan
-  bool use_previous = true;           // previous versions (2017, 4.3.2)
+  bool get_verifies = true;   // reverse pass before NOT_FOUND
+  bool get_continues = true;  // a pending entry without a previous version does not end the scan
+  bool use_previous = true;   // previous versions (2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;              // reads all N slots first, prefers the one that holds the key (H1)
-  bool removes_duplicates = false;    // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
-  bool removes_before_commit = false; // mutant: empties the old entry before its own is in
-  bool aborts_on_pending = true;      // a pending entry of the key ends the attempt (2017, 4.3.2)
+  bool full_scan = true;               // reads all N slots first, prefers the one that holds the key (H1)
+  bool removes_duplicates = false;     // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
+  bool removes_before_commit = false;  // mutant: empties the old entry before its own is in
+  bool aborts_on_pending = true;       // a pending entry of the key ends the attempt (2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
-  bool fast_update = false;           // an existing key: one CAS to a DTE that is valid already
-  bool links_before_write = false;    // mutant: the CAS overtakes the DTE's stores (H20)
+  bool fast_update = false;         // an existing key: one CAS to a DTE that is valid already
+  bool links_before_write = false;  // mutant: the CAS overtakes the DTE's stores (H20)
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
-  bool delete_must_win = true;        // the last CAS failing is a conflict (H10a)
-  bool delete_checks_first = true;    // an absent key: verified NOT_FOUND, no tombstone (H10c)
+  bool delete_must_win = true;      // the last CAS failing is a conflict (H10a)
+  bool delete_checks_first = true;  // an absent key: verified NOT_FOUND, no tombstone (H10c)
 
   // ---- MIGRATE
-  bool migrate_tags = true;           // empties the source to EMPTY|copy, which scrub can decide by (H12)
-  bool migrate_rescans = true;        // the PUT starts over after it (H7)
+  bool migrate_tags = true;             // empties the source to EMPTY|copy, which scrub can decide by (H12)
+  bool migrate_rescans = true;          // the PUT starts over after it (H7)
   bool migrate_keeps_previous = false;  // mutant: the copy's previous version is the source (H6)
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;         // a DTE is free only strictly past its stamp and the clock margin
-  bool checks_time = true;            // an operation older than E ends
+  bool honours_expiry = true;  // a DTE is free only strictly past its stamp and the clock margin
+  bool checks_time = true;     // an operation older than E ends
 
   // ---- memory-system mutants
   bool cpu_on_index = false;          // words of the own node are swapped by the CPU (H18)

@@ -41,12 +41,15 @@ coro::Task<std::map<std::string, std::uint64_t>> Session::scrub(std::vector<fabr
 coro::Task<bool> Session::scan_index(fabric::NodeId node, std::vector<Finding>* found) {
   const fabric::LocalSlice landing{node_.words, word_at(lane_scan)};
   for (std::uint64_t slot = 0; slot < settings_.slots_per_node; slot += scan_words) {
-    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(scan_words, settings_.slots_per_node - slot));
-    const fabric::Completion done = co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
+    const auto count =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(scan_words, settings_.slots_per_node - slot));
+    const fabric::Completion done =
+        co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
     if (!done.ok()) {
       const bool is_back = co_await reconnect(node);
       if (!is_back) co_return false;
-      const fabric::Completion again = co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
+      const fabric::Completion again =
+          co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
       if (!again.ok()) co_return false;
     }
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -67,7 +70,8 @@ coro::Task<std::string> Session::repair(Finding finding) {
   if (is_committed(finding.word, entry.meta)) co_return std::string();
   const bool is_copy = entry.meta.kind == EntryKind::copy;
   const bool is_tombstone = entry.meta.kind == EntryKind::tombstone;
-  if (!settings_.scrub_repairs) co_return is_copy ? "held_copies" : is_tombstone ? "held_deletes" : "held_puts";
+  if (!settings_.scrub_repairs)
+    co_return is_copy ? "held_copies" : is_tombstone ? "held_deletes" : "held_puts";
   if (is_copy) co_return co_await repair_copy(finding, entry.meta);
   const Word to = entry.prev != 0 ? entry.prev : settings_.format.emptied(finding.word);
   const Swap swap = co_await swap_index(finding.place, finding.word, to, false);
@@ -88,7 +92,8 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
   moved_key_.resize(entry.key_size());
   fabric::copy_from_shared(moved_key_.data(), region.at(at), entry.key_size());
   cuckoo::KeyHash hash = settings_.family.hash(moved_key_);
-  const cuckoo::Place source = hash.candidate(std::min<std::uint32_t>(meta.source_rank, settings_.functions() - 1));
+  const cuckoo::Place source =
+      hash.candidate(std::min<std::uint32_t>(meta.source_rank, settings_.functions() - 1));
   const WordRead read = co_await read_index(source);
   if (!read.ok) co_return "unreachable";
   if (read.word == settings_.format.tagged(finding.word)) {
@@ -102,7 +107,8 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
     const bool is_written = co_await write_remote_word(id, entry.meta_at(), committed.pack());
     co_return is_written ? "copies_committed" : "unreachable";
   }
-  const Swap swap = co_await swap_index(finding.place, finding.word, settings_.format.emptied(finding.word), false);
+  const Swap swap =
+      co_await swap_index(finding.place, finding.word, settings_.format.emptied(finding.word), false);
   if (!swap.done()) co_return "raced";
   co_await stamp(id, worker_.node_clock() + settings_.expiry);
   co_return "copies_dropped";

@@ -12,8 +12,12 @@ constexpr Nanos longest_spin = 50'000;
 }  // namespace
 
 Session::Session(NessieStore& store, fabric::Worker& worker, std::uint32_t lane)
-    : store_(store), settings_(store.settings()), node_(store.local(worker.node())),
-      own_(*node_.workers.at(worker.index())), worker_(worker), landing_base_(lane * settings_.entry.stride()),
+    : store_(store),
+      settings_(store.settings()),
+      node_(store.local(worker.node())),
+      own_(*node_.workers.at(worker.index())),
+      worker_(worker),
+      landing_base_(lane * settings_.entry.stride()),
       words_base_(std::uint64_t{lane} * lane_words * 8) {
   LOCH_CHECK_LT(lane, settings_.lanes());
 }
@@ -26,14 +30,26 @@ kv::OpResult Session::result_of(Attempt attempt, std::uint32_t retries) const {
   kv::OpResult result;
   result.retries = retries;
   switch (attempt) {
-    case Attempt::ok: result.status = kv::OpStatus::ok; break;
-    case Attempt::not_found: result.status = kv::OpStatus::not_found; break;
+    case Attempt::ok:
+      result.status = kv::OpStatus::ok;
+      break;
+    case Attempt::not_found:
+      result.status = kv::OpStatus::not_found;
+      break;
     case Attempt::conflict:
-    case Attempt::again: result.status = kv::OpStatus::conflict; break;
-    case Attempt::expired: result.status = kv::OpStatus::timeout; break;
+    case Attempt::again:
+      result.status = kv::OpStatus::conflict;
+      break;
+    case Attempt::expired:
+      result.status = kv::OpStatus::timeout;
+      break;
     case Attempt::no_entry:
-    case Attempt::table_full: result.status = kv::OpStatus::table_full; break;
-    case Attempt::link_error: result.status = kv::OpStatus::error; break;
+    case Attempt::table_full:
+      result.status = kv::OpStatus::table_full;
+      break;
+    case Attempt::link_error:
+      result.status = kv::OpStatus::error;
+      break;
     case Attempt::ambiguous:
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;

@@ -79,8 +79,10 @@ class Session {
   [[nodiscard]] coro::Task<WordRead> read_index(cuckoo::Place place);
   // CAS of an index word. `is_private`: nobody but this operation ever changes `desired`, so that
   // another word means that the CAS did not take place.
-  [[nodiscard]] coro::Task<Swap> swap_index(cuckoo::Place place, Word expected, Word desired, bool is_private);
-  [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired, bool is_private);
+  [[nodiscard]] coro::Task<Swap> swap_index(cuckoo::Place place, Word expected, Word desired,
+                                            bool is_private);
+  [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired,
+                                             bool is_private);
   [[nodiscard]] coro::Task<Swap> swap_by_cpu(cuckoo::Place place, Word expected, Word desired);
   [[nodiscard]] coro::Task<bool> overwrite_index(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId peer);
@@ -88,7 +90,7 @@ class Session {
   [[nodiscard]] coro::Task<Swap> take_back(cuckoo::Place place, Word own, Word to);
 
   // ---- entries (entry.cc)
-  [[nodiscard]] coro::Task<Fetched> fetch(Word word, Extent extent);          // any key
+  [[nodiscard]] coro::Task<Fetched> fetch(Word word, Extent extent);  // any key
   [[nodiscard]] coro::Task<Fetched> fetch_for(Word word, Extent extent, kv::Key key);
   [[nodiscard]] coro::Task<Fetched> read_entry(EntryId id, Extent extent);
   [[nodiscard]] coro::Task<void> stamp(EntryId id, Nanos deadline);
@@ -117,16 +119,16 @@ class Session {
     EntryKind kind = EntryKind::put;
     cuckoo::KeyHash hash;
     std::array<Word, cuckoo::max_functions> seen{};
-    std::uint32_t rank = no_rank;      // candidate slot
-    bool is_update = false;            // the candidate holds the key
-    bool all_were_read = false;        // an inline MIGRATE came after the scan of all slots (H7)
-    bool is_written = false;           // the entry holds key and value already
-    std::optional<EntryId> entry;      // allocated, and in no slot
-    EntryId linked;                    // the entry whose word is in the slot
-    Word own = 0;                      // that word
+    std::uint32_t rank = no_rank;  // candidate slot
+    bool is_update = false;        // the candidate holds the key
+    bool all_were_read = false;    // an inline MIGRATE came after the scan of all slots (H7)
+    bool is_written = false;       // the entry holds key and value already
+    std::optional<EntryId> entry;  // allocated, and in no slot
+    EntryId linked;                // the entry whose word is in the slot
+    Word own = 0;                  // that word
     Word replaced = 0;
-    bool removed_any = false;          // some committed entry of the key gave way
-    bool removed_duplicate = false;    // and it was not in the own slot: a rollback does not bring it back (H1)
+    bool removed_any = false;        // some committed entry of the key gave way
+    bool removed_duplicate = false;  // and it was not in the own slot: a rollback does not bring it back (H1)
     std::array<EntryId, cuckoo::max_functions + 1> staged{};
     std::uint32_t staged_count = 0;
   };
@@ -185,7 +187,8 @@ class Session {
   struct Orphan {
     EntryId id;
     friend auto operator<=>(const Orphan& a, const Orphan& b) {
-      return std::tie(a.id.node, a.id.index, a.id.generation) <=> std::tie(b.id.node, b.id.index, b.id.generation);
+      return std::tie(a.id.node, a.id.index, a.id.generation) <=>
+             std::tie(b.id.node, b.id.index, b.id.generation);
     }
     friend bool operator==(const Orphan&, const Orphan&) = default;
   };
@@ -207,7 +210,9 @@ class Session {
   // Whether another attempt may end differently.
   [[nodiscard]] static bool is_worth_retrying(Attempt attempt);
   [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
-  void count_local() { if (stats_ != nullptr) ++stats_->local_accesses; }
+  void count_local() {
+    if (stats_ != nullptr) ++stats_->local_accesses;
+  }
 
   NessieStore& store_;
   const Settings& settings_;
@@ -217,13 +222,13 @@ class Session {
   std::uint64_t landing_base_;
   std::uint64_t words_base_;
   fabric::OpStats* stats_ = nullptr;
-  Nanos started_ = 0;          // of the current attempt
-  kv::ValueView value_;        // the last GET's
-  Cache::Pin pinned_;          // what value_ points into, if it came from the cache
+  Nanos started_ = 0;    // of the current attempt
+  kv::ValueView value_;  // the last GET's
+  Cache::Pin pinned_;    // what value_ points into, if it came from the cache
   Writing writing_;
   std::array<cuckoo::Place, 17> path_{};  // sources of the MIGRATEs under way
   std::vector<std::byte> moved_key_;
-  Word left_ = 0;              // what the last MIGRATE left in its source
+  Word left_ = 0;  // what the last MIGRATE left in its source
 };
 
 }  // namespace loch::nessie

@@ -20,7 +20,8 @@ Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::strin
   }
   Rules rules = is_hardened ? hardened() : layout == Layout::y2015 ? published_2015() : published_2017();
   const auto needs_hardened = [&](std::string_view key) {
-    return refuse(fmt::format("{}: exists in the hardened variant alone; expected nessie.variant hardened", key));
+    return refuse(
+        fmt::format("{}: exists in the hardened variant alone; expected nessie.variant hardened", key));
   };
   if (!options.boolean("nessie.previous-versions")) rules.use_previous = false;
   if (options.choice("nessie.commit") == "cas") {
@@ -44,13 +45,16 @@ Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::strin
 
 Result<> check_sizes(const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.nodes > 256) {
-    return refuse(fmt::format("nodes: {} do not fit the 8 bits of the index word's DTI; expected 1 to 256", config.nodes));
+    return refuse(fmt::format("nodes: {} do not fit the 8 bits of the index word's DTI; expected 1 to 256",
+                              config.nodes));
   }
   if (config.client_workers == 0 || config.window == 0) {
-    return refuse("clients: nessie is client-driven; expected at least 1 client worker and a window of at least 1");
+    return refuse(
+        "clients: nessie is client-driven; expected at least 1 client worker and a window of at least 1");
   }
   if (config.server_workers != 0) {
-    return refuse(fmt::format("servers: nessie has no server workers, {} were asked for; expected 0", config.server_workers));
+    return refuse(fmt::format("servers: nessie has no server workers, {} were asked for; expected 0",
+                              config.server_workers));
   }
   if (config.key_size == 0 || config.key_size > 4096) {
     return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
@@ -59,7 +63,8 @@ Result<> check_sizes(const kv::DeployConfig& config) {
     return refuse(fmt::format("value-size: {} bytes do not fit a DTE; expected 1 to 1G", config.value_size));
   }
   if (config.max_keys < config.keys) {
-    return refuse(fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
+    return refuse(
+        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
   }
   return {};
 }
@@ -73,18 +78,20 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
   const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1));
   const double keys_per_node = keys / config.nodes;
   TableSizes sizes;
-  sizes.slots_per_node = static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real("nessie.load-factor")));
+  sizes.slots_per_node =
+      static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real("nessie.load-factor")));
   const auto functions = static_cast<std::uint64_t>(options.integer("nessie.hash-functions"));
   if (sizes.slots_per_node * config.nodes < functions) {
-    return refuse(fmt::format("nessie.hash-functions: {} functions need as many slots, the table has {}", functions,
-                              sizes.slots_per_node * config.nodes));
+    return refuse(fmt::format("nessie.hash-functions: {} functions need as many slots, the table has {}",
+                              functions, sizes.slots_per_node * config.nodes));
   }
   const double whole_keys = std::ceil(keys_per_node);
   sizes.entries_per_node = static_cast<std::uint64_t>(
       std::max(std::ceil(keys_per_node * options.real("nessie.overflow")),
                whole_keys + static_cast<double>(options.integer("nessie.min-spare"))));
   if (sizes.entries_per_node >= 0xFFFF'FFFF) {
-    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word's 32 bits", sizes.entries_per_node));
+    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word's 32 bits",
+                              sizes.entries_per_node));
   }
   return sizes;
 }
@@ -99,10 +106,11 @@ Result<> check_memory(const Settings& settings) {
   const std::uint64_t need = settings.slots_per_node * 8 + elision.physical_bytes(data) +
                              elision.physical_bytes(settings.lanes() * settings.entry.stride()) + cache;
   if (need > config.memory_bytes) {
-    return refuse(fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes (index, {} DTEs "
-                              "with nessie.overflow, cache), which have {}",
-                              config.max_keys, config.value_size, need, config.nodes, settings.entries_per_node,
-                              config.memory_bytes));
+    return refuse(
+        fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes (index, {} DTEs "
+                    "with nessie.overflow, cache), which have {}",
+                    config.max_keys, config.value_size, need, config.nodes, settings.entries_per_node,
+                    config.memory_bytes));
   }
   return {};
 }
@@ -124,27 +132,35 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie.filter-bits"));
   const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
   if (filter_bits > most_bits) {
-    return refuse(fmt::format("nessie.filter-bits: {} do not fit the index word beside its other fields; expected 0 to {}",
-                              filter_bits, most_bits));
+    return refuse(fmt::format(
+        "nessie.filter-bits: {} do not fit the index word beside its other fields; expected 0 to {}",
+        filter_bits, most_bits));
   }
   if (options.integer("nessie.backoff-cap") < options.integer("nessie.backoff-start")) {
     return refuse("nessie.backoff-cap: is below nessie.backoff-start");
   }
-  const cuckoo::Shape shape{.nodes = config.nodes,
-                            .slots_per_node = sizes.slots_per_node,
-                            .functions = static_cast<std::uint32_t>(options.integer("nessie.hash-functions"))};
-  auto settings = std::make_unique<Settings>(
-      Settings{.config = config, .layout = layout, .rules = rules, .format = WordFormat(layout, rules, filter_bits),
-               .entry = EntryLayout(config.key_size, config.value_size),
-               .family = cuckoo::HashFamily(shape, config.seed), .filter_bits = filter_bits});
+  const cuckoo::Shape shape{
+      .nodes = config.nodes,
+      .slots_per_node = sizes.slots_per_node,
+      .functions = static_cast<std::uint32_t>(options.integer("nessie.hash-functions"))};
+  auto settings =
+      std::make_unique<Settings>(Settings{.config = config,
+                                          .layout = layout,
+                                          .rules = rules,
+                                          .format = WordFormat(layout, rules, filter_bits),
+                                          .entry = EntryLayout(config.key_size, config.value_size),
+                                          .family = cuckoo::HashFamily(shape, config.seed),
+                                          .filter_bits = filter_bits});
   settings->slots_per_node = sizes.slots_per_node;
   settings->entries_per_node = static_cast<std::uint32_t>(sizes.entries_per_node);
   if (options.boolean("nessie.cache")) {
     const double keys_per_node = static_cast<double>(config.max_keys) / config.nodes;
-    settings->cache_entries = static_cast<std::uint64_t>(std::ceil(keys_per_node * options.real("nessie.cache-fraction")));
+    settings->cache_entries =
+        static_cast<std::uint64_t>(std::ceil(keys_per_node * options.real("nessie.cache-fraction")));
   }
   settings->reads_header_first = header_first(options, config, layout);
-  settings->completion = options.choice("nessie.completion") == "cqe" ? CompletionBy::cqe : CompletionBy::watermark;
+  settings->completion =
+      options.choice("nessie.completion") == "cqe" ? CompletionBy::cqe : CompletionBy::watermark;
   settings->stamps_lazily = options.choice("nessie.stamping") == "lazy";
   settings->expiry = options.integer("nessie.expiry");
   settings->clock_margin = options.integer("nessie.clock-margin");

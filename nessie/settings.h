@@ -34,20 +34,20 @@ struct Settings {
   std::uint32_t filter_bits = 7;
 
   std::uint64_t slots_per_node = 0;
-  std::uint32_t entries_per_node = 0;   // DTEs
-  std::uint64_t cache_entries = 0;      // a node; 0: no cache
-  bool reads_header_first = false;      // multiple reads (2017, 4.3.2)
+  std::uint32_t entries_per_node = 0;  // DTEs
+  std::uint64_t cache_entries = 0;     // a node; 0: no cache
+  bool reads_header_first = false;     // multiple reads (2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
-  bool stamps_lazily = true;            // recycling marks leave the operation's critical path
+  bool stamps_lazily = true;  // recycling marks leave the operation's critical path
 
-  Nanos expiry = 0;                     // E (2017, 4.3.1)
-  Nanos clock_margin = 0;               // skew allowed between any two nodes' clocks
+  Nanos expiry = 0;        // E (2017, 4.3.1)
+  Nanos clock_margin = 0;  // skew allowed between any two nodes' clocks
   Nanos backoff_start = 0, backoff_cap = 0;
-  std::uint32_t attempts = 0;           // of one operation, the first included
-  std::uint32_t migrate_depth = 0;      // keys that one PUT may move
-  Nanos recycle_interval = 0;           // between two turns of the background work
+  std::uint32_t attempts = 0;       // of one operation, the first included
+  std::uint32_t migrate_depth = 0;  // keys that one PUT may move
+  Nanos recycle_interval = 0;       // between two turns of the background work
   Nanos reconnect_timeout = 0;
-  bool scrub_repairs = true;            // false: only counts what dead clients hold
+  bool scrub_repairs = true;  // false: only counts what dead clients hold
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
@@ -56,7 +56,8 @@ struct Settings {
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 1); }
   // Where record i's DTE lies: round robin over the nodes, whose workers own them round robin.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {
-    return {static_cast<std::uint32_t>(record % config.nodes), static_cast<std::uint32_t>(record / config.nodes), 1};
+    return {static_cast<std::uint32_t>(record % config.nodes),
+            static_cast<std::uint32_t>(record / config.nodes), 1};
   }
   [[nodiscard]] std::uint64_t preloaded_on(std::uint32_t node) const {
     return config.keys / config.nodes + (node < config.keys % config.nodes ? 1 : 0);
@@ -68,6 +69,7 @@ struct Settings {
 
 // Refuses impossible combinations with one line that names the flag.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
-                                                             const kv::Options& options, std::string_view mutant);
+                                                             const kv::Options& options,
+                                                             std::string_view mutant);
 
 }  // namespace loch::nessie

@@ -26,7 +26,8 @@ Nanos StepWorker::node_clock() const {
 const fabric::Capabilities& StepWorker::capabilities() const { return fabric_.capabilities_; }
 
 void StepWorker::post(WorkRequest* chain) {
-  for (; chain != nullptr; chain = chain->next) parked_.push_back({*chain, chain->is_signaled ? chain : nullptr});
+  for (; chain != nullptr; chain = chain->next)
+    parked_.push_back({*chain, chain->is_signaled ? chain : nullptr});
 }
 void StepWorker::post_detached(const WorkRequest& request) { parked_.push_back({request, nullptr}); }
 void StepWorker::post_recv(fabric::Transport, fabric::LocalSlice, std::uint32_t, std::uint64_t) {
@@ -76,7 +77,8 @@ void StepWorker::settle() {
   });
 }
 
-StepFabric::StepFabric(std::uint32_t nodes, std::uint64_t seed) : nodes_(nodes), seed_(seed), regions_(nodes) {
+StepFabric::StepFabric(std::uint32_t nodes, std::uint64_t seed)
+    : nodes_(nodes), seed_(seed), regions_(nodes) {
   capabilities_.fabric = "step";
   capabilities_.in_order_placement = true;
 }
@@ -104,7 +106,8 @@ fabric::Region* StepFabric::direct(NodeId node, std::string_view region) {
 }
 Result<fabric::RemoteRegion> StepFabric::lookup(NodeId node, std::string_view region) const {
   for (const auto& owned : regions_[node]) {
-    if (owned->spec.name == region) return fabric::RemoteRegion{node, owned->region->id(), 1, owned->region->bytes()};
+    if (owned->spec.name == region)
+      return fabric::RemoteRegion{node, owned->region->id(), 1, owned->region->bytes()};
   }
   return fail(ErrorCode::not_found, fmt::format("node {} has no region {}", node, region));
 }
@@ -152,7 +155,8 @@ void StepFabric::execute(WorkRequest& request) {
       if (request.local.region != nullptr) fabric::store_word_release(request.local.data(), request.result);
       break;
     }
-    default: LOCH_CHECK(false, "the step fabric has READ, WRITE and CAS"); 
+    default:
+      LOCH_CHECK(false, "the step fabric has READ, WRITE and CAS");
   }
 }
 
@@ -160,8 +164,9 @@ void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStat
   now_ += 1'000;
   ++executed_;
   if (fabric::OpStats* stats = parked.request.stats; stats != nullptr) {
-    ++(parked.request.verb == fabric::Verb::read ? stats->read
-                                                 : parked.request.verb == fabric::Verb::write ? stats->write : stats->cas);
+    ++(parked.request.verb == fabric::Verb::read    ? stats->read
+       : parked.request.verb == fabric::Verb::write ? stats->write
+                                                    : stats->cas);
     if (parked.request.peer != worker.node()) {
       stats->payload_bytes += fabric::payload_bytes(parked.request.verb, parked.request.length);
     }

@@ -41,8 +41,8 @@ class StepWorker final : public fabric::Worker {
  private:
   friend StepFabric;
   struct Parked {
-    fabric::WorkRequest request;            // a copy
-    fabric::WorkRequest* awaited = nullptr; // signaled: the original
+    fabric::WorkRequest request;             // a copy
+    fabric::WorkRequest* awaited = nullptr;  // signaled: the original
   };
   // The main coroutine; destroying it destroys every frame that it waits for.
   struct Root {
@@ -98,10 +98,12 @@ class StepFabric final : public fabric::Fabric {
   [[nodiscard]] const fabric::Capabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] std::uint32_t nodes() const override { return nodes_; }
   [[nodiscard]] bool is_local(fabric::NodeId) const override { return true; }
-  [[nodiscard]] Result<fabric::Region*> register_region(fabric::NodeId node, const fabric::RegionSpec& spec) override;
+  [[nodiscard]] Result<fabric::Region*> register_region(fabric::NodeId node,
+                                                        const fabric::RegionSpec& spec) override;
   [[nodiscard]] Result<fabric::Worker*> add_worker(const fabric::WorkerSpec& spec) override;
   [[nodiscard]] Result<> exchange(Nanos) override { return {}; }
-  [[nodiscard]] Result<fabric::RemoteRegion> lookup(fabric::NodeId node, std::string_view region) const override;
+  [[nodiscard]] Result<fabric::RemoteRegion> lookup(fabric::NodeId node,
+                                                    std::string_view region) const override;
   [[nodiscard]] fabric::Region* direct(fabric::NodeId node, std::string_view region) override;
   [[nodiscard]] Result<> barrier(std::string_view, Nanos) override { return {}; }
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos) override {

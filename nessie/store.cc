@@ -14,22 +14,30 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   NodeState state;
   state.node = node;
   // Least rights; WRITE to the index is what the mutant unlock-by-write does wrong.
-  LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region), .bytes = s.slots_per_node * 8,
-                                                         .remote_read = true, .remote_write = s.rules.unlocks_by_write,
+  LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
+                                                         .bytes = s.slots_per_node * 8,
+                                                         .remote_read = true,
+                                                         .remote_write = s.rules.unlocks_by_write,
                                                          .remote_atomic = true}));
   LOCH_ASSIGN(state.data, fabric.register_region(node, {.name = std::string(data_region),
                                                         .bytes = s.entries_per_node * s.entry.stride(),
-                                                        .remote_read = true, .remote_write = true, .elision = elision}));
+                                                        .remote_read = true,
+                                                        .remote_write = true,
+                                                        .elision = elision}));
   LOCH_ASSIGN(state.landing, fabric.register_region(node, {.name = std::string(landing_region),
-                                                           .bytes = s.lanes() * s.entry.stride(), .elision = elision}));
-  LOCH_ASSIGN(state.words, fabric.register_region(node, {.name = std::string(words_region),
-                                                         .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
+                                                           .bytes = s.lanes() * s.entry.stride(),
+                                                           .elision = elision}));
+  LOCH_ASSIGN(state.words,
+              fabric.register_region(node, {.name = std::string(words_region),
+                                            .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
     state.cache = std::make_unique<Cache>(s.cache_entries, s.config.key_size, value);
   }
   for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
-    const DataTable::Share share{.first = worker, .step = s.config.client_workers, .entries = s.entries_per_node,
+    const DataTable::Share share{.first = worker,
+                                 .step = s.config.client_workers,
+                                 .entries = s.entries_per_node,
                                  .preloaded = static_cast<std::uint32_t>(s.preloaded_on(node))};
     state.workers.push_back(std::make_unique<WorkerState>(*state.data, s, share));
   }

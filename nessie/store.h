@@ -23,7 +23,14 @@ constexpr std::string_view words_region = "nessie.words";      // lane_words a l
 
 // 8-byte words of a lane: landing places of single words, and a stretch for scans.
 constexpr std::uint32_t lane_words = 128;
-enum LaneWord : std::uint32_t { lane_index = 0, lane_swap = 1, lane_flush = 2, lane_stamp = 3, lane_pair = 4, lane_scan = 64 };
+enum LaneWord : std::uint32_t {
+  lane_index = 0,
+  lane_swap = 1,
+  lane_flush = 2,
+  lane_stamp = 3,
+  lane_pair = 4,
+  lane_scan = 64
+};
 constexpr std::uint32_t scan_words = 64;
 
 // A node's tables as its peers reach them.
@@ -50,10 +57,11 @@ struct Counters {
 // What one client worker keeps; used by its own thread alone.
 struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
-      : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules.honours_expiry) {}
+      : table(data, settings.entry, settings.format, share, settings.clock_margin,
+              settings.rules.honours_expiry) {}
   DataTable table;
-  std::vector<Peer> peers;          // by node; each worker's own, renewed after a reconnection
-  std::deque<Unlinked> unlinked;    // to be stamped in the background
+  std::vector<Peer> peers;        // by node; each worker's own, renewed after a reconnection
+  std::deque<Unlinked> unlinked;  // to be stamped in the background
   Counters counters;
 };
 
@@ -79,8 +87,8 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override { return true; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
-  [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(fabric::Worker& worker,
-                                                                     std::vector<fabric::NodeId> dead) override;
+  [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(
+      fabric::Worker& worker, std::vector<fabric::NodeId> dead) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }

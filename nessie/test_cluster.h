@@ -36,7 +36,9 @@ class NumberedData final : public kv::Dataset {
     const KeyBytes key = key_bytes(i);
     std::memcpy(out, key.data(), key.size());
   }
-  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override { fill(1000 + i, out, bytes); }
+  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
+    fill(1000 + i, out, bytes);
+  }
   static void fill(std::uint64_t number, std::byte* out, std::uint32_t bytes) {
     std::memset(out, static_cast<int>(number & 0xFF), bytes);
     std::memcpy(out, &number, std::min<std::size_t>(bytes, sizeof number));
@@ -48,9 +50,9 @@ class NumberedData final : public kv::Dataset {
 
 struct Outcome {
   kv::OpResult result;
-  Attempt moved = Attempt::ok;             // of a MIGRATE
-  std::optional<std::uint64_t> value;      // of a GET that found one
-  bool is_whole = false;                   // every byte of it is of that value
+  Attempt moved = Attempt::ok;         // of a MIGRATE
+  std::optional<std::uint64_t> value;  // of a GET that found one
+  bool is_whole = false;               // every byte of it is of that value
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
 };
@@ -144,10 +146,22 @@ class TestCluster {
   void kill(std::uint32_t w) { fabric_.kill(*workers_[w]); }
 
   // ---- whole operations
-  Outcome get(std::uint32_t w, std::uint64_t key) { begin_get(w, key); return finish(w); }
-  Outcome put(std::uint32_t w, std::uint64_t key, std::uint64_t value) { begin_put(w, key, value); return finish(w); }
-  Outcome remove(std::uint32_t w, std::uint64_t key) { begin_remove(w, key); return finish(w); }
-  Outcome migrate(std::uint32_t w, cuckoo::Place source) { begin_migrate(w, source); return finish(w); }
+  Outcome get(std::uint32_t w, std::uint64_t key) {
+    begin_get(w, key);
+    return finish(w);
+  }
+  Outcome put(std::uint32_t w, std::uint64_t key, std::uint64_t value) {
+    begin_put(w, key, value);
+    return finish(w);
+  }
+  Outcome remove(std::uint32_t w, std::uint64_t key) {
+    begin_remove(w, key);
+    return finish(w);
+  }
+  Outcome migrate(std::uint32_t w, cuckoo::Place source) {
+    begin_migrate(w, source);
+    return finish(w);
+  }
   Outcome scrub(std::uint32_t w, std::vector<fabric::NodeId> dead) {
     begin(w, 0, run_scrub(this, w, std::move(dead)));
     return finish(w);
@@ -193,7 +207,9 @@ class TestCluster {
     }
     return words;
   }
-  [[nodiscard]] EntryMeta meta(const EntryId& id) { return EntryMeta::unpack(data_word(id, settings().entry.meta_at())); }
+  [[nodiscard]] EntryMeta meta(const EntryId& id) {
+    return EntryMeta::unpack(data_word(id, settings().entry.meta_at()));
+  }
   [[nodiscard]] Word data_word(const EntryId& id, std::uint32_t within) {
     fabric::Region* data = fabric_.direct(static_cast<fabric::NodeId>(id.node), data_region);
     return fabric::load_word(data->at(id.index * settings().entry.stride() + within));
@@ -206,7 +222,9 @@ class TestCluster {
     fabric_.start(*workers_[w], std::move(task));
   }
   [[nodiscard]] kv::Key key(std::uint32_t w) const { return {keys_[w].data(), key_size}; }
-  [[nodiscard]] Session& session(std::uint32_t w) { return static_cast<NessieClient&>(*clients_[w]).session(); }
+  [[nodiscard]] Session& session(std::uint32_t w) {
+    return static_cast<NessieClient&>(*clients_[w]).session();
+  }
 
   static coro::Task<void> run_get(TestCluster* self, std::uint32_t w) {
     Outcome& out = self->outcomes_[w];
@@ -239,7 +257,8 @@ class TestCluster {
   }
   static coro::Task<void> run_scrub(TestCluster* self, std::uint32_t w, std::vector<fabric::NodeId> dead) {
     Outcome& out = self->outcomes_[w];
-    const std::map<std::string, std::uint64_t> counts = co_await self->store_->scrub(*self->workers_[w], std::move(dead));
+    const std::map<std::string, std::uint64_t> counts =
+        co_await self->store_->scrub(*self->workers_[w], std::move(dead));
     out.scrubbed = counts;
   }
 

@@ -23,8 +23,8 @@ fabric::WorkRequest one_sided(fabric::Verb verb, const fabric::RemoteRegion& rem
 
 }  // namespace
 
-coro::Task<fabric::WcStatus> Session::run(fabric::WorkRequest request, fabric::Region* region, std::uint64_t landed,
-                                          bool by_watermark) {
+coro::Task<fabric::WcStatus> Session::run(fabric::WorkRequest request, fabric::Region* region,
+                                          std::uint64_t landed, bool by_watermark) {
   if (!by_watermark) {
     const fabric::Completion done = co_await worker_.execute(request);
     co_return done.status;
@@ -32,8 +32,12 @@ coro::Task<fabric::WcStatus> Session::run(fabric::WorkRequest request, fabric::R
   fabric::store_word_release(region->at(landed), 0);
   request.is_signaled = false;
   worker_.post_detached(request);
-  const fabric::WatchWord arrival{.region = region, .offset = landed, .mask = watermark_bit, .value = watermark_bit,
-                                  .until_equal = true, .peer = request.peer};
+  const fabric::WatchWord arrival{.region = region,
+                                  .offset = landed,
+                                  .mask = watermark_bit,
+                                  .value = watermark_bit,
+                                  .until_equal = true,
+                                  .peer = request.peer};
   const Nanos deadline = worker_.now() + settings_.expiry;
   const fabric::WatchOutcome outcome = co_await worker_.watch(arrival, deadline);
   if (outcome == fabric::WatchOutcome::ready) co_return fabric::WcStatus::success;
@@ -70,7 +74,8 @@ coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {
   co_return WordRead{};
 }
 
-coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected, Word desired, bool is_private) {
+coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected, Word desired,
+                                              bool is_private) {
   if (settings_.rules.cpu_on_index && place.node == node_.node) {
     co_return co_await swap_by_cpu(place, expected, desired);
   }
@@ -99,7 +104,8 @@ coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected
 // H17: the outcome of a CAS that ended in an error is asked of the slot. Once the connection is a
 // new one, the old request cannot take effect any more; and words are unique, so that finding
 // `desired` means that it did, and `expected`, that it did not.
-coro::Task<Session::Swap> Session::settle_swap(cuckoo::Place place, Word expected, Word desired, bool is_private) {
+coro::Task<Session::Swap> Session::settle_swap(cuckoo::Place place, Word expected, Word desired,
+                                               bool is_private) {
   ++own_.counters.ambiguous_swaps;
   const bool is_back = co_await reconnect(static_cast<fabric::NodeId>(place.node));
   if (!is_back) co_return Swap{Swap::Outcome::unknown, 0};
@@ -127,7 +133,8 @@ coro::Task<bool> Session::overwrite_index(cuckoo::Place place, Word word) {
   const auto peer = static_cast<fabric::NodeId>(place.node);
   const fabric::LocalSlice source{node_.words, word_at(lane_flush)};
   fabric::store_word_release(node_.words->at(source.offset), word);
-  const fabric::Completion done = co_await worker_.write(own_.peers[peer].index, place.slot * 8, source, 8, stats_);
+  const fabric::Completion done =
+      co_await worker_.write(own_.peers[peer].index, place.slot * 8, source, 8, stats_);
   co_return done.ok();
 }
 

@@ -31,9 +31,12 @@ coro::Task<Attempt> Session::remove_duplicates() {
 coro::Task<Attempt> Session::verify() {
   const std::uint32_t functions = settings_.functions();
   switch (settings_.rules.verify) {
-    case Verify::none: break;
-    case Verify::reverse_pass: co_return co_await verify_slots(functions - 1, false);
-    case Verify::every_other: co_return co_await verify_slots(functions, true);
+    case Verify::none:
+      break;
+    case Verify::reverse_pass:
+      co_return co_await verify_slots(functions - 1, false);
+    case Verify::every_other:
+      co_return co_await verify_slots(functions, true);
   }
   co_return Attempt::ok;
 }

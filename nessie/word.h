@@ -43,7 +43,9 @@ enum class Layout : std::uint8_t { y2017, y2015 };
 class WordFormat {
  public:
   WordFormat(Layout layout, const Rules& rules, std::uint32_t filter_bits)
-      : filter_bits_(filter_bits), is_2015_(layout == Layout::y2015), is_unique_(rules.empty == EmptyWord::unique) {
+      : filter_bits_(filter_bits),
+        is_2015_(layout == Layout::y2015),
+        is_unique_(rules.empty == EmptyWord::unique) {
     if (is_2015_) {
       filter_at_ = 15 - filter_bits;
       dti_bits_ = filter_at_;
@@ -57,7 +59,8 @@ class WordFormat {
   }
 
   // The most filter bits that leave room for everything else; `nodes` matters to 2015 alone.
-  [[nodiscard]] static std::uint32_t most_filter_bits(Layout layout, const Rules& rules, std::uint32_t nodes) {
+  [[nodiscard]] static std::uint32_t most_filter_bits(Layout layout, const Rules& rules,
+                                                      std::uint32_t nodes) {
     if (layout == Layout::y2017) return rules.has_generation ? 11 : 15;
     std::uint32_t dti_bits = 0;
     while ((1U << dti_bits) < nodes) ++dti_bits;
@@ -88,14 +91,15 @@ class WordFormat {
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
 
   // The word that puts `id` into a slot that holds `replaced`.
-  [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending, Word replaced) const {
+  [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending,
+                              Word replaced) const {
     if (is_2015_) {
       return watermark_bit | next_version(replaced) | (std::uint64_t{id.index} + 1) << offset_at_2015 |
              filter_value << filter_at_ | id.node;
     }
     return watermark_bit | filter_value << filter_at_ | (is_pending ? pending_ : 0) |
-           (std::uint64_t{id.generation} & mask(generation_bits_)) << generation_at | std::uint64_t{id.index} << 8 |
-           id.node;
+           (std::uint64_t{id.generation} & mask(generation_bits_)) << generation_at |
+           std::uint64_t{id.index} << 8 | id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
   // The word that empties a slot which holds `word`.
@@ -108,7 +112,8 @@ class WordFormat {
 
   // GEN of the next incarnation; 0 is the table's initial state and never returns.
   [[nodiscard]] std::uint32_t next_generation(std::uint32_t generation) const {
-    const auto next = static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
+    const auto next =
+        static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
     return next == 0 ? 1 : next;
   }
   // Does a DTE that says it is incarnation `stored` belong to the word? Without GEN nobody can tell.
@@ -121,8 +126,12 @@ class WordFormat {
   static constexpr std::uint32_t generation_at = 40;
   static constexpr std::uint32_t offset_at_2015 = 15;
   static constexpr std::uint32_t version_at = 47;
-  [[nodiscard]] static constexpr std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; }
-  [[nodiscard]] static Word next_version(Word word) { return (((word >> version_at) + 1) & 0xFFFF) << version_at; }
+  [[nodiscard]] static constexpr std::uint64_t mask(std::uint32_t bits) {
+    return (std::uint64_t{1} << bits) - 1;
+  }
+  [[nodiscard]] static Word next_version(Word word) {
+    return (((word >> version_at) + 1) & 0xFFFF) << version_at;
+  }
 
   std::uint32_t filter_bits_;
   std::uint32_t filter_at_ = 0;

@@ -65,8 +65,10 @@ TEST(HashFamily, CandidatesDifferAndCouplingHolds) {
       EXPECT_EQ(numbers.size(), 4u);
       if (nodes.size() > 1) ++spread;
     }
-    if (coupling == Coupling::partially_coupled) EXPECT_EQ(spread, 0u);
-    else EXPECT_GT(spread, 4'000u);
+    if (coupling == Coupling::partially_coupled)
+      EXPECT_EQ(spread, 0u);
+    else
+      EXPECT_GT(spread, 4'000u);
   }
 }
 
@@ -108,7 +110,8 @@ TEST(HashFamily, FilterBitsAreIndependentOfTheSlot) {
         }
       }
       const double expected = std::pow(0.5, bits);
-      EXPECT_NEAR(collisions / pairs, expected, 6 * std::sqrt(expected / pairs) + 0.04 * expected) << bits << " bits, function " << f;
+      EXPECT_NEAR(collisions / pairs, expected, 6 * std::sqrt(expected / pairs) + 0.04 * expected)
+          << bits << " bits, function " << f;
     }
   }
 }
@@ -154,7 +157,8 @@ TEST(Placement, IsDeterministic) {
   const auto one = plan_placement(family, 1'200, 16, write_key);
   const auto two = plan_placement(family, 1'200, 16, write_key);
   ASSERT_TRUE(one && two);
-  for (std::uint64_t number = 0; number < one->slots(); ++number) ASSERT_EQ(one->owner(number), two->owner(number));
+  for (std::uint64_t number = 0; number < one->slots(); ++number)
+    ASSERT_EQ(one->owner(number), two->owner(number));
 }
 
 TEST(Placement, MeanProbesOfThreeWayCuckoo) {

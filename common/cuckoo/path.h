@@ -33,11 +33,12 @@ struct Path {
 
 // Breadth first from the slots of `from`, in their order: the shortest path, and of those the one
 // that ranks first. Gives up after looking at `most_slots` slots.
-[[nodiscard]] Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_slots);
+[[nodiscard]] Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from,
+                                 std::uint64_t most_slots);
 
 // A random walk from from[0]: at every occupied slot a random candidate of its key that is not on
 // the path yet. Gives up after `most_moves` moves or where no way on is left.
-[[nodiscard]] Path random_walk(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_moves,
-                               Rng& rng);
+[[nodiscard]] Path random_walk(Occupancy& table, std::span<const std::uint64_t> from,
+                               std::uint64_t most_moves, Rng& rng);
 
 }  // namespace loch::cuckoo

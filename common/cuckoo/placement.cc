@@ -17,8 +17,8 @@ constexpr std::uint64_t most_searched_slots = 20'000;
 
 class Planner final : public Occupancy {
  public:
-  Planner(const HashFamily& family, std::vector<std::uint32_t>& owners, std::uint32_t key_size, const KeyWriter& key,
-          PlacementStats& stats)
+  Planner(const HashFamily& family, std::vector<std::uint32_t>& owners, std::uint32_t key_size,
+          const KeyWriter& key, PlacementStats& stats)
       : family_(family), owners_(owners), key_(key), stats_(stats), bytes_(key_size) {}
 
   [[nodiscard]] bool insert(std::uint32_t number) {
@@ -32,7 +32,8 @@ class Planner final : public Occupancy {
         return true;
       }
     }
-    const Path path = shortest_path(*this, std::span(slots).first(family_.shape().functions), most_searched_slots);
+    const Path path =
+        shortest_path(*this, std::span(slots).first(family_.shape().functions), most_searched_slots);
     if (!path.found()) return false;
     apply(path);
     owners_[path.slots.front()] = number;
@@ -100,10 +101,11 @@ Result<Placement> plan_placement(const HashFamily& family, std::uint64_t count, 
   Planner planner(family, placement.owners_, key_size, key, stats);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (!planner.insert(static_cast<std::uint32_t>(i))) {
-      return fail(ErrorCode::exhausted,
-                  fmt::format("the index has no place for key {} of {}: {} slots in all (load {:.2f}) with {} hash "
-                              "functions; a lower load factor or another hash function is needed",
-                              i + 1, count, family.shape().slots(), stats.load, family.shape().functions));
+      return fail(
+          ErrorCode::exhausted,
+          fmt::format("the index has no place for key {} of {}: {} slots in all (load {:.2f}) with {} hash "
+                      "functions; a lower load factor or another hash function is needed",
+                      i + 1, count, family.shape().slots(), stats.load, family.shape().functions));
     }
     ++stats.keys;
   }

@@ -3,8 +3,8 @@
 // own nodes' memory agree without a word.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -18,11 +18,11 @@ using KeyWriter = std::function<void(std::uint64_t i, std::byte* out)>;
 
 struct PlacementStats {
   std::uint64_t keys = 0;
-  std::uint64_t moved = 0;          // insertions that found all candidates full
-  std::uint64_t moves = 0;          // keys that were moved for them
-  std::uint64_t longest_path = 0;   // moves
+  std::uint64_t moved = 0;             // insertions that found all candidates full
+  std::uint64_t moves = 0;             // keys that were moved for them
+  std::uint64_t longest_path = 0;      // moves
   std::vector<std::uint64_t> by_rank;  // keys whose slot is their candidate number r, in the end
-  double load = 0;                  // keys / slots
+  double load = 0;                     // keys / slots
 
   // Slots that a look-up of a present key probes, on average: 1 + mean rank.
   [[nodiscard]] double mean_probes() const;
