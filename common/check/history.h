@@ -142,7 +142,7 @@ class HistoryWriter {
   int error_ = 0;  // errno of the first failed write
 };
 
-// Reads a line. Strict: one flat JSON object with the seven fields of CLI.md, each exactly once, in
+// Reads a line. Strict: one flat JSON object with the seven fields of docs/formats.md, each exactly once, in
 // any order, nothing else. The error names `file`, `line` and the field, and what was expected.
 [[nodiscard]] Result<Operation> parse_line(std::string_view text, std::string_view file, std::size_t line);
 
