@@ -255,7 +255,7 @@ Result<HardwareProfile> load_hardware(std::string_view name_or_file) {
     if (!std::filesystem::is_regular_file(path, error)) {
       std::string known;
       for (const std::string& name : list_hardware()) known += (known.empty() ? "" : ", ") + name;
-      return fail(ErrorCode::not_found, fmt::format("hardware {}: neither a file nor one of {}", name_or_file,
+      return fail(ErrorCode::invalid_argument, fmt::format("hardware {}: neither a file nor one of {}", name_or_file,
                                                     known.empty() ? "the profiles in experiments/hardware" : known));
     }
   }
