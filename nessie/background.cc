@@ -7,10 +7,12 @@ namespace loch::nessie {
 coro::Task<void> Session::run_background(const bool* done) {
   constexpr std::size_t stamps_a_turn = 64;
   constexpr std::uint32_t entries_a_turn = 256;
+  // No stamp lies before the first operation plus E, whatever the clocks' skew within the margin.
+  own_.table.no_scan_before(worker_.node_clock() + settings_.expiry - settings_.clock_margin);
   while (!*done && !worker_.stopping()) {
     co_await flush_stamps(stamps_a_turn);
     const Nanos node_now = worker_.node_clock();
-    if (own_.table.is_scan_due(node_now)) {
+    if (own_.table.is_short() && own_.table.is_scan_due(node_now)) {
       own_.table.scan(node_now, entries_a_turn);
       co_await charge_scan();
     }

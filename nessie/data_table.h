@@ -3,6 +3,7 @@
 // allocates an entry and finds that it may be reused; anyone may stamp it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -44,6 +45,9 @@ class DataTable {
   [[nodiscard]] std::uint32_t owned() const { return owned_; }
   // Nothing can have expired before this time of the node's clock.
   [[nodiscard]] bool is_scan_due(Nanos node_now) const { return node_now >= next_scan_; }
+  void no_scan_before(Nanos node_time) { next_scan_ = std::max(next_scan_, node_time); }
+  // Few entries are left that need no scan: the background should look for expired ones.
+  [[nodiscard]] bool is_short() const { return owned_ - fresh_ + free_.size() < owned_ / 8 + 1; }
 
   // Offset of an entry in the node's data region.
   [[nodiscard]] std::uint64_t offset(std::uint32_t index) const { return index * layout_.stride(); }
