@@ -15,40 +15,40 @@ struct FaultField {
   std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;
 };
 constexpr const char* probability = "a probability from 0 to 1";
-constexpr const char* span = "a duration such as 5us";
+constexpr const char* duration = "a duration such as 5us";
 constexpr const char* rate = "a rate a node and second";
 
-const FaultField fields[] = {
+const FaultField fault_fields[] = {
     {"torn_read", probability, &SimFaults::torn_read},
     {"torn_write", probability, &SimFaults::torn_write},
     {"torn_landing", probability, &SimFaults::torn_landing},
-    {"torn_span", span, &SimFaults::torn_span},
+    {"torn_span", duration, &SimFaults::torn_span},
     {"torn_chunks", "a count from 2 to 8", &SimFaults::torn_chunks},
     {"split_atomics", "true or false", &SimFaults::split_atomics},
-    {"split_span", span, &SimFaults::split_span},
+    {"split_span", duration, &SimFaults::split_span},
     {"late_write", probability, &SimFaults::late_write},
-    {"late_write_span", span, &SimFaults::late_write_span},
+    {"late_write_span", duration, &SimFaults::late_write_span},
     {"overtaking_write", probability, &SimFaults::overtaking_write},
-    {"overtaking_span", span, &SimFaults::overtaking_span},
+    {"overtaking_span", duration, &SimFaults::overtaking_span},
     {"uc_loss", probability, &SimFaults::uc_loss},
     {"ud_loss", probability, &SimFaults::ud_loss},
     {"ud_reorder", probability, &SimFaults::ud_reorder},
-    {"ud_reorder_span", span, &SimFaults::ud_reorder_span},
+    {"ud_reorder_span", duration, &SimFaults::ud_reorder_span},
     {"rc_loss", probability, &SimFaults::rc_loss},
     {"rnr", probability, &SimFaults::rnr},
-    {"clock_skew", span, &SimFaults::clock_skew},
+    {"clock_skew", duration, &SimFaults::clock_skew},
     {"clock_drift_ppm", "parts per million", &SimFaults::clock_drift_ppm},
-    {"jitter", span, &SimFaults::jitter},
+    {"jitter", duration, &SimFaults::jitter},
     {"slow_dma", probability, &SimFaults::slow_dma},
-    {"slow_dma_span", span, &SimFaults::slow_dma_span},
+    {"slow_dma_span", duration, &SimFaults::slow_dma_span},
     {"pause_rate", rate, &SimFaults::pause_rate},
     {"nic_stall_rate", rate, &SimFaults::nic_stall_rate},
     {"cut_rate", rate, &SimFaults::cut_rate},
     {"kill_rate", rate, &SimFaults::kill_rate},
     {"crash_rate", rate, &SimFaults::crash_rate},
-    {"outage_span", span, &SimFaults::outage_span},
+    {"outage_span", duration, &SimFaults::outage_span},
     {"kills", "a count", &SimFaults::kills},
-    {"heal_at", span, &SimFaults::heal_at},
+    {"heal_at", duration, &SimFaults::heal_at},
 };
 
 std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
@@ -133,7 +133,7 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
     }
     const FaultField* found = nullptr;
     std::string known = "schedule";
-    for (const FaultField& field : fields) {
+    for (const FaultField& field : fault_fields) {
       known += std::string(", ") + field.key;
       if (key == field.key) found = &field;
     }

@@ -38,6 +38,7 @@ struct SimRequest : Event {
   std::uint8_t pieces = 1, piece = 0;   // of a torn fetch or placement
   std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
   Nanos piece_gap = 0;
+  Nanos late_by = 0;                    // acknowledged so long before it is visible
   bool owns_wr = false;                 // wr is the simulation's own copy
   bool has_mmio = false;                // the work request came by MMIO: no fetch
   bool is_done = false;                 // waits for its elders on the queue pair
@@ -68,7 +69,8 @@ struct QueuePair {
   SimRequest* newest = nullptr;
   SimRequest* stalled_first = nullptr;
   SimRequest* stalled_last = nullptr;
-  Nanos departed_at = 0;                // order on the way out …
+  Nanos submitted_at = 0;               // order of posting, …
+  Nanos departed_at = 0;                // … on the way out …
   Nanos executed_at = 0;                // … and at the responder
   SimRequest* blocker = nullptr;        // is being retried; those behind it wait
   Nanos blocked_until = 0;

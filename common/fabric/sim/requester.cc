@@ -35,8 +35,9 @@ SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
 }
 
 void Simulation::submit(SimRequest* r, Nanos at) {
+  r->qp->submitted_at = std::max(at, r->qp->submitted_at + 1);
   r->fire = &Stages::at_requester;
-  queue.push(r, at);
+  queue.push(r, r->qp->submitted_at);
 }
 
 void Simulation::refuse(SimRequest* r, WcStatus status) {
@@ -134,13 +135,7 @@ void Stages::start(SimRequest* r) {
     delay += node.pcie_read.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length);
     delay += timing.pcie_read + timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
   }
-  Nanos at = sim.now() + nanos_up(delay) + slow(sim);
-  // A lost try of an RC request is sent again after the timer; what is behind it comes later still.
-  if (qp->transport == Transport::rc && sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) {
-    at += timing.retry;
-    ++node.retries;
-  }
-  at = std::max(at, qp->departed_at + 1);
+  const Nanos at = std::max(sim.now() + nanos_up(delay) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
   trace_stage(sim, *r, Track::requester, node.id, sim.now(), at - sim.now());
   r->fire = &Stages::depart;
@@ -197,6 +192,9 @@ void Stages::depart(Event* event) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(local.region->elision(), local.offset, r->wr->length);
     gather(*local.region, r->data, 0, r->wr->length);
+  }
+  if (qp->transport == Transport::rc && sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) {
+    return unreachable(r, &Stages::depart);
   }
   SimRequest* message = r;
   if (qp->transport != Transport::rc) {  // the message goes on by itself; the request is done when it left
@@ -303,7 +301,7 @@ void Stages::complete(SimRequest* r) {
 
 void Stages::retire(Simulation& sim, QueuePair* qp) {
   while (SimRequest* r = qp->oldest) {
-    const bool is_flushed = qp->is_error && r->status == WcStatus::success;
+    const bool is_flushed = qp->is_error;
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;

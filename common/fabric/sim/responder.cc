@@ -102,6 +102,11 @@ void Stages::arrive(Event* event) {
     if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
     if (r->verb == Verb::write || r->verb == Verb::send) plan_pieces(r, faults.torn_write);
     last = at + r->piece_gap * (r->pieces - 1);
+    if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate && r->wr->length > 0 &&
+        sim.strikes(faults.late_write)) {
+      r->late_by = sim.up_to(faults.late_write_span);
+      last += r->late_by;
+    }
     // A later WRITE does not wait for this one: it may overtake it.
     const bool may_be_overtaken = r->verb == Verb::read || is_atomic(r->verb);
     if (may_be_overtaken && sim.strikes(faults.overtaking_write)) {
@@ -227,7 +232,7 @@ void Stages::execute(Event* event) {
   }
   if (is_rc && r->piece == 0 && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
-  if (r->is_executed) return respond(r);
+  if (r->is_executed || r->status != WcStatus::success) return respond(r);  // a repeated try
   // What comes behind a refused request is not executed; the requester flushes it.
   if (is_rc && qp->is_broken) {
     r->status = WcStatus::flushed;
@@ -263,8 +268,7 @@ void Stages::execute(Event* event) {
       qp->executed_at = std::max(qp->executed_at, sim.now() + span);
       return sim.queue.push(r, sim.now() + span);
     }
-    if (r->verb == Verb::write && is_rc && !r->wr->has_immediate && r->data != nullptr && sim.has_faults &&
-        sim.strikes(faults.late_write)) {
+    if (r->late_by > 0 && r->data != nullptr) {
       SimRequest* late = sim.requests.take();  // acknowledged now, visible later
       *late = *r;
       auto* copy = sim.copies.take();
@@ -273,9 +277,7 @@ void Stages::execute(Event* event) {
       late->owns_wr = late->is_carrier = true;
       r->data = nullptr;
       late->fire = &Stages::land_late;
-      const Nanos at = std::max(sim.now() + sim.up_to(faults.late_write_span), qp->executed_at);
-      qp->executed_at = at + late->piece_gap * late->pieces + 1;
-      sim.queue.push(late, at);
+      sim.queue.push(late, sim.now() + r->late_by);
       r->is_executed = true;
       return respond(r);
     }
@@ -311,17 +313,17 @@ void Stages::respond(SimRequest* r) {
   const std::uint32_t refusal = packet_overhead(sim.config.hardware.link.format) + 4;  // a NAK: an AETH
   if (r->status != WcStatus::success) r->response_wire = refusal;
   r->fire = &Stages::answered;
-  // A lost response is repeated when the requester's timer has asked again.
-  const Nanos lost = sim.has_faults && sim.strikes(sim.config.faults.rc_loss) ? sim.timing.retry : 0;
+  // A lost response is repeated when the requester's timer has made it ask again.
+  if (sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) return unreachable(r, &Stages::depart);
   if (qp->owner->node() == node.id) {
-    sim.queue.push(r, sim.now() + lost + nanos_up(sim.timing.pipeline));
+    sim.queue.push(r, sim.now() + nanos_up(sim.timing.pipeline));
     return;
   }
   const Picos span = sim.timing.link(r->response_wire);
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
-  sim.queue.push(r, nanos_up(left - span + sim.timing.network) + lost);
+  sim.queue.push(r, nanos_up(left - span + sim.timing.network));
 }
 
 }  // namespace loch::fabric::sim

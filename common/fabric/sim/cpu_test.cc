@@ -1,0 +1,422 @@
+// The simulated cores: scheduling by the rules of Linux 3.13, callbacks, books.
+#include "common/fabric/sim/cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/sim/event_queue.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+constexpr Nanos us = 1'000, ms = 1'000'000, s = 1'000'000'000;
+
+CpuProfile twelve_cores() {
+  CpuProfile cpu;
+  cpu.cores = 12;
+  cpu.sockets = 2;
+  return cpu;
+}
+CpuProfile one_core_only() {
+  CpuProfile cpu;
+  cpu.cores = 1;
+  cpu.sockets = 1;
+  return cpu;
+}
+
+// A thread that keeps a diary.
+struct Diary {
+  struct Stay {
+    Nanos from = 0, to = -1;
+    std::uint32_t core = 0;
+  };
+  std::vector<Stay> stays;
+  EventQueue* queue = nullptr;
+  SimThread* thread = nullptr;
+  static void on(SimThread* thread) {
+    auto* self = static_cast<Diary*>(thread->owner());
+    self->stays.push_back({self->queue->now(), -1, thread->core()});
+  }
+  static void off(SimThread* thread) {
+    auto* self = static_cast<Diary*>(thread->owner());
+    self->stays.back().to = self->queue->now();
+  }
+};
+
+class Node {
+ public:
+  explicit Node(const CpuProfile& profile, const SchedulerProfile& scheduler = SchedulerProfile::linux_3_13())
+      : cpu(queue, profile, scheduler, PowerProfile{}, 1) {}
+  Diary& add(const std::string& name, CoreSet allowed, ThreadRole role = ThreadRole::client, bool is_hog = false) {
+    diaries_.push_back(std::make_unique<Diary>());
+    Diary& diary = *diaries_.back();
+    diary.queue = &queue;
+    diary.thread = cpu.add_thread({.name = name, .allowed = allowed, .role = role, .is_hog = is_hog},
+                                  {Diary::on, Diary::off, &diary});
+    return diary;
+  }
+  // A thread that does nothing but poll.
+  Diary& poller(CoreSet allowed, ThreadRole role = ThreadRole::client) {
+    Diary& diary = add("poller " + std::to_string(diaries_.size()), allowed, role);
+    cpu.wake(diary.thread);
+    return diary;
+  }
+  void run_to(Nanos until) {
+    while (Event* event = queue.pop_until(until)) event->fire(event);
+  }
+  Nanos time(const Diary& diary) const { return cpu.cpu_time(diary.thread); }
+
+  EventQueue queue;
+  NodeCpu cpu;
+
+ private:
+  std::vector<std::unique_ptr<Diary>> diaries_;
+};
+
+struct Flag : Event {
+  Flag() {
+    fire = [](Event* self) {
+      auto* flag = static_cast<Flag*>(self);
+      flag->fired_at = flag->queue->now();
+    };
+  }
+  EventQueue* queue = nullptr;
+  Nanos fired_at = -1;
+};
+
+TEST(NodeCpu, PinnedThreadsOnCoresOfTheirOwnCostNoEvents) {
+  Node node(twelve_cores());
+  std::vector<Diary*> pollers;
+  for (std::uint32_t i = 0; i < 12; ++i) pollers.push_back(&node.poller(one_core(i)));
+  node.run_to(1 * ms);
+  EXPECT_EQ(node.cpu.scheduling_events(), 12u);  // each was put on its core once
+  EXPECT_TRUE(node.queue.empty());
+  node.run_to(10 * s);
+  EXPECT_EQ(node.cpu.scheduling_events(), 12u);
+  for (const Diary* poller : pollers) {
+    ASSERT_EQ(poller->stays.size(), 1u);
+    EXPECT_NEAR(static_cast<double>(node.time(*poller)), 10.0 * s, 10.0 * us);
+  }
+  EXPECT_NEAR(node.cpu.usage().busy_fraction(), 1.0, 1e-6);
+}
+
+TEST(NodeCpu, TwoPollersOnACoreTakeTurnsOf12To16Ms) {
+  Node node(one_core_only());
+  Diary& a = node.poller(one_core(0));
+  Diary& b = node.poller(one_core(0));
+  node.run_to(10 * s);
+  EXPECT_GT(a.stays.size(), 250u);
+  Nanos shortest = s, longest = 0;
+  for (const Diary* diary : {&a, &b}) {
+    for (std::size_t i = 2; i + 1 < diary->stays.size(); ++i) {
+      const Nanos stay = diary->stays[i].to - diary->stays[i].from;
+      shortest = std::min(shortest, stay);
+      longest = std::max(longest, stay);
+    }
+  }
+  EXPECT_GE(shortest, 11 * ms);
+  EXPECT_LE(longest, 16 * ms + 10 * us);
+  EXPECT_NEAR(static_cast<double>(node.time(a)), 5.0 * s, 0.05 * s);
+}
+
+TEST(NodeCpu, ModernSlicesAreShorter) {
+  Node node(one_core_only(), SchedulerProfile::linux_6_6());
+  Diary& a = node.poller(one_core(0));
+  node.poller(one_core(0));
+  node.run_to(10 * s);
+  EXPECT_GT(a.stays.size(), 1000u);
+  EXPECT_NEAR(static_cast<double>(node.time(a)), 5.0 * s, 0.05 * s);
+}
+
+TEST(NodeCpu, MoreThreadsThanThePeriodHoldsGetTheLeastSliceEach) {
+  Node node(one_core_only());
+  std::vector<Diary*> pollers;
+  for (int i = 0; i < 12; ++i) pollers.push_back(&node.poller(one_core(0)));
+  node.run_to(20 * s);
+  for (const Diary* poller : pollers) {
+    EXPECT_NEAR(static_cast<double>(node.time(*poller)), 20.0 * s / 12, 0.1 * s);
+    // A slice of 3 ms ends at the next tick.
+    EXPECT_NEAR(static_cast<double>(poller->stays.size()), 20.0 * s / 12 / (4 * ms), 60);
+  }
+}
+
+TEST(NodeCpu, WeightsShareTheCore) {
+  Node node(one_core_only());
+  SimThread* const heavy = node.cpu.add_thread({.name = "heavy", .is_hog = true, .weight = 3072});
+  SimThread* const light = node.cpu.add_thread({.name = "light", .is_hog = true, .weight = 1024});
+  node.run_to(20 * s);
+  EXPECT_NEAR(static_cast<double>(node.cpu.cpu_time(heavy)) / static_cast<double>(node.cpu.cpu_time(light)), 3, 0.2);
+}
+
+// 13 equal pollers on 12 cores: at every moment one pair shares, and it stays a pair for long.
+TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
+  Node node(twelve_cores());
+  std::vector<Diary*> pollers;
+  for (int i = 0; i < 13; ++i) pollers.push_back(&node.poller(all_cores));
+  node.run_to(10 * s);
+  EXPECT_GT(node.cpu.usage().busy_fraction(), 0.999);
+  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a balancing core acts every 64 ms at most
+  Nanos least = 10 * s, most = 0;
+  for (const Diary* poller : pollers) {
+    least = std::min(least, node.time(*poller));
+    most = std::max(most, node.time(*poller));
+  }
+  // Nobody gets less than half a core, and it evens out only slowly.
+  EXPECT_GE(least, 45 * s / 10);
+  EXPECT_LE(most, 10 * s);
+  EXPECT_GT(most - least, s / 10);
+}
+
+TEST(NodeCpu, AnUnpinnedHogSharesWithOnePinnedPollerAtATime) {
+  Node node(twelve_cores());
+  std::vector<Diary*> pollers;
+  for (std::uint32_t i = 0; i < 12; ++i) pollers.push_back(&node.poller(one_core(i), ThreadRole::server));
+  Diary& hog = node.add("hog", all_cores, ThreadRole::hog, true);
+  node.run_to(10 * s);
+  const CpuUsage usage = node.cpu.usage();
+  EXPECT_GT(usage.busy_fraction(), 0.999);
+  const double hog_share = static_cast<double>(node.time(hog)) / (10.0 * s);
+  EXPECT_GT(hog_share, 0.4);
+  EXPECT_LT(hog_share, 0.62);
+  EXPECT_NEAR(usage.role_fraction(ThreadRole::hog), hog_share, 1e-9);
+  EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - hog_share) / 12, 0.01);
+  EXPECT_NEAR(usage.hog_hashes, static_cast<double>(node.time(hog)) / 500, 2);
+  for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);  // pinned ones lose half at most
+  for (const Diary* poller : pollers) {
+    for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);
+  }
+}
+
+TEST(NodeCpu, HogsTakeFreeCoresFirst) {
+  Node node(twelve_cores());
+  std::vector<Diary*> pollers;
+  for (std::uint32_t i = 0; i < 9; ++i) pollers.push_back(&node.poller(one_core(i)));
+  for (int i = 0; i < 3; ++i) node.add("hog", all_cores, ThreadRole::hog, true);
+  node.run_to(5 * s);
+  for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 49 * s / 10);
+  EXPECT_GT(node.cpu.usage().role_fraction(ThreadRole::hog), 0.98);
+}
+
+// Hogs that start packed on one socket spread out over both.
+TEST(NodeCpu, BalancingFillsIdleCoresOfBothSockets) {
+  Node node(twelve_cores());
+  std::vector<Diary*> parked;
+  for (std::uint32_t i = 6; i < 12; ++i) parked.push_back(&node.poller(one_core(i)));
+  node.run_to(1 * ms);
+  for (int i = 0; i < 12; ++i) node.add("hog", all_cores, ThreadRole::hog, true);
+  node.run_to(100 * ms);
+  for (Diary* diary : parked) node.cpu.block(diary->thread);  // socket 1 empties
+  node.cpu.reset_usage();
+  node.run_to(2 * s);
+  EXPECT_GT(node.cpu.usage().busy_fraction(), 0.99);
+  EXPECT_GT(node.cpu.usage().migrations, 0u);
+}
+
+TEST(NodeCpu, AWakingSleeperPreemptsAHog) {
+  Node node(one_core_only());
+  Diary& hog = node.add("hog", one_core(0), ThreadRole::hog, true);
+  Diary& sleeper = node.add("sleeper", one_core(0));
+  node.run_to(100 * ms);
+  node.cpu.wake(sleeper.thread);  // it never ran: a new thread waits one slice
+  node.run_to(200 * ms);
+  ASSERT_TRUE(sleeper.stays.size() >= 1);
+  while (!sleeper.thread->is_on_core()) node.run_to(node.queue.now() + ms);
+  node.cpu.block(sleeper.thread);
+  node.run_to(node.queue.now() + 100 * ms);
+  const std::size_t before = sleeper.stays.size();
+  const Nanos woken = node.queue.now();
+  node.cpu.wake(sleeper.thread);  // the hog leads by more than 4 ms
+  EXPECT_EQ(hog.stays.back().to, woken);
+  node.run_to(woken + 10 * us);
+  ASSERT_EQ(sleeper.stays.size(), before + 1);
+  EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // one context switch
+  // It sleeps for a moment and wakes again: by now it is not 4 ms behind any more once it ran 9 ms.
+  node.run_to(woken + 9 * ms);
+  node.cpu.block(sleeper.thread);
+  node.run_to(node.queue.now() + 100 * us);
+  node.cpu.wake(sleeper.thread);
+  node.run_to(node.queue.now() + 10 * us);
+  EXPECT_FALSE(sleeper.thread->is_on_core());
+}
+
+TEST(NodeCpu, AWakingThreadPrefersItsCoreThenItsSocket) {
+  Node node(twelve_cores());
+  Diary& walker = node.poller(all_cores);
+  node.run_to(ms);
+  const std::uint32_t home = walker.thread->core();
+  node.cpu.block(walker.thread);
+  node.run_to(2 * ms);
+  node.cpu.wake(walker.thread);
+  node.run_to(3 * ms);
+  EXPECT_EQ(walker.thread->core(), home);
+  node.cpu.block(walker.thread);
+  node.poller(one_core(home));
+  node.run_to(4 * ms);
+  node.cpu.wake(walker.thread);
+  node.run_to(5 * ms);
+  EXPECT_NE(walker.thread->core(), home);
+  EXPECT_EQ(walker.thread->core() / 6, home / 6);
+}
+
+TEST(NodeCpu, ComputingGoesOnAfterPreemption) {
+  Node node(one_core_only());
+  Diary& worker = node.poller(one_core(0));
+  node.run_to(ms);
+  Flag alone;
+  alone.queue = &node.queue;
+  node.cpu.run_for(worker.thread, 5 * us, &alone);
+  EXPECT_TRUE(worker.thread->is_computing());
+  node.run_to(2 * ms);
+  EXPECT_EQ(alone.fired_at, ms + 5 * us);
+  node.add("hog", one_core(0), ThreadRole::hog, true);
+  node.run_to(50 * ms);
+  Flag done;
+  done.queue = &node.queue;
+  while (!worker.thread->is_on_core()) node.run_to(node.queue.now() + ms);
+  const Nanos before = node.time(worker);
+  const Nanos began = node.queue.now();
+  node.cpu.run_for(worker.thread, 100 * ms, &done);
+  while (done.fired_at < 0) node.run_to(node.queue.now() + 100 * us);
+  EXPECT_GT(done.fired_at, began + 170 * ms);
+  EXPECT_LT(done.fired_at, began + 230 * ms);
+  EXPECT_NEAR(static_cast<double>(node.time(worker) - before), 100.0 * ms, 200.0 * us);
+}
+
+TEST(NodeCpu, AThreadThatIsNotOnACoreComputesLater) {
+  Node node(one_core_only());
+  Diary& hog = node.add("hog", one_core(0), ThreadRole::hog, true);
+  Diary& worker = node.add("worker", one_core(0));
+  node.run_to(ms);
+  Flag done;
+  done.queue = &node.queue;
+  node.cpu.wake(worker.thread);
+  node.cpu.run_for(worker.thread, 10 * us, &done);
+  node.run_to(100 * ms);
+  ASSERT_FALSE(worker.stays.empty());
+  EXPECT_EQ(done.fired_at, worker.stays.front().from + 10 * us);
+  EXPECT_GT(worker.stays.front().from, 4 * ms);
+  EXPECT_FALSE(hog.stays.empty());
+}
+
+TEST(NodeCpu, PausedThreadsGetNoCoreAndLoseNothing) {
+  Node node(twelve_cores());
+  Diary& worker = node.poller(one_core(3));
+  Diary& sleeper = node.add("sleeper", one_core(4));
+  node.run_to(ms);
+  Flag done;
+  done.queue = &node.queue;
+  node.cpu.run_for(worker.thread, 3 * ms, &done);
+  node.run_to(2 * ms);
+  node.cpu.pause(worker.thread);
+  EXPECT_EQ(worker.stays.back().to, 2 * ms);
+  node.cpu.pause(sleeper.thread);
+  node.cpu.wake(sleeper.thread);
+  node.run_to(10 * ms);
+  EXPECT_EQ(done.fired_at, -1);
+  EXPECT_FALSE(sleeper.thread->is_on_core());
+  node.cpu.resume(worker.thread);
+  node.cpu.resume(sleeper.thread);
+  node.run_to(20 * ms);
+  EXPECT_EQ(done.fired_at, worker.stays.back().from + 2 * ms);
+  EXPECT_TRUE(sleeper.thread->is_on_core());
+}
+
+TEST(NodeCpu, EndedThreadsLeaveAtAnyMoment) {
+  Node node(one_core_only());
+  Diary& a = node.poller(one_core(0));
+  node.cpu.end(a.thread);  // during the switch to it
+  node.run_to(ms);
+  EXPECT_TRUE(a.stays.empty());
+  EXPECT_EQ(node.cpu.usage().busy_fraction() > 0.01, false);
+  Diary& b = node.poller(one_core(0));
+  Diary& c = node.poller(one_core(0));
+  node.run_to(30 * ms);
+  Flag never;
+  never.queue = &node.queue;
+  Diary& running = b.thread->is_on_core() ? b : c;
+  Diary& waiting = b.thread->is_on_core() ? c : b;
+  node.cpu.run_for(running.thread, ms, &never);
+  node.cpu.end(running.thread);
+  node.run_to(40 * ms);
+  EXPECT_EQ(never.fired_at, -1);
+  EXPECT_TRUE(waiting.thread->is_on_core());
+  node.cpu.wake(running.thread);
+  EXPECT_EQ(running.thread->state(), ThreadState::ended);
+  const std::uint64_t events = node.cpu.scheduling_events();
+  node.run_to(10 * s);
+  EXPECT_LE(node.cpu.scheduling_events(), events + 1);  // alone again: ticks have stopped
+}
+
+TEST(NodeCpu, BooksCanBeReset) {
+  Node node(twelve_cores());
+  Diary& worker = node.poller(one_core(0));
+  node.run_to(100 * ms);
+  node.cpu.reset_usage();
+  EXPECT_EQ(node.time(worker), 0);
+  node.run_to(150 * ms);
+  node.cpu.block(worker.thread);
+  node.run_to(200 * ms);
+  const CpuUsage usage = node.cpu.usage();
+  EXPECT_EQ(usage.span, 100 * ms);
+  EXPECT_EQ(usage.busy_ns, 50 * ms);
+  EXPECT_EQ(usage.role_ns[static_cast<std::size_t>(ThreadRole::client)], 50 * ms);
+  EXPECT_EQ(usage.idle_ns[3], 11 * 100 * ms + 50 * ms);
+  EXPECT_EQ(usage.package_awake_ns, 50 * ms + 100 * us);
+}
+
+std::vector<Nanos> fingerprint(std::uint64_t seed) {
+  EventQueue queue;
+  NodeCpu cpu(queue, twelve_cores(), SchedulerProfile{}, PowerProfile{}, seed);
+  std::vector<SimThread*> threads;
+  for (int i = 0; i < 17; ++i) threads.push_back(cpu.add_thread({.name = "hog", .role = ThreadRole::hog, .is_hog = true}));
+  while (Event* event = queue.pop_until(3 * s)) event->fire(event);
+  std::vector<Nanos> times;
+  for (const SimThread* thread : threads) times.push_back(cpu.cpu_time(thread));
+  return times;
+}
+
+TEST(NodeCpu, TheSeedDecidesEverything) {
+  EXPECT_EQ(fingerprint(1), fingerprint(1));
+  EXPECT_NE(fingerprint(1), fingerprint(2));
+}
+
+// Books add up under random behaviour: every core's time is busy or idle, no thread gets more than the
+// time there is, and threads run only where they may.
+TEST(NodeCpu, RandomLife) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Rng rng(seed, "life");
+    Node node(twelve_cores());
+    std::vector<Diary*> diaries;
+    for (int i = 0; i < 30; ++i) diaries.push_back(&node.poller(rng.chance(0.5) ? all_cores : rng() | one_core(1)));
+    for (int step = 0; step < 3000; ++step) {
+      SimThread* const thread = diaries[rng.below(diaries.size())]->thread;
+      switch (rng.below(6)) {
+        case 0: case 1: if (thread->is_on_core()) node.cpu.block(thread); break;
+        case 2: case 3: node.cpu.wake(thread); break;
+        case 4: node.cpu.pause(thread); break;
+        default: node.cpu.resume(thread); break;
+      }
+      node.run_to(node.queue.now() + static_cast<Nanos>(rng.below(rng.chance(0.1) ? 20 * ms : 20 * us)));
+    }
+    const CpuUsage usage = node.cpu.usage();
+    Nanos idle = usage.idle_shallow_ns;
+    for (const Nanos state : usage.idle_ns) idle += state;
+    EXPECT_EQ(usage.busy_ns + idle, usage.span * 12) << "seed " << seed;
+    Nanos threads = 0;
+    for (const Diary* diary : diaries) threads += node.time(*diary);
+    EXPECT_EQ(threads + usage.switching_ns, usage.busy_ns) << "seed " << seed;
+    std::map<std::uint32_t, int> on_core;
+    for (const Diary* diary : diaries) {
+      if (diary->thread->is_on_core()) EXPECT_EQ(++on_core[diary->thread->core()], 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim
