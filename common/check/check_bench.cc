@@ -70,7 +70,7 @@ std::vector<Operation> correct_run(int clients, std::uint32_t keys, double skew,
 }
 
 void judge(benchmark::State& state, const std::vector<Operation>& history) {
-  for (auto _ : state) {
+  for ([[maybe_unused]] const auto round : state) {
     const CheckReport report = check_operations(history, {});
     LOCH_CHECK(report.verdict() == Verdict::holds);
   }
@@ -91,7 +91,7 @@ void BM_Record(benchmark::State& state) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("loch_bench_{}", ::getpid())).string();
   const std::vector<Operation> history = correct_run(16, 100'000, 1, 0.5, 0);
-  for (auto _ : state) {
+  for ([[maybe_unused]] const auto round : state) {
     auto writer = HistoryWriter::create(path);
     LOCH_CHECK(writer.has_value());
     ClientLog& log = (*writer)->log(1);
@@ -111,12 +111,13 @@ void BM_ReadAndJudgeFile(benchmark::State& state) {
     auto writer = HistoryWriter::create(path);
     LOCH_CHECK(writer.has_value());
     std::vector<ClientLog*> logs;
+    logs.reserve(180);
     for (int c = 0; c < 180; ++c) logs.push_back(&(*writer)->log(c));
     for (const Operation& operation : history)
       logs[static_cast<std::size_t>(operation.client)]->record(view(operation));
     LOCH_CHECK((*writer)->close().has_value());
   }
-  for (auto _ : state) {
+  for ([[maybe_unused]] const auto round : state) {
     const auto report = check_history({path}, {});
     LOCH_CHECK(report.has_value() && report->verdict() == Verdict::holds);
   }

@@ -67,6 +67,7 @@ class GapSearch {
  private:
   void schedule(const Zones& zones) {
     std::vector<const Point*> points;
+    points.reserve(zones.points.size());
     for (const Point& point : zones.points) points.push_back(&point);
     std::ranges::sort(points, {}, [](const Point* p) { return std::tie(p->deadline_ns, p->operation); });
     std::uint32_t numbers[3] = {0, 0, 0};

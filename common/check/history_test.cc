@@ -87,6 +87,7 @@ TEST_F(HistoryFile, ManyWorkersRecordAtOnce) {
   auto writer = HistoryWriter::create(path_);
   ASSERT_TRUE(writer);
   std::vector<std::thread> workers;
+  workers.reserve(clients);
   for (int c = 0; c < clients; ++c) {
     workers.emplace_back([&writer, c] {
       ClientLog& log = (*writer)->log(c);

@@ -63,7 +63,7 @@ class Explanation {
     const std::string when = fmt::format("(client {}, {}..{} ns)", o.client, o.invoke_ns, until);
     switch (o.kind) {
       case OpKind::put:
-        return fmt::format("PUT {} {}", *o.value, when);
+        return fmt::format("PUT {} {}", o.value.value_or(""), when);
       case OpKind::remove:
         return fmt::format("DELETE {} {}", name(o.outcome), when);
       case OpKind::get:

@@ -98,6 +98,7 @@ class Minimiser {
 
   void cut_beginning() {
     std::vector<Nanos> begins;
+    begins.reserve(ops_.size());
     for (const KeyOp& op : ops_) begins.push_back(op.invoke_ns);
     std::ranges::sort(begins);
     const auto last = std::ranges::partition_point(

@@ -16,7 +16,7 @@ std::string row(const Operation& o) {
       what = o.value ? fmt::format("GET    -> {}", *o.value) : fmt::format("GET    -> {}", name(o.outcome));
       break;
     case OpKind::put:
-      what = fmt::format("PUT {} -> {}", *o.value, name(o.outcome));
+      what = fmt::format("PUT {} -> {}", o.value.value_or(""), name(o.outcome));
       break;
     case OpKind::remove:
       what = fmt::format("DELETE -> {}", name(o.outcome));

@@ -83,6 +83,7 @@ TEST_F(RunCheck, OtherModelsAreWeaker) {
 
 TEST_F(RunCheck, ManyBadKeysAreCounted) {
   std::vector<Operation> bad;
+  bad.reserve(25);
   for (int i = 0; i < 25; ++i)
     bad.push_back({0, OpKind::get, Outcome::ok, "k" + std::to_string(i), "nobody's", 1, 2});
   EXPECT_EQ(run({file("a", bad)}), 1);

@@ -51,9 +51,9 @@ bool visit_placements(const Family& family, const std::vector<Program>& programs
 
 std::vector<Op> migrations(int hash_functions) {
   std::vector<Op> ops;
-  for (Slot from = 0; from < hash_functions; ++from) {
-    for (Slot to = 0; to < hash_functions; ++to) {
-      if (from != to) ops.push_back(migrate(from, to));
+  for (int from = 0; from < hash_functions; ++from) {
+    for (int to = 0; to < hash_functions; ++to) {
+      if (from != to) ops.push_back(migrate(static_cast<Slot>(from), static_cast<Slot>(to)));
     }
   }
   return ops;
@@ -65,6 +65,7 @@ void append(std::vector<Op>* ops, const std::vector<Op>& more) {
 
 std::vector<Program> singles(const std::vector<Op>& ops) {
   std::vector<Program> programs;
+  programs.reserve(ops.size());
   for (const Op& op : ops) programs.push_back({op});
   return programs;
 }

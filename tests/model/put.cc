@@ -137,7 +137,9 @@ void Machine::put_choose() {
 
 // Looks for an EMPTY slot after rank i that no unfinished MIGRATE holds.
 void Machine::put_next_room() {
-  for (++me().i; me().i <= last_rank(); ++me().i) {
+  const int after = me().i == nobody ? -1 : me().i;
+  for (int rank = after + 1; rank <= last_rank(); ++rank) {
+    me().i = static_cast<std::uint8_t>(rank);
     const Word word = me().seen[me().i];
     if (!word.empty()) continue;
     const bool tagged = rules_.tagged_migrate && word.has_id() && entry(word).kind == EntryKind::copy;
