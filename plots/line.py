@@ -59,7 +59,8 @@ def _panel(results: Results, panel: Panel, is_last: bool) -> None:
         wants_log = panel.y.startswith("latency_us")
     if wants_log and numbers and min(numbers) > 0:
         axes.set_yscale("log")
-        low, high = min(numbers) * label.factor / 1.6, max(numbers) * label.factor * 1.6
+        least = min([v for line in panel.lines for v in line.low if v is not None and v > 0] + numbers)
+        low, high = least * label.factor / 1.6, max(numbers) * label.factor * 1.6
         frame.plain_log_ticks(axes.yaxis, low, high)
         axes.set_ylim(low, high)
     else:

@@ -2,7 +2,8 @@
 """Stands in for loch-bench in the runner's tests: emits schema-1 results that follow from the flags alone.
 
 FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
-never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_ERRORS is the share of operations that give up; FAKE_COUNT is a file that gets one line for each point run.
+never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_ERRORS is the share of operations that give up;
+FAKE_COUNT is a file that gets one line for each point run.
 """
 
 import json
