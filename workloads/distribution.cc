@@ -85,8 +85,9 @@ class Latest final : public Chooser {
     const double u = d.rng->uniform();
     if (d.records <= records_) return d.records - 1 - zipfian_.rank(u) % d.records;
     const double a = static_cast<double>(records_) + 0.5, b = static_cast<double>(d.records) + 0.5;
-    const double more = std::abs(1 - theta_) < 1e-9 ? std::log(b / a)
-                                    : (std::pow(b, 1 - theta_) - std::pow(a, 1 - theta_)) / (1 - theta_);
+    const double more = std::abs(1 - theta_) < 1e-9
+                            ? std::log(b / a)
+                            : (std::pow(b, 1 - theta_) - std::pow(a, 1 - theta_)) / (1 - theta_);
     const Zipfian grown(d.records, theta_, zipfian_.zeta() + more);
     return d.records - 1 - grown.rank(u);
   }
@@ -200,7 +201,8 @@ double zeta(std::uint64_t n, double theta) {
   return sum + integral + (f(b) - f(a)) / 2 + slope / 12;
 }
 
-Zipfian::Zipfian(std::uint64_t items, double theta) : Zipfian(items, theta, loch::workloads::zeta(items, theta)) {}
+Zipfian::Zipfian(std::uint64_t items, double theta)
+    : Zipfian(items, theta, loch::workloads::zeta(items, theta)) {}
 
 // The formula has a pole at theta = 1; a millionth beside it nothing can be told apart.
 Zipfian::Zipfian(std::uint64_t items, double theta, double zeta_n)
@@ -226,17 +228,20 @@ double Zipfian::below(std::uint64_t k) const {
   if (k == 1) return 1 / zeta_n_;
   const double two = (1 + second_) / zeta_n_;
   if (k == 2) return two;
-  const double u = (std::pow(static_cast<double>(k) / static_cast<double>(items_), 1 - theta_) - 1 + eta_) / eta_;
+  const double u =
+      (std::pow(static_cast<double>(k) / static_cast<double>(items_), 1 - theta_) - 1 + eta_) / eta_;
   return std::max(two, u);
 }
 
 Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec, std::uint64_t records,
                                               std::uint64_t expected_inserts) {
-  if (records == 0) return fail(ErrorCode::invalid_argument, "keys: at least one record is needed to draw from");
+  if (records == 0)
+    return fail(ErrorCode::invalid_argument, "keys: at least one record is needed to draw from");
   const auto share = [](double value) { return value >= 0 && value <= 1; };
   const bool uses_theta = spec.kind == Distribution::zipfian_n || spec.kind == Distribution::latest;
   if (uses_theta && !(spec.zipf_theta > 0 && spec.zipf_theta <= 10)) {
-    return fail(ErrorCode::invalid_argument, fmt::format("zipf-theta: {} is not above 0 and at most 10", spec.zipf_theta));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("zipf-theta: {} is not above 0 and at most 10", spec.zipf_theta));
   }
   if (spec.kind == Distribution::zipfian && spec.zipf_theta != scrambled_theta) {
     return fail(ErrorCode::invalid_argument,
@@ -244,21 +249,28 @@ Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec, std:
                             spec.zipf_theta, scrambled_theta));
   }
   switch (spec.kind) {
-    case Distribution::uniform: return std::make_unique<Uniform>();
-    case Distribution::zipfian: return std::make_unique<ScrambledZipfian>(records + expected_inserts);
-    case Distribution::zipfian_n: return std::make_unique<ZipfianN>(records, spec.zipf_theta);
-    case Distribution::latest: return std::make_unique<Latest>(records, spec.zipf_theta);
+    case Distribution::uniform:
+      return std::make_unique<Uniform>();
+    case Distribution::zipfian:
+      return std::make_unique<ScrambledZipfian>(records + expected_inserts);
+    case Distribution::zipfian_n:
+      return std::make_unique<ZipfianN>(records, spec.zipf_theta);
+    case Distribution::latest:
+      return std::make_unique<Latest>(records, spec.zipf_theta);
     case Distribution::hotspot:
       if (!share(spec.hotspot_data) || !share(spec.hotspot_operations)) {
         return fail(ErrorCode::invalid_argument, "hotspot: the fractions are from 0 to 1");
       }
       return std::make_unique<Hotspot>(spec.hotspot_data, spec.hotspot_operations);
     case Distribution::exponential:
-      if (!(spec.exponential_percentile > 0 && spec.exponential_percentile < 100 && spec.exponential_fraction > 0)) {
-        return fail(ErrorCode::invalid_argument, "exponential: percentile above 0 and below 100, fraction above 0");
+      if (!(spec.exponential_percentile > 0 && spec.exponential_percentile < 100 &&
+            spec.exponential_fraction > 0)) {
+        return fail(ErrorCode::invalid_argument,
+                    "exponential: percentile above 0 and below 100, fraction above 0");
       }
       return std::make_unique<Exponential>(spec.exponential_percentile, spec.exponential_fraction);
-    case Distribution::sequential: return std::make_unique<Sequential>();
+    case Distribution::sequential:
+      return std::make_unique<Sequential>();
     case Distribution::locality:
       if (!share(spec.locality)) return fail(ErrorCode::invalid_argument, "locality: a share from 0 to 1");
       return std::make_unique<Locality>(spec.locality);

@@ -15,10 +15,10 @@ namespace loch::workloads {
 
 enum class Distribution : std::uint8_t {
   uniform,
-  zipfian,     // as YCSB: scrambled, ranks drawn over 10^10 items with theta 0.99
-  zipfian_n,   // Zipf(theta) over the real number of records, ranks scattered over the records
-  latest,      // newest records most often
-  hotspot,     // a contiguous prefix takes a given share of the operations
+  zipfian,    // as YCSB: scrambled, ranks drawn over 10^10 items with theta 0.99
+  zipfian_n,  // Zipf(theta) over the real number of records, ranks scattered over the records
+  latest,     // newest records most often
+  hotspot,    // a contiguous prefix takes a given share of the operations
   exponential,
   sequential,  // 0, 1, 2, … each thread from its own place
   locality,    // a share of the operations goes to the node's own part of the records
@@ -29,10 +29,10 @@ enum class Distribution : std::uint8_t {
 
 struct DistributionSpec {
   Distribution kind = Distribution::uniform;
-  double zipf_theta = 0.99;            // zipfian_n, latest; YCSB's zipfian is 0.99 whatever is asked
-  double hotspot_data = 0.2;           // share of the records that are hot
-  double hotspot_operations = 0.8;     // share of the operations that go there
-  double exponential_percentile = 95;  // this per cent of the operations …
+  double zipf_theta = 0.99;                    // zipfian_n, latest; YCSB's zipfian is 0.99 whatever is asked
+  double hotspot_data = 0.2;                   // share of the records that are hot
+  double hotspot_operations = 0.8;             // share of the operations that go there
+  double exponential_percentile = 95;          // this per cent of the operations …
   double exponential_fraction = 0.8571428571;  // … go to this fraction of the records
   // locality: this share of the operations draws from the records that belong to the client's node
   // (record i belongs to node i mod nodes, where the preload puts its value: equal parts), the rest
@@ -43,7 +43,7 @@ struct DistributionSpec {
 // Gray et al. 1994 as YCSB codes it. An approximation: P(k) = U(k+1) − U(k) for k > 1.
 class Zipfian {
  public:
-  Zipfian(std::uint64_t items, double theta);                // zeta computed
+  Zipfian(std::uint64_t items, double theta);                 // zeta computed
   Zipfian(std::uint64_t items, double theta, double zeta_n);  // zeta given
   // Rank in [0, items), 0 the most popular.
   [[nodiscard]] std::uint64_t rank(double u) const;
@@ -62,7 +62,7 @@ class Zipfian {
 // What a thread brings to each draw.
 struct Drawer {
   Rng* rng = nullptr;
-  std::uint64_t records = 0;   // records that are there now (acknowledged inserts included)
+  std::uint64_t records = 0;  // records that are there now (acknowledged inserts included)
   std::uint32_t node = 0, nodes = 1;
   std::uint64_t* sequence = nullptr;  // sequential: the thread's own place
 };
@@ -75,7 +75,8 @@ class Chooser {
 };
 
 // `records`: how many are there when the run starts; `expected_inserts`: how many more may come.
-[[nodiscard]] Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec, std::uint64_t records,
+[[nodiscard]] Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec,
+                                                            std::uint64_t records,
                                                             std::uint64_t expected_inserts);
 
 }  // namespace loch::workloads

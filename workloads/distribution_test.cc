@@ -76,7 +76,8 @@ TEST(Zipfian, KnownBiasOfGraysApproximation) {
 class ZipfianFit : public testing::TestWithParam<std::pair<std::uint64_t, double>> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, ZipfianFit,
                          testing::Values(std::pair{1'000ULL, 0.99}, std::pair{1'000'000ULL, 0.99},
-                                         std::pair{1'000ULL, 0.5}, std::pair{1'000ULL, 1.0}, std::pair{1'000ULL, 1.3}));
+                                         std::pair{1'000ULL, 0.5}, std::pair{1'000ULL, 1.0},
+                                         std::pair{1'000ULL, 1.3}));
 
 TEST_P(ZipfianFit, ChiSquareAgainstItsOwnFormula) {
   const auto [n, theta] = GetParam();
@@ -188,7 +189,8 @@ TEST(Locality, ShareOfTheNodesOwnPart) {
       const auto hits = draw(spec, 1'000, 200'000, node, 10);
       std::uint64_t own = 0;
       for (std::uint64_t i = 0; i < 1'000; ++i) own += i % 10 == node ? hits[i] : 0;
-      EXPECT_NEAR(static_cast<double>(own) / 200'000, share + (1 - share) / 10, 0.005) << share << " on " << node;
+      EXPECT_NEAR(static_cast<double>(own) / 200'000, share + (1 - share) / 10, 0.005)
+          << share << " on " << node;
     }
   }
 }

@@ -18,12 +18,12 @@ using measure::OpKind;
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;       // in the whole cluster: the writer of its values
-  std::uint64_t sequence = 0;     // of its PUTs
-  std::uint32_t error_run = 0;    // errors in a row
+  std::uint32_t number = 0;     // in the whole cluster: the writer of its values
+  std::uint64_t sequence = 0;   // of its PUTs
+  std::uint32_t error_run = 0;  // errors in a row
   bool is_busy = false;
   kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
-  bool is_measured = true;        // counts, if it also ends inside the window
+  bool is_measured = true;               // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
   kv::ValueStamp stamp;
   std::string key_text, value_text;
@@ -32,14 +32,14 @@ struct Driver::Slot {
 
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
-  std::uint32_t index = 0;        // on its node
-  Rng rng;                        // the workload's draws: keys, kinds, gaps
+  std::uint32_t index = 0;  // on its node
+  Rng rng;                  // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
   std::uint32_t slots_running = 0;
-  bool done = false;              // read by the store's background coroutine
-  std::uint64_t quota = 0;        // operations still to start, when counting operations
-  std::uint64_t place = 0;        // sequential distribution
-  Nanos due = -1;                 // open loop: when the next operation is due
+  bool done = false;        // read by the store's background coroutine
+  std::uint64_t quota = 0;  // operations still to start, when counting operations
+  std::uint64_t place = 0;  // sequential distribution
+  Nanos due = -1;           // open loop: when the next operation is due
   measure::Tally tally;
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
@@ -62,18 +62,26 @@ class FileLog final : public OperationLog {
 
 measure::Outcome outcome_of(kv::OpStatus status) {
   switch (status) {
-    case kv::OpStatus::ok: return measure::Outcome::ok;
-    case kv::OpStatus::not_found: return measure::Outcome::not_found;
-    case kv::OpStatus::conflict: return measure::Outcome::conflict;
-    case kv::OpStatus::timeout: return measure::Outcome::timeout;
-    case kv::OpStatus::table_full: return measure::Outcome::table_full;
-    case kv::OpStatus::error: return measure::Outcome::error;
+    case kv::OpStatus::ok:
+      return measure::Outcome::ok;
+    case kv::OpStatus::not_found:
+      return measure::Outcome::not_found;
+    case kv::OpStatus::conflict:
+      return measure::Outcome::conflict;
+    case kv::OpStatus::timeout:
+      return measure::Outcome::timeout;
+    case kv::OpStatus::table_full:
+      return measure::Outcome::table_full;
+    case kv::OpStatus::error:
+      return measure::Outcome::error;
   }
   return measure::Outcome::error;
 }
 
 check::OpKind history_kind(OpKind kind) {
-  return kind == OpKind::get ? check::OpKind::get : kind == OpKind::put ? check::OpKind::put : check::OpKind::remove;
+  return kind == OpKind::get   ? check::OpKind::get
+         : kind == OpKind::put ? check::OpKind::put
+                               : check::OpKind::remove;
 }
 
 check::Outcome history_outcome(OpKind kind, const kv::OpResult& result) {
@@ -90,9 +98,14 @@ LogFactory file_logs(check::HistoryWriter* writer) {
   return [writer](std::int32_t client) { return std::make_unique<FileLog>(writer->log(client)); };
 }
 
-Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
-               fabric::Fabric& fabric, LogFactory logs)
-    : load_(load), deploy_(deploy), records_(records), store_(store), fabric_(fabric), logs_(std::move(logs)) {}
+Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records,
+               kv::Store& store, fabric::Fabric& fabric, LogFactory logs)
+    : load_(load),
+      deploy_(deploy),
+      records_(records),
+      store_(store),
+      fabric_(fabric),
+      logs_(std::move(logs)) {}
 
 Driver::~Driver() = default;
 
@@ -105,8 +118,10 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   }
   std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
   const Records::Shape& shape = records.shape();
-  LOCH_ASSIGN(driver->chooser_, make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
-  driver->inserts_ = std::make_unique<InsertLedger>(shape.preloaded, shape.most, fabric.rank(), fabric.ranks());
+  LOCH_ASSIGN(driver->chooser_,
+              make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
+  driver->inserts_ =
+      std::make_unique<InsertLedger>(shape.preloaded, shape.most, fabric.rank(), fabric.ranks());
   return driver;
 }
 
@@ -125,7 +140,8 @@ Result<> Driver::add_workers(std::uint32_t pin) {
     if (!fabric_.is_local(static_cast<fabric::NodeId>(node))) continue;
     for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {
       auto own = std::make_unique<ClientWorker>();
-      LOCH_ASSIGN(own->worker, fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
+      LOCH_ASSIGN(own->worker,
+                  fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
       const std::uint64_t number = std::uint64_t{node} * deploy_.client_workers + i;
       own->index = i;
       own->rng = Rng(load_.seed, "load", number);
@@ -148,7 +164,8 @@ void Driver::start() {
   for (const auto& own : clients_) {
     for (std::uint32_t i = 0; i < deploy_.window; ++i) {
       auto slot = std::make_unique<Slot>();
-      slot->number = (std::uint32_t{own->worker->node()} * deploy_.client_workers + own->index) * deploy_.window + i;
+      slot->number =
+          (std::uint32_t{own->worker->node()} * deploy_.client_workers + own->index) * deploy_.window + i;
       if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
       slot->key.resize(deploy_.key_size);
       slot->value.resize(deploy_.kept_value_bytes);
@@ -210,13 +227,16 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       co_await operate(own, slot, OpKind::put, record, -1);
       continue;
     }
-    const OpKind kind = action == Action::get ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
+    const OpKind kind = action == Action::get   ? OpKind::get
+                        : action == Action::put ? OpKind::put
+                                                : OpKind::remove;
     co_await operate(own, slot, kind, record, due);
   }
   if (--own->slots_running == 0) own->done = true;
 }
 
-coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due) {
+coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
+                                 Nanos due) {
   fabric::Worker& worker = *own->worker;
   prepare(*slot, kind, record);
   const kv::Key key{slot->key.data(), deploy_.key_size};
@@ -224,7 +244,8 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   const Nanos invoked = worker.now();
   if (slot->log != nullptr && kind != OpKind::get) {
     slot->log->invoked(history_kind(kind), slot->key_text,
-                       kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt, invoked);
+                       kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
+                       invoked);
   }
   slot->is_busy = true;
   kv::OpResult result;
@@ -256,11 +277,12 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
       for (std::uint32_t i = 0; i < tries && is_stuck && !own->worker->stopping(); ++i) {
         if (i > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
         co_await operate(own, slot, kind, record, -1);
-        is_stuck = slot->last != kv::OpStatus::ok && slot->last != kv::OpStatus::not_found;
+        is_stuck = slot->last == kv::OpStatus::conflict || slot->last == kv::OpStatus::timeout ||
+                   slot->last == kv::OpStatus::error;
       }
       if (!is_stuck) continue;
-      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}), measure::name(kind),
-                                   kv::name(slot->last)));
+      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}),
+                                   measure::name(kind), kv::name(slot->last)));
     }
   }
 }
@@ -270,8 +292,10 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
   std::vector<fabric::NodeId> lost;
   std::optional<fabric::NodeId> first;
   for (std::uint32_t node = 0; node < report.nodes.size(); ++node) {
-    if (report.nodes[node].is_lost) lost.push_back(static_cast<fabric::NodeId>(node));
-    else if (!first) first = static_cast<fabric::NodeId>(node);
+    if (report.nodes[node].is_lost)
+      lost.push_back(static_cast<fabric::NodeId>(node));
+    else if (!first)
+      first = static_cast<fabric::NodeId>(node);
   }
   // One survivor repairs: the lowest.
   if (lost.empty() || first != worker->node()) co_return;
@@ -355,19 +379,22 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   }
   if (slot.log != nullptr) {
     std::string read;
-    if (has_value) read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
+    if (has_value)
+      read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
     log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
   }
   own.completed.fetch_add(1, std::memory_order_relaxed);
   own.latest_ns.store(now, std::memory_order_relaxed);
 
   const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
-  if (!slot.is_measured || now < measure_from || (load_.duration > 0 && now > measure_from + load_.duration)) {
+  if (!slot.is_measured || now < measure_from ||
+      (load_.duration > 0 && now > measure_from + load_.duration)) {
     ++own.tally.unmeasured;
     own.tally.corrupt += is_corrupt ? 1 : 0;  // a wrong value counts whenever it was read
     return;
   }
-  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true)) fabric_.reset_counters();
+  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
+    fabric_.reset_counters();
   measure::KindTally& tally = own.tally.of(kind);
   ++tally.by_outcome[static_cast<std::size_t>(outcome_of(result.status))];
   if (result.status == kv::OpStatus::ok || result.status == kv::OpStatus::not_found) {
@@ -388,8 +415,10 @@ void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const k
   view.kind = history_kind(kind);
   view.outcome = history_outcome(kind, result);
   view.key = slot.key_text;
-  if (kind == OpKind::put) view.value = slot.value_text;
-  else view.value = read;
+  if (kind == OpKind::put)
+    view.value = slot.value_text;
+  else
+    view.value = read;
   view.invoke_ns = invoked;
   view.return_ns = returned;
   slot.log->record(view);

@@ -46,14 +46,14 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  double rate = 0;           // operations a second over the whole cluster; 0: closed loop
-  bool fixed_gaps = false;   // open loop: equal gaps instead of Poisson's
+  double rate = 0;          // operations a second over the whole cluster; 0: closed loop
+  bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
   Nanos warmup = 0;
-  Nanos duration = 0;        // 0: by operations
+  Nanos duration = 0;            // 0: by operations
   std::uint64_t operations = 0;  // over the whole cluster; 0: by duration
   std::uint64_t seed = 1;
-  bool verify = false;       // every GET's value
-  bool scrub = false;        // repair what lost nodes held, after the load
+  bool verify = false;  // every GET's value
+  bool scrub = false;   // repair what lost nodes held, after the load
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. One process only.
   bool final_sweep = false;
@@ -65,7 +65,8 @@ struct LoadConfig {
 class Driver {
  public:
   // All references outlive the driver. Fails on a workload that cannot be drawn.
-  [[nodiscard]] static Result<std::unique_ptr<Driver>> make(const LoadConfig& load, const kv::DeployConfig& deploy,
+  [[nodiscard]] static Result<std::unique_ptr<Driver>> make(const LoadConfig& load,
+                                                            const kv::DeployConfig& deploy,
                                                             const Records& records, kv::Store& store,
                                                             fabric::Fabric& fabric, LogFactory logs);
   ~Driver();
@@ -84,8 +85,8 @@ class Driver {
   // What scrub repaired, by kind; empty unless this process did it.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
-  // "key: GET conflict": operations of the final sweep that did not end, in eight tries over 40 ms, in ok or
-  // not_found.
+  // "key: GET conflict": operations of the final sweep that met a conflict, a time-out or an error in each of
+  // eight tries over 40 ms. (A table that is full is an answer.)
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Operations that were issued and have not returned: none after a run that finished.
@@ -108,7 +109,8 @@ class Driver {
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
   // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
-  coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record, Nanos due);
+  coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record,
+                           Nanos due);
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> sweep(ClientWorker* own);
   [[nodiscard]] Turn next_turn(ClientWorker& own);

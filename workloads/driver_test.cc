@@ -32,8 +32,8 @@ struct Recording {
     void record(const check::OperationView& o) override {
       const std::lock_guard lock(recording.mutex);
       recording.operations.push_back({o.client, o.kind, o.outcome, std::string(o.key),
-                                      o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
-                                      o.return_ns});
+                                      o.value ? std::optional<std::string>(*o.value) : std::nullopt,
+                                      o.invoke_ns, o.return_ns});
     }
     Recording& recording;
   };
@@ -45,9 +45,17 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
     module_ = testing::make_slot_store();
     plan_.module = module_.get();
     plan_.options = kv::Options(module_->options());
-    plan_.deploy = {.nodes = 3, .client_workers = 2, .server_workers = 0, .window = 2, .key_size = 32,
-                    .value_size = 200, .keys = 50, .max_keys = 50, .kept_value_bytes = 200,
-                    .memory_bytes = 1 << 20, .seed = 1};
+    plan_.deploy = {.nodes = 3,
+                    .client_workers = 2,
+                    .server_workers = 0,
+                    .window = 2,
+                    .key_size = 32,
+                    .value_size = 200,
+                    .keys = 50,
+                    .max_keys = 50,
+                    .kept_value_bytes = 200,
+                    .memory_bytes = 1 << 20,
+                    .seed = 1};
     plan_.records = {50, 50, 32, 200};
     plan_.load.mix = {.get = 0.5, .put = 0.4, .remove = 0.1, .insert = 0, .read_modify_write = 0};
     plan_.load.operations = 1'000;
@@ -105,7 +113,8 @@ TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
   }
   EXPECT_EQ(clients.size(), 12U);  // 3 nodes, 2 workers, a window of 2
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
-  EXPECT_EQ(report.verdict(), check::Verdict::holds) << (report.failures.empty() ? "" : report.failures[0].reason);
+  EXPECT_EQ(report.verdict(), check::Verdict::holds)
+      << (report.failures.empty() ? "" : report.failures[0].reason);
   EXPECT_EQ(report.keys, 5U);
 }
 

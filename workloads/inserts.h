@@ -10,7 +10,8 @@
 namespace loch::workloads {
 
 // Where sequential drawing starts for client worker `number` of `workers`.
-[[nodiscard]] constexpr std::uint64_t shape_place(std::uint64_t number, std::uint64_t workers, std::uint64_t records) {
+[[nodiscard]] constexpr std::uint64_t shape_place(std::uint64_t number, std::uint64_t workers,
+                                                  std::uint64_t records) {
   return workers == 0 ? 0 : records / workers * number;
 }
 

@@ -26,8 +26,10 @@ std::vector<LogicalLine> logical_lines(std::string_view text) {
     const auto end = text.find_first_of("\r\n");
     std::string_view natural = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end);
-    if (text.starts_with("\r\n")) text.remove_prefix(2);
-    else if (!text.empty()) text.remove_prefix(1);
+    if (text.starts_with("\r\n"))
+      text.remove_prefix(2);
+    else if (!text.empty())
+      text.remove_prefix(1);
 
     while (!natural.empty() && is_blank(natural.front())) natural.remove_prefix(1);
     if (!is_continued) {
@@ -74,10 +76,18 @@ bool unescape(std::string_view raw, std::string& out) {
     }
     if (++i == raw.size()) break;
     switch (raw[i]) {
-      case 't': out += '\t'; break;
-      case 'n': out += '\n'; break;
-      case 'r': out += '\r'; break;
-      case 'f': out += '\f'; break;
+      case 't':
+        out += '\t';
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 'f':
+        out += '\f';
+        break;
       case 'u': {
         if (raw.size() - i < 5) return false;
         unsigned code = 0;
@@ -90,7 +100,8 @@ bool unescape(std::string_view raw, std::string& out) {
         i += 4;
         break;
       }
-      default: out += raw[i];
+      default:
+        out += raw[i];
     }
   }
   return true;
@@ -102,7 +113,8 @@ Result<> parse_properties(std::string_view text, std::string_view file, Properti
   for (const LogicalLine& logical : logical_lines(text)) {
     const std::string_view line = logical.text;
     std::size_t key_end = 0;
-    while (key_end < line.size() && !is_blank(line[key_end]) && line[key_end] != '=' && line[key_end] != ':') {
+    while (key_end < line.size() && !is_blank(line[key_end]) && line[key_end] != '=' &&
+           line[key_end] != ':') {
       key_end += line[key_end] == '\\' && key_end + 1 < line.size() ? 2 : 1;
     }
     std::size_t value_at = key_end;
@@ -113,8 +125,9 @@ Result<> parse_properties(std::string_view text, std::string_view file, Properti
     }
     std::string key, value;
     if (!unescape(line.substr(0, key_end), key) || !unescape(line.substr(value_at), value)) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}:{}: malformed \\u escape; expected four hexadecimal digits", file, logical.line));
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("{}:{}: malformed \\u escape; expected four hexadecimal digits", file, logical.line));
     }
     into[key] = {std::move(value), std::string(file), logical.line};
   }

@@ -13,7 +13,7 @@
 namespace loch::workloads {
 namespace {
 
-constexpr std::uint32_t text_key_bytes = 24;   // "user" and 20 digits
+constexpr std::uint32_t text_key_bytes = 24;    // "user" and 20 digits
 constexpr std::uint32_t short_text_bytes = 11;  // 64 bits, 6 a character
 constexpr std::uint32_t word_key_bytes = 8;
 
@@ -21,7 +21,8 @@ constexpr std::uint32_t word_key_bytes = 8;
 
 Result<Records> Records::make(const Shape& shape) {
   if (shape.key_size == 0) return fail(ErrorCode::invalid_argument, "key-size: 0 bytes; expected at least 1");
-  if (shape.value_size == 0) return fail(ErrorCode::invalid_argument, "value-size: 0 bytes; expected at least 1");
+  if (shape.value_size == 0)
+    return fail(ErrorCode::invalid_argument, "value-size: 0 bytes; expected at least 1");
   LOCH_CHECK(shape.most >= shape.preloaded, "{} records at most, {} preloaded", shape.most, shape.preloaded);
   if (shape.key_size < word_key_bytes && shape.most > (std::uint64_t{1} << (8 * shape.key_size))) {
     return fail(ErrorCode::invalid_argument,
@@ -29,7 +30,8 @@ Result<Records> Records::make(const Shape& shape) {
   }
   if (shape.zero_padding + 4 > shape.key_size && shape.key_size >= text_key_bytes) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("zeropadding: {} digits do not fit a key of {} bytes", shape.zero_padding, shape.key_size));
+                fmt::format("zeropadding: {} digits do not fit a key of {} bytes", shape.zero_padding,
+                            shape.key_size));
   }
   return Records(shape);
 }
@@ -65,7 +67,8 @@ void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const 
     text = large.data();
   }
   key(i, text);
-  kv::write_value({kv::key_digest({text, shape_.key_size}), kv::initial_writer, 0, shape_.value_size}, out, bytes);
+  kv::write_value({kv::key_digest({text, shape_.key_size}), kv::initial_writer, 0, shape_.value_size}, out,
+                  bytes);
 }
 
 std::string key_name(kv::Key key) {
@@ -76,7 +79,8 @@ std::string key_name(kv::Key key) {
     const auto c = std::to_integer<unsigned char>(key.data[i]);
     if (c < 0x21 || c > 0x7E || c == '"' || c == '\\') {
       text = "0x";
-      for (std::uint32_t j = 0; j < key.size; ++j) text += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
+      for (std::uint32_t j = 0; j < key.size; ++j)
+        text += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
       return text;
     }
     text += static_cast<char>(c);

@@ -59,7 +59,8 @@ TEST(InsertLedger, ProcessesShareNothing) {
   std::set<std::uint64_t> all;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     InsertLedger ledger(100, 110, rank, 3);
-    for (std::uint64_t n = ledger.take(); n != InsertLedger::none; n = ledger.take()) EXPECT_TRUE(all.insert(n).second);
+    for (std::uint64_t n = ledger.take(); n != InsertLedger::none; n = ledger.take())
+      EXPECT_TRUE(all.insert(n).second);
   }
   EXPECT_EQ(all.size(), 10U);
   EXPECT_EQ(*all.begin(), 100U);

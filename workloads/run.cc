@@ -44,7 +44,8 @@ Result<Share> share_from(const std::string& text) {
     share.end = in.at("end");
     share.protocol_counters = in.at("protocol_counters").get<std::map<std::string, double>>();
     share.fabric_counters = in.at("fabric_counters").get<std::map<std::string, double>>();
-    if (!in.at("scrubbed").is_null()) share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
+    if (!in.at("scrubbed").is_null())
+      share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
     for (const json& each : in.at("nodes")) {
       LOCH_ASSIGN(measure::NodePart part, measure::node_part_from_json(each));
       share.nodes.push_back(std::move(part));
@@ -70,7 +71,8 @@ Share share_of(fabric::Fabric& fabric, const Driver& driver, const kv::Store& st
     measure::NodePart part;
     part.node = node;
     part.report = report.nodes[node];
-    if (fabric.is_local(static_cast<fabric::NodeId>(node))) part.tally = driver.tally(static_cast<fabric::NodeId>(node));
+    if (fabric.is_local(static_cast<fabric::NodeId>(node)))
+      part.tally = driver.tally(static_cast<fabric::NodeId>(node));
     share.nodes.push_back(std::move(part));
   }
   return share;
@@ -102,8 +104,8 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   }
 }
 
-Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv::Store& store, Driver& driver,
-                                 const Records& records) {
+Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv::Store& store,
+                                 Driver& driver, const Records& records) {
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
     const auto id = static_cast<fabric::NodeId>(node);
     if (fabric.is_local(id)) LOCH_TRY(store.setup_node(fabric, id));
@@ -124,10 +126,14 @@ Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv
 
 std::string_view name(fabric::RunEnd end) {
   switch (end) {
-    case fabric::RunEnd::finished: return "finished";
-    case fabric::RunEnd::deadlock: return "deadlock";
-    case fabric::RunEnd::deadline: return "deadline";
-    case fabric::RunEnd::interrupted: return "interrupted";
+    case fabric::RunEnd::finished:
+      return "finished";
+    case fabric::RunEnd::deadlock:
+      return "deadlock";
+    case fabric::RunEnd::deadline:
+      return "deadline";
+    case fabric::RunEnd::interrupted:
+      return "interrupted";
   }
   return "?";
 }
@@ -135,7 +141,8 @@ std::string_view name(fabric::RunEnd end) {
 Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   LOCH_TRY(fabric::check(plan.module->requirements(plan.options), fabric.capabilities()));
   LOCH_ASSIGN(const Records records, Records::make(plan.records));
-  LOCH_ASSIGN(const std::unique_ptr<kv::Store> store, plan.module->deploy(plan.deploy, plan.options, plan.mutant));
+  LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
+              plan.module->deploy(plan.deploy, plan.options, plan.mutant));
   LOCH_ASSIGN(const std::unique_ptr<Driver> driver,
               Driver::make(plan.load, plan.deploy, records, *store, fabric, plan.logs));
   LOCH_ASSIGN(const fabric::RunEnd end, run_store(fabric, plan, *store, *driver, records));
@@ -146,15 +153,18 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   outcome.end = end;
   outcome.sim = report.sim;
   outcome.stuck = driver->stuck();
-  for (std::uint32_t node = 0; node < fabric.nodes(); ++node) outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});
+  for (std::uint32_t node = 0; node < fabric.nodes(); ++node)
+    outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});
   std::uint64_t inserts_refused = 0;
   merge(mine, outcome, inserts_refused);
   if (fabric.ranks() > 1) {
-    LOCH_ASSIGN(const std::vector<std::string> texts, fabric.gather(to_json(mine).dump(), plan.control_timeout));
+    LOCH_ASSIGN(const std::vector<std::string> texts,
+                fabric.gather(to_json(mine).dump(), plan.control_timeout));
     for (std::uint32_t rank = 0; rank < texts.size(); ++rank) {
       if (rank == fabric.rank()) continue;
       if (texts[rank].empty()) {
-        outcome.notes.push_back(fmt::format("process {} died; what its clients counted is lost with it", rank));
+        outcome.notes.push_back(
+            fmt::format("process {} died; what its clients counted is lost with it", rank));
         continue;
       }
       LOCH_ASSIGN(const Share theirs, share_from(texts[rank]));
@@ -165,8 +175,8 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
     if (part.report.is_lost) outcome.lost_nodes.push_back(part.node);
   }
   if (inserts_refused > 0) {
-    outcome.notes.push_back(fmt::format("{} inserts became updates: the table was made for {} keys", inserts_refused,
-                                        plan.records.most));
+    outcome.notes.push_back(fmt::format("{} inserts became updates: the table was made for {} keys",
+                                        inserts_refused, plan.records.most));
   }
   return outcome;
 }

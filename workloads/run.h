@@ -16,13 +16,13 @@ namespace loch::workloads {
 struct RunPlan {
   const kv::Module* module = nullptr;
   kv::Options options;
-  std::string mutant;                // empty: none
+  std::string mutant;  // empty: none
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
-  std::uint32_t pin = 0;             // cores that workers are pinned to; 0: none
-  Nanos control_timeout = 120'000'000'000;  // for meeting the other processes
-  LogFactory logs;                   // empty: no history
+  std::uint32_t pin = 0;                        // cores that workers are pinned to; 0: none
+  Nanos control_timeout = 120'000'000'000;      // for meeting the other processes
+  LogFactory logs;                              // empty: no history
   std::function<void(const Driver&)> on_start;  // before the run; for a progress display
   std::function<void(const Driver&)> on_end;    // after it, before anything is taken apart
 };
@@ -36,7 +36,7 @@ struct RunOutcome {
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
-  std::uint64_t outstanding = 0;  // operations that never returned
+  std::uint64_t outstanding = 0;   // operations that never returned
   std::vector<std::string> stuck;  // of this process's final sweep
 };
 

@@ -14,10 +14,27 @@ namespace loch::workloads {
 namespace {
 
 const std::vector<std::string>& yaml_keys() {
-  static const std::vector<std::string> all = {
-      "name", "get", "put", "delete", "insert", "read_modify_write", "distribution", "zipf_theta",
-      "hotspot_data", "hotspot_operations", "exponential_percentile", "exponential_fraction", "locality",
-      "keys", "operations", "key_size", "value_size", "rate", "duration", "verify", "insert_order"};
+  static const std::vector<std::string> all = {"name",
+                                               "get",
+                                               "put",
+                                               "delete",
+                                               "insert",
+                                               "read_modify_write",
+                                               "distribution",
+                                               "zipf_theta",
+                                               "hotspot_data",
+                                               "hotspot_operations",
+                                               "exponential_percentile",
+                                               "exponential_fraction",
+                                               "locality",
+                                               "keys",
+                                               "operations",
+                                               "key_size",
+                                               "value_size",
+                                               "rate",
+                                               "duration",
+                                               "verify",
+                                               "insert_order"};
   return all;
 }
 
@@ -60,10 +77,14 @@ struct YamlState {
 Result<> apply_mix(const Entry& e, YamlState& s) {
   LOCH_ASSIGN(const double share, e.real(0, 1));
   s.has_mix = true;
-  if (e.key == "get") s.mix.get = share;
-  else if (e.key == "delete") s.mix.remove = share;
-  else if (e.key == "insert") s.mix.insert = share;
-  else if (e.key == "read_modify_write") s.mix.read_modify_write = share;
+  if (e.key == "get")
+    s.mix.get = share;
+  else if (e.key == "delete")
+    s.mix.remove = share;
+  else if (e.key == "insert")
+    s.mix.insert = share;
+  else if (e.key == "read_modify_write")
+    s.mix.read_modify_write = share;
   else {
     s.mix.put = share;
     s.has_put = true;
@@ -81,12 +102,18 @@ Result<> apply_distribution(const Entry& e, YamlState& s) {
   }
   const bool is_share = e.key == "hotspot_data" || e.key == "hotspot_operations" || e.key == "locality";
   LOCH_ASSIGN(const double value, e.real(0, is_share ? 1 : 100));
-  if (e.key == "zipf_theta") s.distribution.zipf_theta = value;
-  else if (e.key == "hotspot_data") s.distribution.hotspot_data = value;
-  else if (e.key == "hotspot_operations") s.distribution.hotspot_operations = value;
-  else if (e.key == "exponential_percentile") s.distribution.exponential_percentile = value;
-  else if (e.key == "exponential_fraction") s.distribution.exponential_fraction = value;
-  else s.distribution.locality = value;
+  if (e.key == "zipf_theta")
+    s.distribution.zipf_theta = value;
+  else if (e.key == "hotspot_data")
+    s.distribution.hotspot_data = value;
+  else if (e.key == "hotspot_operations")
+    s.distribution.hotspot_operations = value;
+  else if (e.key == "exponential_percentile")
+    s.distribution.exponential_percentile = value;
+  else if (e.key == "exponential_fraction")
+    s.distribution.exponential_fraction = value;
+  else
+    s.distribution.locality = value;
   return {};
 }
 
@@ -117,8 +144,9 @@ Result<> apply_shape(const Entry& e, YamlState& s) {
 
 Result<> apply(const Entry& e, YamlState& s) {
   constexpr std::array mix_keys = {"get", "put", "delete", "insert", "read_modify_write"};
-  constexpr std::array distribution_keys = {"distribution", "zipf_theta", "hotspot_data", "hotspot_operations",
-                                            "exponential_percentile", "exponential_fraction", "locality"};
+  constexpr std::array distribution_keys = {
+      "distribution",           "zipf_theta",           "hotspot_data", "hotspot_operations",
+      "exponential_percentile", "exponential_fraction", "locality"};
   if (std::ranges::find(yaml_keys(), e.key) == yaml_keys().end()) {
     const std::string near = kv::nearest(e.key, yaml_keys());
     return fail(ErrorCode::invalid_argument,
@@ -138,11 +166,13 @@ Result<> check(const OperationMix& mix) {
   const double sum = mix.get + mix.put + mix.remove + mix.insert + mix.read_modify_write;
   for (const double share : {mix.get, mix.put, mix.remove, mix.insert, mix.read_modify_write}) {
     if (!(share >= 0 && share <= 1)) {
-      return fail(ErrorCode::invalid_argument, fmt::format("get, delete …: the share {} is not from 0 to 1", share));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("get, delete …: the share {} is not from 0 to 1", share));
     }
   }
   if (std::abs(sum - 1) > 1e-9) {
-    return fail(ErrorCode::invalid_argument, fmt::format("get, delete …: the shares sum to {:g}, not 1", sum));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("get, delete …: the shares sum to {:g}, not 1", sum));
   }
   return {};
 }
@@ -173,15 +203,18 @@ Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file) {
   }
   if (state.has_mix) {
     OperationMix& mix = state.mix;
-    if (!state.has_put) mix.put = std::max(0.0, 1 - mix.get - mix.remove - mix.insert - mix.read_modify_write);
-    if (auto ok = check(mix); !ok) return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, ok.error().message));
+    if (!state.has_put)
+      mix.put = std::max(0.0, 1 - mix.get - mix.remove - mix.insert - mix.read_modify_write);
+    if (auto ok = check(mix); !ok)
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, ok.error().message));
     state.spec.mix = mix;
   }
   if (state.has_distribution) state.spec.distribution = state.distribution;
   return state.spec;
 }
 
-Result<WorkloadSpec> load_workload(const std::vector<std::string>& files, const std::vector<std::string>& overrides) {
+Result<WorkloadSpec> load_workload(const std::vector<std::string>& files,
+                                   const std::vector<std::string>& overrides) {
   if (std::ranges::any_of(files, is_yaml)) {
     if (files.size() > 1 || !overrides.empty()) {
       return fail(ErrorCode::invalid_argument,

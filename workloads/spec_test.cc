@@ -101,11 +101,12 @@ TEST(Ycsb, TheSixWorkloads) {
 }
 
 TEST(Ycsb, EveryPropertyIsReadOrNamed) {
-  const auto spec = from_ycsb(parsed("workload=com.yahoo.ycsb.workloads.CoreWorkload\nrecordcount=5\noperationcount=6\n"
-                                     "threadcount=7\ntarget=8\nmaxexecutiontime=9\nfieldcount=2\nfieldlength=30\n"
-                                     "requestdistribution=exponential\nexponential.percentile=90\ninsertorder=ordered\n"
-                                     "zeropadding=12\ndataintegrity=true\nmeasurementtype=timeseries\nelephants=grey\n"
-                                     "fieldlengthdistribution=zipfian\n"));
+  const auto spec =
+      from_ycsb(parsed("workload=com.yahoo.ycsb.workloads.CoreWorkload\nrecordcount=5\noperationcount=6\n"
+                       "threadcount=7\ntarget=8\nmaxexecutiontime=9\nfieldcount=2\nfieldlength=30\n"
+                       "requestdistribution=exponential\nexponential.percentile=90\ninsertorder=ordered\n"
+                       "zeropadding=12\ndataintegrity=true\nmeasurementtype=timeseries\nelephants=grey\n"
+                       "fieldlengthdistribution=zipfian\n"));
   ASSERT_TRUE(spec) << spec.error().message;
   EXPECT_EQ(*spec->records, 5U);
   EXPECT_EQ(*spec->operations, 6U);
@@ -123,9 +124,9 @@ TEST(Ycsb, EveryPropertyIsReadOrNamed) {
 }
 
 TEST(Ycsb, BadValuesNameFileLineAndKey) {
-  for (const char* text : {"recordcount=many", "readproportion=1.5", "requestdistribution=zipf", "insertorder=sorted",
-                           "dataintegrity=yes", "recordcount=-1", "readproportion=nan", "workload=TimeSeries",
-                           "threadcount=0", "zeropadding=1000"}) {
+  for (const char* text : {"recordcount=many", "readproportion=1.5", "requestdistribution=zipf",
+                           "insertorder=sorted", "dataintegrity=yes", "recordcount=-1", "readproportion=nan",
+                           "workload=TimeSeries", "threadcount=0", "zeropadding=1000"}) {
     const auto spec = from_ycsb(parsed(std::string("\n") + text));
     ASSERT_FALSE(spec) << text;
     EXPECT_THAT(spec.error().message, HasSubstr("t.properties:2: ")) << text;
@@ -152,9 +153,10 @@ TEST(Load, FilesInOrderThenOverrides) {
 }
 
 TEST(Yaml, Reads) {
-  const auto spec = from_yaml("get: 0.8\ndelete: 0.05\ndistribution: zipfian-n\nzipf-theta: 0.9\nkeys: 10K\n"
-                              "value_size: 16K\nduration: 50ms\nverify: true\n",
-                              "w.yaml");
+  const auto spec = from_yaml(
+      "get: 0.8\ndelete: 0.05\ndistribution: zipfian-n\nzipf-theta: 0.9\nkeys: 10K\n"
+      "value_size: 16K\nduration: 50ms\nverify: true\n",
+      "w.yaml");
   ASSERT_TRUE(spec) << spec.error().message;
   EXPECT_DOUBLE_EQ(spec->mix->put, 0.15);
   EXPECT_EQ(spec->distribution->kind, Distribution::zipfian_n);
@@ -170,7 +172,8 @@ TEST(Yaml, RefusesWithPlaceKeyAndNearestName) {
     const auto spec = from_yaml(text, "w.yaml");
     return spec ? std::string("accepted") : spec.error().message;
   };
-  EXPECT_THAT(message("get: 0.5\nvalue_sise: 3"), testing::AllOf(HasSubstr("w.yaml:2: value_sise"), HasSubstr("value_size")));
+  EXPECT_THAT(message("get: 0.5\nvalue_sise: 3"),
+              testing::AllOf(HasSubstr("w.yaml:2: value_sise"), HasSubstr("value_size")));
   EXPECT_THAT(message("get: lots"), HasSubstr("w.yaml:1: get"));
   EXPECT_THAT(message("get: [1]"), HasSubstr("one plain value"));
   EXPECT_THAT(message("get: 0.9\nput: 0.9"), HasSubstr("sum"));

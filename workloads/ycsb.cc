@@ -33,7 +33,8 @@ class Reader {
 
   [[nodiscard]] bool has(std::string_view key) const { return properties_.find(key) != properties_.end(); }
 
-  Result<double> real(std::string_view key, double initial, double most = std::numeric_limits<double>::max()) {
+  Result<double> real(std::string_view key, double initial,
+                      double most = std::numeric_limits<double>::max()) {
     const auto found = take(key);
     if (found == properties_.end()) return initial;
     const std::string text = trimmed(found->second.value);
@@ -96,8 +97,9 @@ class Reader {
     return text.substr(from, text.find_last_not_of(" \t") - from + 1);
   }
   static std::unexpected<Error> bad(const Properties::value_type& property, std::string_view expected) {
-    const std::string place = property.second.line == 0 ? property.second.file
-                                                        : fmt::format("{}:{}", property.second.file, property.second.line);
+    const std::string place = property.second.line == 0
+                                  ? property.second.file
+                                  : fmt::format("{}:{}", property.second.file, property.second.line);
     return fail(ErrorCode::invalid_argument, fmt::format("{}: {}: \"{}\" is not {}", place, property.first,
                                                          property.second.value, expected));
   }
@@ -109,13 +111,21 @@ class Reader {
 Result<DistributionSpec> distribution_of(Reader& in) {
   DistributionSpec spec;
   const std::string kind = in.text("requestdistribution", "uniform");
-  if (kind == "uniform") spec.kind = Distribution::uniform;
-  else if (kind == "zipfian") spec.kind = Distribution::zipfian;
-  else if (kind == "latest") spec.kind = Distribution::latest;
-  else if (kind == "hotspot") spec.kind = Distribution::hotspot;
-  else if (kind == "sequential") spec.kind = Distribution::sequential;
-  else if (kind == "exponential") spec.kind = Distribution::exponential;
-  else return in.refuse("requestdistribution", "one of uniform, zipfian, latest, hotspot, sequential, exponential");
+  if (kind == "uniform")
+    spec.kind = Distribution::uniform;
+  else if (kind == "zipfian")
+    spec.kind = Distribution::zipfian;
+  else if (kind == "latest")
+    spec.kind = Distribution::latest;
+  else if (kind == "hotspot")
+    spec.kind = Distribution::hotspot;
+  else if (kind == "sequential")
+    spec.kind = Distribution::sequential;
+  else if (kind == "exponential")
+    spec.kind = Distribution::exponential;
+  else
+    return in.refuse("requestdistribution",
+                     "one of uniform, zipfian, latest, hotspot, sequential, exponential");
   LOCH_ASSIGN(spec.hotspot_data, in.real("hotspotdatafraction", 0.2, 1));
   LOCH_ASSIGN(spec.hotspot_operations, in.real("hotspotopnfraction", 0.8, 1));
   LOCH_ASSIGN(spec.exponential_percentile, in.real("exponential.percentile", 95, 100));
@@ -127,8 +137,9 @@ Result<OperationMix> mix_of(Reader& in) {
   OperationMix mix;
   LOCH_ASSIGN(const double scan, in.real("scanproportion", 0, 1));
   if (scan > 0) {
-    return fail(ErrorCode::unsupported,
-                "scanproportion: YCSB workload E needs ordered scans, which a hash index does not have; refused");
+    return fail(
+        ErrorCode::unsupported,
+        "scanproportion: YCSB workload E needs ordered scans, which a hash index does not have; refused");
   }
   LOCH_ASSIGN(mix.get, in.real("readproportion", 0.95, 1));
   LOCH_ASSIGN(mix.put, in.real("updateproportion", 0.05, 1));
@@ -136,7 +147,8 @@ Result<OperationMix> mix_of(Reader& in) {
   LOCH_ASSIGN(mix.read_modify_write, in.real("readmodifywriteproportion", 0, 1));
   // YCSB draws by weight: the proportions need not sum to 1.
   const double sum = mix.get + mix.put + mix.insert + mix.read_modify_write;
-  if (sum <= 0) return fail(ErrorCode::invalid_argument, "readproportion …: no operation has a share above 0");
+  if (sum <= 0)
+    return fail(ErrorCode::invalid_argument, "readproportion …: no operation has a share above 0");
   mix.get /= sum;
   mix.put /= sum;
   mix.insert /= sum;
@@ -149,7 +161,8 @@ Result<> record_shape(Reader& in, WorkloadSpec& spec) {
   LOCH_ASSIGN(const std::uint64_t length, in.whole("fieldlength", 100));
   if (fields == 0 || length == 0 || fields > 0x7FFF'FFFF / length) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("fieldcount {} times fieldlength {} is not a value size of 1 byte to 2 GB", fields, length));
+                fmt::format("fieldcount {} times fieldlength {} is not a value size of 1 byte to 2 GB",
+                            fields, length));
   }
   spec.value_size = static_cast<std::uint32_t>(fields * length);
   if (const std::string kind = in.text("fieldlengthdistribution", "constant"); kind != "constant") {
@@ -160,8 +173,10 @@ Result<> record_shape(Reader& in, WorkloadSpec& spec) {
         fmt::format("fieldlengthdistribution: {} taken as constant (values here have one size)", kind));
   }
   const std::string order = in.text("insertorder", "hashed");
-  if (order == "ordered") spec.key_order = KeyOrder::ordered;
-  else if (order != "hashed") return in.refuse("insertorder", "hashed or ordered");
+  if (order == "ordered")
+    spec.key_order = KeyOrder::ordered;
+  else if (order != "hashed")
+    return in.refuse("insertorder", "hashed or ordered");
   LOCH_ASSIGN(const std::uint64_t padding, in.whole("zeropadding", 1));
   if (padding > 64) return in.refuse("zeropadding", "a number of digits from 0 to 64");
   spec.zero_padding = static_cast<std::uint32_t>(padding);
@@ -190,7 +205,8 @@ Result<WorkloadSpec> from_ycsb(const Properties& properties) {
   if (records > 0) spec.records = records;
   if (operations > 0) spec.operations = operations;
   if (in.has("threadcount")) {
-    if (threads == 0 || threads > 100'000) return in.refuse("threadcount", "a number of threads from 1 to 100000");
+    if (threads == 0 || threads > 100'000)
+      return in.refuse("threadcount", "a number of threads from 1 to 100000");
     spec.threads = static_cast<std::uint32_t>(threads);
   }
   if (target > 0) spec.target_rate = target;

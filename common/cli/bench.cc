@@ -72,8 +72,8 @@ nlohmann::ordered_json option_values(const kv::Options& options) {
   return out;
 }
 
-measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabric, workloads::RunOutcome outcome,
-                              std::uint64_t seed) {
+measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabric,
+                              workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
   point.protocol = o.protocol;
   point.fabric = o.fabric;
@@ -152,7 +152,8 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
     fmt::print("{}\n", document.dump(1));
   } else {
     if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
-    for (const measure::PointResult& point : points) fmt::print("{}", measure::summary(measure::to_json(point)));
+    for (const measure::PointResult& point : points)
+      fmt::print("{}", measure::summary(measure::to_json(point)));
   }
   for (const std::string& note : points.front().notes) fmt::print(stderr, "note: {}\n", note);
   int status = 0;
@@ -160,7 +161,8 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   return status;
 }
 
-Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Module& module, const Place& place) {
+Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Module& module,
+                                          const Place& place) {
   if (place.ranks > 1) return fail(ErrorCode::unsupported, "--search: in one process only");
   LOCH_ASSIGN(const Goal goal, parse_goal(o.search));
   LOCH_ASSIGN(Found found, search_rate(goal, [&](double rate) {
@@ -174,8 +176,10 @@ Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Modul
     tried.push_back({{"rate", rate}, {"met", is_met}});
     if (is_met) best = std::max(best, rate);
   }
-  found.point.search = {{"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
-  if (!found.is_met) found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
+  found.point.search = {
+      {"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
+  if (!found.is_met)
+    found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
   return std::move(found.point);
 }
 
@@ -279,8 +283,8 @@ Result<measure::PointResult> run_point(const BenchOptions& o, const kv::Module& 
   plan.on_start = [&](const workloads::Driver& driver) {
     if (place.rank != 0) return;
     progress = std::make_unique<Progress>([&driver, &o] {
-      return fmt::format("{} {} on {}  {:3.0f} %  {} operations", bar(driver.progress()), o.protocol, o.fabric,
-                         100 * driver.progress(), driver.operations_so_far());
+      return fmt::format("{} {} on {}  {:3.0f} %  {} operations", bar(driver.progress()), o.protocol,
+                         o.fabric, 100 * driver.progress(), driver.operations_so_far());
     });
   };
   plan.on_end = [&](const workloads::Driver&) { progress.reset(); };

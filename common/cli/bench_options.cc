@@ -46,8 +46,9 @@ po::options_description bench_flags() {
   flag("value-size", "BYTES", "bytes of a value: 512, 16K, 1M (1K)");
   flag("get", "SHARE", "share of GETs, 0 to 1 (0.9); the rest are PUTs");
   flag("delete", "SHARE", "share of DELETEs (0)");
-  flag("distribution", "NAME", "uniform (default), zipfian (YCSB's), zipfian-n (over the real n), latest, hotspot, "
-                               "exponential, sequential, locality");
+  flag("distribution", "NAME",
+       "uniform (default), zipfian (YCSB's), zipfian-n (over the real n), latest, hotspot, "
+       "exponential, sequential, locality");
   flag("zipf-theta", "THETA", "skew of zipfian-n and latest (0.99)");
   flag("locality", "SHARE", "locality: share of accesses to the node's own part of the keys (0.8)");
   flag("hotspot-data", "SHARE", "hotspot: share of the records that are hot (0.2)");
@@ -94,7 +95,8 @@ std::string unknown_flag(std::string name, const kv::Registry& registry) {
   while (name.starts_with("-")) name.erase(0, 1);
   name = name.substr(0, name.find('='));
   const std::string near = kv::nearest(name, flag_names(registry));
-  return fmt::format("{}: no such flag{}", shown.starts_with("-") ? shown : "--" + shown, near.empty() ? "" : fmt::format("; did you mean --{}?", near));
+  return fmt::format("{}: no such flag{}", shown.starts_with("-") ? shown : "--" + shown,
+                     near.empty() ? "" : fmt::format("; did you mean --{}?", near));
 }
 
 // The flags as given, --set folded in.
@@ -123,7 +125,8 @@ Result<> whole(const Given& given, const std::string& key, T& into, std::uint64_
   const auto text = given.text(key);
   if (!text) return {};
   const auto value = parse_size(*text, key);
-  if (!value || *value < least || *value > most) return bad(key, *text, fmt::format("a whole number from {} to {}", least, most));
+  if (!value || *value < least || *value > most)
+    return bad(key, *text, fmt::format("a whole number from {} to {}", least, most));
   into = static_cast<T>(*value);
   return {};
 }
@@ -131,7 +134,8 @@ Result<> bytes(const Given& given, const std::string& key, std::uint32_t& into) 
   const auto text = given.text(key);
   if (!text) return {};
   const auto value = parse_size(*text, key);
-  if (!value || *value == 0 || *value > 0x4000'0000) return bad(key, *text, "a size from 1 byte to 1G, such as 128 or 16K");
+  if (!value || *value == 0 || *value > 0x4000'0000)
+    return bad(key, *text, "a size from 1 byte to 1G, such as 128 or 16K");
   into = static_cast<std::uint32_t>(*value);
   return {};
 }
@@ -161,10 +165,12 @@ Result<> boolean(const Given& given, const std::string& key, bool& into) {
   into = *text == "true";
   return {};
 }
-Result<> one_of(const Given& given, const std::string& key, std::string& into, std::vector<std::string> choices) {
+Result<> one_of(const Given& given, const std::string& key, std::string& into,
+                std::vector<std::string> choices) {
   const auto text = given.text(key);
   if (!text) return {};
-  if (std::ranges::find(choices, *text) == choices.end()) return bad(key, *text, fmt::format("one of {}", fmt::join(choices, ", ")));
+  if (std::ranges::find(choices, *text) == choices.end())
+    return bad(key, *text, fmt::format("one of {}", fmt::join(choices, ", ")));
   into = *text;
   return {};
 }
@@ -172,22 +178,27 @@ Result<> one_of(const Given& given, const std::string& key, std::string& into, s
 Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   po::options_description all = bench_flags();
   for (const auto& [name, module] : registry) {
-    for (const kv::OptionSpec& spec : module->options()) all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
+    for (const kv::OptionSpec& spec : module->options())
+      all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
   }
   Given given;
   try {
     namespace style = po::command_line_style;
     po::command_line_parser parser(arguments);
     // No positional arguments: boost would otherwise take a stray word in silence.
-    const auto parsed = parser.options(all).positional(po::positional_options_description())
-                            .style(style::unix_style & ~style::allow_guessing).run();
+    const auto parsed = parser.options(all)
+                            .positional(po::positional_options_description())
+                            .style(style::unix_style & ~style::allow_guessing)
+                            .run();
     po::store(parsed, given.map);
   } catch (const po::unknown_option& error) {
     return fail(ErrorCode::invalid_argument, unknown_flag(error.get_option_name(), registry));
   } catch (const po::too_many_positional_options_error&) {
-    return fail(ErrorCode::invalid_argument, "bench: a word that belongs to no flag; loch bench --help lists the flags");
+    return fail(ErrorCode::invalid_argument,
+                "bench: a word that belongs to no flag; loch bench --help lists the flags");
   } catch (const po::error_with_option_name& error) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: given more than once or without its value", error.get_option_name()));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: given more than once or without its value", error.get_option_name()));
   } catch (const po::error& error) {
     return fail(ErrorCode::invalid_argument, fmt::format("bench: {}", error.what()));
   }
@@ -224,8 +235,8 @@ Result<> apply_workload(const Given& given, BenchOptions& o) {
   o.zero_padding = spec.zero_padding;
   o.notes = spec.notes;
   if (spec.threads) {
-    o.notes.push_back(fmt::format("threadcount: {} ignored; --nodes, --clients and --window say who drives load",
-                                  *spec.threads));
+    o.notes.push_back(fmt::format(
+        "threadcount: {} ignored; --nodes, --clients and --window say who drives load", *spec.threads));
   }
   return {};
 }
@@ -287,7 +298,8 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
   if (o.load.mix.insert > 0) o.max_keys = o.keys + std::max<std::uint64_t>(o.keys, o.load.operations) + 1000;
   LOCH_TRY(whole(given, "max-keys", o.max_keys, 1, std::uint64_t{1} << 40));
   if (o.max_keys < o.keys) {
-    return fail(ErrorCode::invalid_argument, fmt::format("--max-keys {}: below --keys {}", o.max_keys, o.keys));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--max-keys {}: below --keys {}", o.max_keys, o.keys));
   }
   LOCH_TRY(bytes(given, "key-size", o.key_size));
   LOCH_TRY(bytes(given, "value-size", o.value_size));
@@ -323,19 +335,22 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   const double record = static_cast<double>(o.key_size) + o.value_size;
   const double data = record * static_cast<double>(o.max_keys);
   if (data > static_cast<double>(o.memory_bytes) * o.nodes) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--keys {} of {} + {} bytes: {} of data in {} nodes of {} memory; they do not fit", o.max_keys,
-                            o.key_size, o.value_size, rounded(data), o.nodes,
-                            rounded(static_cast<double>(o.memory_bytes))));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--keys {} of {} + {} bytes: {} of data in {} nodes of {} memory; they do not fit",
+                    o.max_keys, o.key_size, o.value_size, rounded(data), o.nodes,
+                    rounded(static_cast<double>(o.memory_bytes))));
   }
   constexpr double kept_whole_up_to = 1 << 30;
-  const bool elide = is_sim && !o.verify_full && data > kept_whole_up_to && o.value_size > kv::value_stamp_bytes;
+  const bool elide =
+      is_sim && !o.verify_full && data > kept_whole_up_to && o.value_size > kv::value_stamp_bytes;
   o.kept_value_bytes = elide ? kv::value_stamp_bytes : o.value_size;
-  const double held = (static_cast<double>(o.key_size) + o.kept_value_bytes) * static_cast<double>(o.max_keys);
+  const double held =
+      (static_cast<double>(o.key_size) + o.kept_value_bytes) * static_cast<double>(o.max_keys);
   if (is_sim && available > 0 && held > static_cast<double>(available)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("--keys {}: the simulation would hold {} and this machine has {} free", o.max_keys,
-                            rounded(held), rounded(static_cast<double>(available))));
+                fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
+                            o.max_keys, rounded(held), rounded(static_cast<double>(available))));
   }
   return {};
 }
@@ -363,9 +378,10 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
       std::vector<std::string> names;
       for (const auto& each : mutants) names.push_back(each.first);
       const std::string near = kv::nearest(*mutant, names);
-      return bad("mutant", *mutant, fmt::format("a mutant of {}{}", o.protocol,
-                                                near.empty() ? "; loch list mutants names them"
-                                                             : fmt::format("; did you mean {}?", near)));
+      return bad("mutant", *mutant,
+                 fmt::format("a mutant of {}{}", o.protocol,
+                             near.empty() ? "; loch list mutants names them"
+                                          : fmt::format("; did you mean {}?", near)));
     }
     o.mutant = *mutant;
   }
@@ -388,10 +404,11 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_ASSIGN(const Given given, tokenise(arguments, registry));
   BenchOptions o;
   o.argv = arguments;
-  for (const auto& [key, into] : {std::pair{"protocol", &o.protocol}, std::pair{"fabric", &o.fabric},
-                                  std::pair{"hardware", &o.hardware}, std::pair{"history", &o.history},
-                                  std::pair{"trace", &o.trace}, std::pair{"histogram", &o.histogram},
-                                  std::pair{"faults", &o.faults}, std::pair{"search", &o.search}, std::pair{"json", &o.json}}) {
+  for (const auto& [key, into] :
+       {std::pair{"protocol", &o.protocol}, std::pair{"fabric", &o.fabric},
+        std::pair{"hardware", &o.hardware}, std::pair{"history", &o.history}, std::pair{"trace", &o.trace},
+        std::pair{"histogram", &o.histogram}, std::pair{"faults", &o.faults}, std::pair{"search", &o.search},
+        std::pair{"json", &o.json}}) {
     if (const auto text = given.text(key)) {
       if (text->empty()) return bad(key, *text, "a name");
       *into = *text;
@@ -407,19 +424,23 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_shape(given, o));
   LOCH_TRY(apply_memory(given, o));
   if (o.hogs > 0 && o.fabric != "sim") {
-    return fail(ErrorCode::unsupported, fmt::format("--hogs: for --fabric sim; on {} run loch hog beside it", o.fabric));
+    return fail(ErrorCode::unsupported,
+                fmt::format("--hogs: for --fabric sim; on {} run loch hog beside it", o.fabric));
   }
   if (!o.history.empty() && o.value_size < 8) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--history: values of {} bytes cannot name their writer; at least 8", o.value_size));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--history: values of {} bytes cannot name their writer; at least 8", o.value_size));
   }
   if (!o.history.empty() && (o.repeats > 1 || !o.search.empty())) {
-    return fail(ErrorCode::invalid_argument, "--history: a history is of one run; without --repeats and --search");
+    return fail(ErrorCode::invalid_argument,
+                "--history: a history is of one run; without --repeats and --search");
   }
   if (!o.search.empty()) {
     LOCH_TRY(parse_goal(o.search));
     if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {
-      return fail(ErrorCode::invalid_argument, "--search: finds the rate; without --rate, --repeats and --operations");
+      return fail(ErrorCode::invalid_argument,
+                  "--search: finds the rate; without --rate, --repeats and --operations");
     }
   }
   return o;
@@ -450,7 +471,8 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
       return bad(flag, *path, "in a folder that can be written to");
     }
   }
-  LOCH_TRY(workloads::Records::make({o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding}));
+  LOCH_TRY(
+      workloads::Records::make({o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding}));
   LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
   LOCH_TRY(module.deploy(deploy_config(o), o.protocol_options, o.mutant));
   return {};

@@ -51,11 +51,49 @@ BenchOptions accepted(Words words) {
 }
 
 TEST(BenchOptions, EveryFlagOfTheManual) {
-  const BenchOptions o = accepted({"--nodes", "15", "--clients", "12", "--servers", "2", "--window", "4", "--keys", "1000",
-                                   "--key-size", "64", "--value-size", "16K", "--get", "0.5", "--delete", "0.1",
-                                   "--distribution", "zipfian-n", "--zipf-theta", "0.9", "--rate", "1000", "--warmup",
-                                   "5ms", "--duration", "50ms", "--seed", "9", "--repeats", "3", "--verify", "--trace",
-                                   "t", "--faults", "f", "--mutant", "no-lock", "--json", "j", "--slots.spare", "1K"});
+  const BenchOptions o = accepted({"--nodes",
+                                   "15",
+                                   "--clients",
+                                   "12",
+                                   "--servers",
+                                   "2",
+                                   "--window",
+                                   "4",
+                                   "--keys",
+                                   "1000",
+                                   "--key-size",
+                                   "64",
+                                   "--value-size",
+                                   "16K",
+                                   "--get",
+                                   "0.5",
+                                   "--delete",
+                                   "0.1",
+                                   "--distribution",
+                                   "zipfian-n",
+                                   "--zipf-theta",
+                                   "0.9",
+                                   "--rate",
+                                   "1000",
+                                   "--warmup",
+                                   "5ms",
+                                   "--duration",
+                                   "50ms",
+                                   "--seed",
+                                   "9",
+                                   "--repeats",
+                                   "3",
+                                   "--verify",
+                                   "--trace",
+                                   "t",
+                                   "--faults",
+                                   "f",
+                                   "--mutant",
+                                   "no-lock",
+                                   "--json",
+                                   "j",
+                                   "--slots.spare",
+                                   "1K"});
   EXPECT_EQ(o.nodes, 15U);
   EXPECT_EQ(o.clients, 12U);
   EXPECT_EQ(o.servers, 2U);
@@ -129,9 +167,11 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
     const auto options = parse_bench(words, toys());
     return options ? std::string("accepted") : options.error().message;
   };
-  EXPECT_THAT(message({"--protocol", "herd", "--fabric", a_fabric()}), HasSubstr("this build does not have it"));
+  EXPECT_THAT(message({"--protocol", "herd", "--fabric", a_fabric()}),
+              HasSubstr("this build does not have it"));
   EXPECT_THAT(message({"--protocol", "nesie", "--fabric", a_fabric()}), HasSubstr("did you mean nessie?"));
-  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "verbs"}), HasSubstr("this build does not have it"));
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "verbs"}),
+              HasSubstr("this build does not have it"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
 }
 
@@ -143,7 +183,8 @@ TEST(BenchOptions, AYcsbFileIsTheDefaultAndFlagsWin) {
   EXPECT_EQ(o.value_size, 100U);
   EXPECT_DOUBLE_EQ(o.load.mix.put, 0.5);
   EXPECT_EQ(accepted({"--workload", file, "--duration", "1s"}).load.operations, 0U);
-  EXPECT_THAT(refusal({"--workload", std::string(LOCH_SOURCE_DIR) + "/workloads/ycsb/workloade"}), HasSubstr("workload E"));
+  EXPECT_THAT(refusal({"--workload", std::string(LOCH_SOURCE_DIR) + "/workloads/ycsb/workloade"}),
+              HasSubstr("workload E"));
 }
 
 TEST(BenchOptions, SimulationElidesValuesOnlyWhereTheyAreMany) {
@@ -164,7 +205,8 @@ TEST(BenchHelp, ListsEveryFlagAndEveryProtocolOption) {
   for (const char* flag : {"--protocol", "--hog-pin", "--value-size", "--history", "--set"}) {
     EXPECT_THAT(bench_help(registry), HasSubstr(flag));
   }
-  EXPECT_THAT(protocol_help(registry, "slots").value(), AllOf(HasSubstr("--slots.spare"), HasSubstr("no-lock")));
+  EXPECT_THAT(protocol_help(registry, "slots").value(),
+              AllOf(HasSubstr("--slots.spare"), HasSubstr("no-lock")));
   EXPECT_FALSE(protocol_help(registry, "herd"));
 }
 
@@ -177,7 +219,8 @@ class BenchOn : public ::testing::TestWithParam<std::string> {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   int bench(Words words) {
-    Words all = {"--protocol", "slots", "--fabric", GetParam(), "--nodes", "3", "--keys", "20", "--operations", "500"};
+    Words all = {"--protocol", "slots",  "--fabric", GetParam(),     "--nodes",
+                 "3",          "--keys", "20",       "--operations", "500"};
     all.insert(all.end(), words.begin(), words.end());
     return run_bench(all, toys());
   }
@@ -205,7 +248,8 @@ TEST_P(BenchOn, WritesOneWholeResult) {
 }
 
 TEST_P(BenchOn, HistoryHolds) {
-  ASSERT_EQ(bench({"--json", file("a.json"), "--history", file("h.jsonl"), "--get", "0.5", "--warmup", "0ms"}), 0);
+  ASSERT_EQ(
+      bench({"--json", file("a.json"), "--history", file("h.jsonl"), "--get", "0.5", "--warmup", "0ms"}), 0);
   const auto report = check::check_history({file("h.jsonl")}, {});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->verdict(), check::Verdict::holds);
@@ -233,8 +277,8 @@ TEST_P(BenchOn, BadInputIsExitTwoAndLeavesNothing) {
 }
 
 TEST_P(BenchOn, BrokenStoreIsExitOne) {
-  Words words = {"--json", file("a.json"), "--mutant", "no-lock", "--verify", "--get", "0.5", "--keys", "1",
-                 "--value-size", "64K", "--operations", "20000"};
+  Words words = {"--json", file("a.json"), "--mutant", "no-lock",      "--verify", "--get", "0.5", "--keys",
+                 "1",      "--value-size", "64K",      "--operations", "20000"};
   Words all = {"--protocol", "slots", "--fabric", GetParam(), "--nodes", "3"};
   all.insert(all.end(), words.begin(), words.end());
   EXPECT_EQ(run_bench(all, toys()), 1);

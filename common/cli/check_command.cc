@@ -11,7 +11,8 @@ namespace loch::cli {
 namespace {
 
 constexpr const char* usage =
-    "Usage: loch check [--model linearizable|lossy-cache|none] [--initial any|absent|present] [--tombstone-deletes] "
+    "Usage: loch check [--model linearizable|lossy-cache|none] [--initial any|absent|present] "
+    "[--tombstone-deletes] "
     "HISTORY…\n"
     "  --model M            what the store claims (linearizable, per key)\n"
     "  --initial I          what keys hold when the history begins, where it does not say (any)\n"
@@ -26,7 +27,8 @@ Result<check::Initial> parse_initial(const std::string& text) {
   if (text == "any") return check::Initial::any;
   if (text == "absent") return check::Initial::absent;
   if (text == "present") return check::Initial::present;
-  return fail(ErrorCode::invalid_argument, fmt::format("--initial: \"{}\" is not one of any, absent, present", text));
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("--initial: \"{}\" is not one of any, absent, present", text));
 }
 
 Result<Given> parse(const std::vector<std::string>& arguments) {
@@ -49,7 +51,8 @@ Result<Given> parse(const std::vector<std::string>& arguments) {
     if (flag != "--model" && flag != "--initial") {
       const std::string near = kv::nearest(flag, {"--model", "--initial", "--tombstone-deletes", "--help"});
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}: no such flag{}", flag, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                  fmt::format("{}: no such flag{}", flag,
+                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
     if (equals == std::string::npos) {
       if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");

@@ -28,7 +28,8 @@ namespace loch::cli {
 namespace {
 
 #ifdef LOCH_HAVE_SIM
-Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed, OpenFabric& open) {
+Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
+                                                 OpenFabric& open) {
   using namespace fabric::sim;
   SimConfig config;
   config.nodes = o.nodes;
@@ -40,7 +41,9 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
     LOCH_ASSIGN(config.faults, load_faults(o.faults));
   }
   config.hogs = o.hogs;
-  config.hog_pin = o.hog_pin == "shared" ? HogPin::shared : o.hog_pin == "separate" ? HogPin::separate : HogPin::none;
+  config.hog_pin = o.hog_pin == "shared"     ? HogPin::shared
+                   : o.hog_pin == "separate" ? HogPin::separate
+                                             : HogPin::none;
   config.trace = open.trace.get();
   return make_sim(config);
 }
@@ -51,24 +54,27 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
 Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
   fabric::FaultConfig faults;
   double seed = 1, reorder = 20'000, delay = 100'000;
-  const std::array<std::pair<std::string, double*>, 10> fields = {{{"seed", &seed},
-                                                                    {"uc_loss", &faults.uc_loss},
-                                                                    {"uc_partial_write", &faults.uc_partial_write},
-                                                                    {"ud_loss", &faults.ud_loss},
-                                                                    {"ud_reorder", &faults.ud_reorder},
-                                                                    {"ud_reorder_ns", &reorder},
-                                                                    {"delay", &faults.delay},
-                                                                    {"delay_ns_max", &delay},
-                                                                    {"rc_error", &faults.rc_error},
-                                                                    {"rc_error_executed", &faults.rc_error_executed}}};
+  const std::array<std::pair<std::string, double*>, 10> fields = {
+      {{"seed", &seed},
+       {"uc_loss", &faults.uc_loss},
+       {"uc_partial_write", &faults.uc_partial_write},
+       {"ud_loss", &faults.ud_loss},
+       {"ud_reorder", &faults.ud_reorder},
+       {"ud_reorder_ns", &reorder},
+       {"delay", &faults.delay},
+       {"delay_ns_max", &delay},
+       {"rc_error", &faults.rc_error},
+       {"rc_error_executed", &faults.rc_error_executed}}};
   LOCH_ASSIGN(const std::string text, measure::read_whole(path, 1 << 20));
   YAML::Node root;
   try {
     root = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
   }
-  if (!root.IsMap()) return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
+  if (!root.IsMap())
+    return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
   std::vector<std::string> names;
   for (const auto& field : fields) names.push_back(field.first);
   for (const auto& item : root) {
@@ -98,8 +104,8 @@ Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
 #endif
 
 #ifdef LOCH_HAVE_SHM
-Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed, const Place& place,
-                                                 OpenFabric& open) {
+Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
+                                                 const Place& place, OpenFabric& open) {
   fabric::shm::ShmConfig config;
   config.nodes = o.nodes;
   config.seed = seed;
@@ -129,8 +135,9 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
                 fmt::format("fabric: sim runs in one process; it was launched as {}", place.ranks));
   }
   if (place.ranks > 1 && place.ranks != o.nodes) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--nodes {}: launched as {} processes; one node a process", o.nodes, place.ranks));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--nodes {}: launched as {} processes; one node a process", o.nodes, place.ranks));
   }
 #ifdef LOCH_HAVE_SIM
   if (o.fabric == "sim") return open_sim(o, seed, open);

@@ -20,11 +20,12 @@ struct Place {
 struct OpenFabric {
   std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;    // profile name, sim only
-  std::uint32_t cores = 0; // to pin workers to; 0: not pinned
+  std::string hardware;     // profile name, sim only
+  std::uint32_t cores = 0;  // to pin workers to; 0: not pinned
 };
 
 // Refuses an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
-[[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed, const Place& place);
+[[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed,
+                                             const Place& place);
 
 }  // namespace loch::cli

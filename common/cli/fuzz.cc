@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "common/base/version.h"
+#include "common/cli/fuzz_cause.h"
 #include "common/cli/fuzz_scenario.h"
-#include "common/fabric/count/count.h"
 
 namespace loch::cli {
 namespace {
@@ -18,14 +17,19 @@ class MemoryLog final : public workloads::OperationLog {
   explicit MemoryLog(std::vector<check::Operation>& into) : into_(into) {}
   void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
                Nanos invoke_ns) override {
-    pending_ = check::Operation{.client = 0, .kind = kind, .outcome = check::Outcome::unknown, .key = std::string(key),
+    pending_ = check::Operation{.client = 0,
+                                .kind = kind,
+                                .outcome = check::Outcome::unknown,
+                                .key = std::string(key),
                                 .value = value ? std::optional<std::string>(*value) : std::nullopt,
-                                .invoke_ns = invoke_ns, .return_ns = std::nullopt};
+                                .invoke_ns = invoke_ns,
+                                .return_ns = std::nullopt};
   }
   void record(const check::OperationView& o) override {
     pending_.reset();
     into_.push_back({o.client, o.kind, o.outcome, std::string(o.key),
-                     o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns, o.return_ns});
+                     o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
+                     o.return_ns});
   }
   // A PUT or DELETE that never returned may have taken effect.
   ~MemoryLog() override {
@@ -37,32 +41,18 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-// What a module's counters say of the hole behind a violation. A protocol counts the steps that the
-// correctness notes name; the first that happened is the most telling.
-std::string cause_of(const std::map<std::string, double>& counters) {
-  struct Sign {
-    const char* counter;
-    const char* cause;
-  };
-  constexpr std::array<Sign, 2> signs = {{
-      {"removed_duplicate_then_aborted", "H1 destructive before commit: a PUT removed the old entry and then gave up"},
-      {"not_found_after_empty_aba", "H2 ABA on EMPTY: a miss was verified against EMPTY words that had been occupied between"},
-  }};
-  std::string causes;
-  for (const Sign& sign : signs) {
-    const auto found = counters.find(sign.counter);
-    if (found == counters.end() || found->second == 0) continue;
-    causes += fmt::format("{}{} ({:g} times in this run)", causes.empty() ? "" : "; ", sign.cause, found->second);
-  }
-  return causes;
-}
-
 check::CheckOptions judging(const FuzzScenario& scenario) {
   check::CheckOptions options;
   switch (scenario.plan.module->consistency(scenario.plan.options)) {
-    case kv::Consistency::linearizable: options.model = check::Model::linearizable; break;
-    case kv::Consistency::lossy_cache: options.model = check::Model::lossy_cache; break;
-    case kv::Consistency::none: options.model = check::Model::none; break;
+    case kv::Consistency::linearizable:
+      options.model = check::Model::linearizable;
+      break;
+    case kv::Consistency::lossy_cache:
+      options.model = check::Model::lossy_cache;
+      break;
+    case kv::Consistency::none:
+      options.model = check::Model::none;
+      break;
   }
   options.initial = check::Initial::present;
   // The published Nessies answer ok to a DELETE of an absent key: a tombstone came and went.
@@ -79,12 +69,14 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
            FuzzFinding& finding) {
   const check::CheckReport report = check::check_operations(finding.history, judging(scenario));
   if (report.verdict() != check::Verdict::holds) {
-    finding.verdict = report.verdict() == check::Verdict::violated ? FuzzVerdict::violated : FuzzVerdict::undecided;
+    finding.verdict =
+        report.verdict() == check::Verdict::violated ? FuzzVerdict::violated : FuzzVerdict::undecided;
     if (!report.failures.empty()) {
       finding.reason = fmt::format("key {}: {}", report.failures.front().key, report.failures.front().reason);
       finding.sub_history = report.failures.front().sub_history;
+      finding.cause =
+          cause_of(symptom_of(finding.history, report.failures.front().key), outcome.protocol_counters);
     }
-    finding.cause = cause_of(outcome.protocol_counters);
   } else if (corrupt > 0) {
     finding.verdict = FuzzVerdict::corrupt;
     finding.reason = fmt::format("{} GETs returned bytes that nobody wrote", corrupt);
@@ -93,12 +85,13 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
     finding.reason = fmt::format("{} operations outstanding and nothing left to happen", outcome.outstanding);
   } else if (outcome.end == fabric::RunEnd::deadline) {
     finding.verdict = FuzzVerdict::overtime;
-    finding.reason = fmt::format("{} operations outstanding {:g} s after the last fault", outcome.outstanding,
-                                 static_cast<double>(scenario.sim.deadline - scenario.sim.faults.heal_at) / 1e9);
+    finding.reason =
+        fmt::format("{} operations outstanding {:g} s after the last fault", outcome.outstanding,
+                    static_cast<double>(scenario.sim.deadline - scenario.sim.faults.heal_at) / 1e9);
   } else if (!outcome.stuck.empty()) {
     finding.verdict = FuzzVerdict::stuck;
-    finding.reason = fmt::format("{} of the final sweep's operations got nowhere, the first: {}", outcome.stuck.size(),
-                                 outcome.stuck.front());
+    finding.reason = fmt::format("{} of the final sweep's operations got nowhere, the first: {}",
+                                 outcome.stuck.size(), outcome.stuck.front());
   }
 }
 
@@ -140,13 +133,19 @@ std::string_view name(FuzzVerdict verdict) {
 FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module) {
   FuzzFinding finding;
   finding.seed = seed;
-  auto scenario = draw_scenario(seed, module, options.mutant, options.settings);
   Result<> done;
-  if (!scenario) {
-    done = std::unexpected(scenario.error());
-  } else {
+  // A cuckoo table so small may have no place for its keys; then the same seed gets a larger one.
+  constexpr std::uint32_t tables = 6;
+  for (std::uint32_t slack = 0; slack < tables; ++slack) {
+    finding.history.clear();
+    auto scenario = draw_scenario(seed, module, options.mutant, options.settings, 2 * slack);
+    if (!scenario) {
+      done = std::unexpected(scenario.error());
+      break;
+    }
     finding.scenario = scenario->describe();
     done = run_scenario(*scenario, options.hardware, finding);
+    if (done || done.error().code != ErrorCode::exhausted) break;
   }
   if (!done) {
     finding.verdict = FuzzVerdict::error;
@@ -157,7 +156,8 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
 }
 
 std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options) {
-  std::string line = fmt::format("./loch fuzz --protocol {} --seeds 1 --first-seed {}", options.protocol, finding.seed);
+  std::string line =
+      fmt::format("./loch fuzz --protocol {} --seeds 1 --first-seed {}", options.protocol, finding.seed);
   if (!options.mutant.empty()) line += fmt::format(" --mutant {}", options.mutant);
   if (options.hardware != FuzzOptions().hardware) line += fmt::format(" --hardware {}", options.hardware);
   for (const auto& [key, value] : options.settings) line += fmt::format(" --set {}={}", key, value);

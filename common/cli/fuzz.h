@@ -17,11 +17,11 @@ namespace loch::cli {
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  Nanos time = 0;            // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;    // threads; 0: one a core
-  bool keep_going = false;   // else the first finding ends it
-  bool verbose = false;      // one line a seed
-  std::string history;       // of the first finding, for loch check
+  Nanos time = 0;                                             // stop after this much real time; 0: no limit
+  std::uint32_t jobs = 0;                                     // threads; 0: one a core
+  bool keep_going = false;                                    // else the first finding ends it
+  bool verbose = false;                                       // one line a seed
+  std::string history;                                        // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn
 };
 
@@ -40,9 +40,9 @@ enum class FuzzVerdict : std::uint8_t {
 struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
-  std::string scenario;   // one line: what ran
-  std::string reason;     // one line: what is wrong
-  std::string cause;      // the hole that the protocol's counters point to ("H1 …"), or empty
+  std::string scenario;  // one line: what ran
+  std::string reason;    // one line: what is wrong
+  std::string cause;     // the hole that the protocol's counters point to ("H1 …"), or empty
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   std::vector<check::Operation> sub_history;
@@ -55,7 +55,8 @@ struct FuzzFinding {
 // The line that runs a seed again.
 [[nodiscard]] std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options);
 
-[[nodiscard]] Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry);
+[[nodiscard]] Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments,
+                                             const kv::Registry& registry);
 
 // Exit status: 0 nothing found; 1 found; 2 bad input; 130 interrupted.
 [[nodiscard]] int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry);

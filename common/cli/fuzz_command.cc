@@ -34,13 +34,15 @@ constexpr const char* usage =
     "  --keep-going       report every finding, not only the first\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
-    "Each seed draws its own cluster, workload, knobs, timing and faults. Exit status 0: nothing found; 1: found.\n";
+    "Each seed draws its own cluster, workload, knobs, timing and faults. Exit status 0: nothing found; 1: "
+    "found.\n";
 
 Result<std::uint64_t> whole(const std::string& flag, const std::string& text, std::uint64_t least) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: \"{}\" is not a whole number of at least {}", flag, text, least));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: \"{}\" is not a whole number of at least {}", flag, text, least));
   }
   return value;
 }
@@ -81,8 +83,9 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
     std::vector<std::string> names;
     for (const auto& each : mutants) names.push_back(each.first);
     const std::string near = kv::nearest(o.mutant, names);
-    return fail(ErrorCode::invalid_argument, fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,
-                                                         near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,
+                            near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   return {};
 }
@@ -91,10 +94,12 @@ std::string report(const FuzzFinding& f, const FuzzOptions& o) {
   std::string text = fmt::format("seed {}: {}: {}\n", f.seed, name(f.verdict), f.reason);
   if (!f.cause.empty()) text += fmt::format("  cause    {}\n", f.cause);
   text += fmt::format("  scenario {}\n", f.scenario);
-  text += fmt::format("  commit   {}{}, trace hash {:016x}, virtual time {:.6f} s, {} events\n", build_commit(),
-                      build_is_dirty() ? " (dirty)" : "", f.trace_hash, f.virtual_s, f.events);
+  text +=
+      fmt::format("  commit   {}{}, trace hash {:016x}, virtual time {:.6f} s, {} events\n", build_commit(),
+                  build_is_dirty() ? " (dirty)" : "", f.trace_hash, f.virtual_s, f.events);
   if (!f.sub_history.empty()) text += "  smallest sub-history that contradicts itself:\n";
-  for (const check::Operation& operation : f.sub_history) text += "    " + check::to_line(check::view(operation));
+  for (const check::Operation& operation : f.sub_history)
+    text += "    " + check::to_line(check::view(operation));
   return text + fmt::format("  rerun    {}\n", rerun_line(f, o));
 }
 
@@ -113,7 +118,8 @@ class Campaign {
 
   void run() {
     started_ = Clock::now();
-    const std::uint32_t jobs = options_.jobs != 0 ? options_.jobs : std::max(1U, std::thread::hardware_concurrency());
+    const std::uint32_t jobs =
+        options_.jobs != 0 ? options_.jobs : std::max(1U, std::thread::hardware_concurrency());
     const Progress progress([this] { return line(); });
     std::vector<std::thread> threads;
     const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, options_.seeds));
@@ -121,10 +127,14 @@ class Campaign {
     work();
     for (std::thread& thread : threads) thread.join();
   }
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - started_).count();
+  }
   [[nodiscard]] std::string line() const {
-    return fmt::format("{} {} of {} seeds, {:.0f} a second, {} found", bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)),
-                       done_.load(), options_.seeds, static_cast<double>(done_) / std::max(0.001, seconds()), found_.load());
+    return fmt::format("{} {} of {} seeds, {:.0f} a second, {} found",
+                       bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)), done_.load(),
+                       options_.seeds, static_cast<double>(done_) / std::max(0.001, seconds()),
+                       found_.load());
   }
   [[nodiscard]] const std::vector<FuzzFinding>& findings() const { return findings_; }
   [[nodiscard]] std::uint64_t done() const { return done_; }
@@ -172,14 +182,15 @@ int conclude(const FuzzOptions& o, Campaign& campaign) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
   for (const FuzzFinding& finding : findings) {
     const std::string key = finding.cause.empty() ? std::string(name(finding.verdict))
-                                                  : finding.cause.substr(0, finding.cause.find(" ("));
+                                                  : finding.cause.substr(0, finding.cause.find(':'));
     auto& [count, first] = by_cause[key];
     if (count++ == 0) first = finding.seed;
   }
-  for (const auto& [cause, seen] : by_cause) fmt::print("{:>6} x {} (first: seed {})\n", seen.first, cause, seen.second);
-  fmt::print("{}{}: {} seeds, {} operations, {:.1f} M events in {:.1f} s ({:.0f} seeds a second): {}\n", o.protocol,
-             o.mutant.empty() ? "" : " mutant " + o.mutant, campaign.done(), campaign.operations(),
-             static_cast<double>(campaign.events()) / 1e6, campaign.seconds(),
+  for (const auto& [cause, seen] : by_cause)
+    fmt::print("{:>6} x {} (first: seed {})\n", seen.first, cause, seen.second);
+  fmt::print("{}{}: {} seeds, {} operations, {:.1f} M events in {:.1f} s ({:.0f} seeds a second): {}\n",
+             o.protocol, o.mutant.empty() ? "" : " mutant " + o.mutant, campaign.done(),
+             campaign.operations(), static_cast<double>(campaign.events()) / 1e6, campaign.seconds(),
              static_cast<double>(campaign.done()) / std::max(0.001, campaign.seconds()),
              findings.empty() ? "nothing found" : fmt::format("{} found", findings.size()));
   if (!findings.empty() && !o.history.empty()) {
@@ -196,8 +207,9 @@ int conclude(const FuzzOptions& o, Campaign& campaign) {
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {"--protocol", "--seeds", "--first-seed", "--time", "--mutant", "--set",
-                                          "--hardware", "--jobs", "--keep-going", "--history", "--verbose", "--help"};
+  const std::vector<std::string> flags = {"--protocol",   "--seeds",   "--first-seed", "--time",
+                                          "--mutant",     "--set",     "--hardware",   "--jobs",
+                                          "--keep-going", "--history", "--verbose",    "--help"};
   FuzzOptions o;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string flag = arguments[i], value;
@@ -210,7 +222,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
     if (std::ranges::find(flags, flag) == flags.end()) {
       const std::string near = kv::nearest(flag, flags);
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}: no such flag{}", flag, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                  fmt::format("{}: no such flag{}", flag,
+                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
     if (flag == "--keep-going") {
       o.keep_going = true;

@@ -14,9 +14,9 @@ using fabric::sim::SimFaults;
 struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
-  double get, remove;         // shares; the rest are PUTs
-  std::uint32_t operations;   // a client slot
-  bool has_faults;            // else only the order of things varies
+  double get, remove;        // shares; the rest are PUTs
+  std::uint32_t operations;  // a client slot
+  bool has_faults;           // else only the order of things varies
 };
 constexpr std::array<Profile, 5> profiles = {{
     // Many clients on one or two keys: conflicts between writers of the same key.
@@ -42,8 +42,6 @@ struct Knob {
 };
 const std::vector<Knob>& knobs() {
   static const std::vector<Knob> all = {
-      {"nessie.hash-functions", 0.4, {"2"}},
-      {"nessie.load-factor", 0.05, {"0.5", "0.65", "0.8", "0.9"}},
       {"nessie.min-spare", 0, {"256", "1024"}},
       {"nessie.filter-bits", 0.5, {"0", "1", "3"}},
       {"nessie.cache", 0.5, {"true", "false"}},
@@ -61,7 +59,9 @@ const std::vector<Knob>& knobs() {
   return all;
 }
 
-std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) { return least + rng.below(most - least + 1); }
+std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) {
+  return least + rng.below(most - least + 1);
+}
 
 template <typename T>
 const T& pick(Rng& rng, const std::vector<T>& from) {
@@ -90,7 +90,10 @@ void draw_shape(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.keeps_memory_in_order = rng.chance(0.5);
 
   workloads::LoadConfig& load = s.plan.load;
-  load.mix = {.get = profile.get, .put = 1 - profile.get - profile.remove, .remove = profile.remove, .insert = 0,
+  load.mix = {.get = profile.get,
+              .put = 1 - profile.get - profile.remove,
+              .remove = profile.remove,
+              .insert = 0,
               .read_modify_write = 0};
   load.operations = std::uint64_t{d.nodes} * d.client_workers * d.window * profile.operations;
   load.final_sweep = true;
@@ -105,14 +108,33 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
+// A table with hardly more slots than keys: entries are in each other's way and must move. A cuckoo
+// table of this size may refuse keys; then a PUT says that it is full, which is an answer.
+void draw_cuckoo_table(Rng& rng, std::uint32_t slack, FuzzScenario& s) {
+  const kv::DeployConfig& d = s.plan.deploy;
+  const std::uint64_t functions = rng.chance(0.5) ? 2 : 3;
+  const std::uint64_t spare = rng.below(4) + slack;
+  const std::uint64_t a_node =
+      std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
+  // Slots are spread over the nodes evenly: the smallest number a node that holds the keys, and some.
+  const std::uint64_t slots = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
+  const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
+  const double load = std::clamp(keys_a_node / static_cast<double>(slots), 0.01, 0.95);
+  s.knobs["nessie.hash-functions"] = std::to_string(functions);
+  s.knobs["nessie.load-factor"] = fmt::format("{:.4f}", load);
+}
+
 Result<> draw_knobs(Rng& rng, const kv::Module& module,
-                    const std::vector<std::pair<std::string, std::string>>& settings, FuzzScenario& s) {
+                    const std::vector<std::pair<std::string, std::string>>& settings, std::uint32_t slack,
+                    FuzzScenario& s) {
   s.plan.options = kv::Options(module.options());
   for (const auto& [key, value] : settings) LOCH_TRY(s.plan.options.set(key, value));
   const auto is_fixed = [&](std::string_view key) {
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
+  if (s.plan.options.values().contains(std::string_view("nessie.load-factor")))
+    draw_cuckoo_table(rng, slack, s);
   for (const Knob& knob : knobs()) {
     // Every knob takes the same draws whether it is used or not.
     const bool is_left = rng.chance(knob.chance);
@@ -131,14 +153,16 @@ Result<> draw_knobs(Rng& rng, const kv::Module& module,
 
 std::string FuzzScenario::describe() const {
   const kv::DeployConfig& d = plan.deploy;
-  std::string text = fmt::format("{}: {} nodes x {} clients x window {}, {} keys, {} B values, {} operations", profile,
-                                 d.nodes, d.client_workers, d.window, d.keys, d.value_size, plan.load.operations);
+  std::string text =
+      fmt::format("{}: {} nodes x {} clients x window {}, {} keys, {} B values, {} operations", profile,
+                  d.nodes, d.client_workers, d.window, d.keys, d.value_size, plan.load.operations);
   for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
   return text;
 }
 
 Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module, const std::string& mutant,
-                                   const std::vector<std::pair<std::string, std::string>>& settings) {
+                                   const std::vector<std::pair<std::string, std::string>>& settings,
+                                   std::uint32_t slack) {
   FuzzScenario s;
   Rng shape(seed, "fuzz shape"), faults(seed, "fuzz faults"), options(seed, "fuzz options");
   const Profile& profile = profiles[shape.below(profiles.size())];
@@ -149,7 +173,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   draw_shape(shape, profile, s);
   s.plan.deploy.server_workers = module.default_servers();
   draw_faults(faults, profile, s);
-  LOCH_TRY(draw_knobs(options, module, settings, s));
+  LOCH_TRY(draw_knobs(options, module, settings, slack, s));
   return s;
 }
 

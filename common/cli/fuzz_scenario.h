@@ -21,8 +21,10 @@ struct FuzzScenario {
   [[nodiscard]] std::string describe() const;  // one line
 };
 
-// `settings` are options that the caller fixed: they are set last and never drawn.
-[[nodiscard]] Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module, const std::string& mutant,
-                                                 const std::vector<std::pair<std::string, std::string>>& settings);
+// `settings` are options that the caller fixed: they are not drawn. `slack`: slots added to a table
+// that turned out to be too small for its keys.
+[[nodiscard]] Result<FuzzScenario> draw_scenario(
+    std::uint64_t seed, const kv::Module& module, const std::string& mutant,
+    const std::vector<std::pair<std::string, std::string>>& settings, std::uint32_t slack = 0);
 
 }  // namespace loch::cli

@@ -61,7 +61,8 @@ TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
   std::optional<FuzzFinding> found;
   for (std::uint64_t seed = 1; seed <= 200 && !found; ++seed) {
     FuzzFinding finding = fuzz_seed(seed, options, *module);
-    if (finding.verdict == FuzzVerdict::violated || finding.verdict == FuzzVerdict::corrupt) found = std::move(finding);
+    if (finding.verdict == FuzzVerdict::violated || finding.verdict == FuzzVerdict::corrupt)
+      found = std::move(finding);
   }
   ASSERT_TRUE(found) << "nothing found in 200 seeds";
   EXPECT_FALSE(found->reason.empty());
@@ -76,7 +77,8 @@ TEST(Fuzz, FlagsAreChecked) {
     const auto options = parse_fuzz(words, toys());
     return options ? std::string("accepted") : options.error().message;
   };
-  EXPECT_EQ(refusal({"--seeds", "20", "--time", "5s", "--keep-going", "--set", "slots.spare=1K"}), "accepted");
+  EXPECT_EQ(refusal({"--seeds", "20", "--time", "5s", "--keep-going", "--set", "slots.spare=1K"}),
+            "accepted");
   EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
   EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
   EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));

@@ -24,13 +24,15 @@ std::atomic<std::int64_t> first_at{0};
 
 // A launcher may signal a process twice for one Ctrl-C; only a later second one is impatience.
 void on_signal(int) {
-  if (signals.fetch_add(1) == 0) first_at.store(seconds());
-  else if (seconds() > first_at.load() + 1) ::_exit(130);
+  if (signals.fetch_add(1) == 0)
+    first_at.store(seconds());
+  else if (seconds() > first_at.load() + 1)
+    ::_exit(130);
   if (fabric::Fabric* fabric = running.load()) fabric->interrupt();
 }
 
 void install() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);

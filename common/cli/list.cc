@@ -44,8 +44,10 @@ std::vector<Entry> protocols(const kv::Registry& registry) {
 
 std::vector<Entry> fabrics() {
   std::vector<Entry> out;
-  if (has_fabric("sim")) out.push_back({"sim", "a simulated cluster in virtual time; one seed decides everything"});
-  if (has_fabric("shm")) out.push_back({"shm", "this machine's memory: nodes are threads, or processes under mpirun"});
+  if (has_fabric("sim"))
+    out.push_back({"sim", "a simulated cluster in virtual time; one seed decides everything"});
+  if (has_fabric("shm"))
+    out.push_back({"shm", "this machine's memory: nodes are threads, or processes under mpirun"});
   if (has_fabric("verbs")) out.push_back({"verbs", "RDMA devices by libibverbs"});
   return out;
 }
@@ -65,8 +67,10 @@ std::vector<Entry> hardware() {
 std::vector<std::string> files_below(const files::path& folder, bool (*accept)(const files::path&)) {
   std::vector<std::string> out;
   std::error_code failure;
-  for (files::recursive_directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
-    if (at->is_regular_file() && accept(at->path())) out.push_back(files::relative(at->path(), folder).string());
+  for (files::recursive_directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->is_regular_file() && accept(at->path()))
+      out.push_back(files::relative(at->path(), folder).string());
   }
   std::ranges::sort(out);
   return out;
@@ -74,7 +78,8 @@ std::vector<std::string> files_below(const files::path& folder, bool (*accept)(c
 
 std::vector<Entry> workload_list() {
   std::vector<Entry> out;
-  for (const std::string& name : workloads::distribution_names()) out.push_back({name, "a distribution (--distribution)"});
+  for (const std::string& name : workloads::distribution_names())
+    out.push_back({name, "a distribution (--distribution)"});
   const files::path folder = files::path(home_folder()) / "workloads";
   for (const std::string& file : files_below(folder, [](const files::path& path) {
          return path.extension() == ".yaml" || path.parent_path().filename() == "ycsb";
@@ -137,7 +142,8 @@ std::string home_folder() {
 }
 
 int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> kinds = {"protocols", "fabrics", "hardware", "workloads", "experiments", "mutants"};
+  const std::vector<std::string> kinds = {"protocols", "fabrics",     "hardware",
+                                          "workloads", "experiments", "mutants"};
   std::string kind;
   bool as_json = false;
   for (const std::string& argument : arguments) {
@@ -152,8 +158,9 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     } else {
       const std::string near = kv::nearest(argument, kinds);
       fmt::print(stderr, "loch list: \"{}\": {}\n", argument,
-                 near.empty() || !kind.empty() ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))
-                                               : fmt::format("no such list; did you mean {}?", near));
+                 near.empty() || !kind.empty()
+                     ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))
+                     : fmt::format("no such list; did you mean {}?", near));
       return 2;
     }
   }
@@ -161,12 +168,18 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     fmt::print(stderr, "loch list: expected one of {}\n", fmt::join(kinds, ", "));
     return 2;
   }
-  if (kind == "protocols") print(protocols(registry), as_json);
-  else if (kind == "fabrics") print(fabrics(), as_json);
-  else if (kind == "hardware") print(hardware(), as_json);
-  else if (kind == "workloads") print(workload_list(), as_json);
-  else if (kind == "experiments") print(experiments(), as_json);
-  else print(mutants(registry), as_json);
+  if (kind == "protocols")
+    print(protocols(registry), as_json);
+  else if (kind == "fabrics")
+    print(fabrics(), as_json);
+  else if (kind == "hardware")
+    print(hardware(), as_json);
+  else if (kind == "workloads")
+    print(workload_list(), as_json);
+  else if (kind == "experiments")
+    print(experiments(), as_json);
+  else
+    print(mutants(registry), as_json);
   return 0;
 }
 

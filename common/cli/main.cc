@@ -31,7 +31,8 @@ Command not_here(const char* name) {
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> all = {
       {"bench", loch::cli::run_bench},
-      {"check", [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
+      {"check",
+       [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
 #ifdef LOCH_HAVE_SIM
       {"fuzz", loch::cli::run_fuzz},
 #else

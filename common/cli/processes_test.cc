@@ -47,15 +47,19 @@ class Processes : public ::testing::Test {
     std::vector<int> statuses;
     for (pid_t& child : children_) {
       int status = -1;
-      for (int tick = 0; tick < 600 && ::waitpid(child, &status, WNOHANG) == 0; ++tick) std::this_thread::sleep_for(100ms);
-      statuses.push_back(status == -1 ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status));
+      for (int tick = 0; tick < 600 && ::waitpid(child, &status, WNOHANG) == 0; ++tick)
+        std::this_thread::sleep_for(100ms);
+      statuses.push_back(status == -1        ? -1
+                         : WIFEXITED(status) ? WEXITSTATUS(status)
+                                             : 256 + WTERMSIG(status));
       if (status != -1) child = 0;
     }
     return statuses;
   }
   // The process that does rank's work: its supervisor's only child.
   pid_t worker_of(int rank) {
-    const std::string list = fmt::format("/proc/{0}/task/{0}/children", children_[static_cast<std::size_t>(rank)]);
+    const std::string list =
+        fmt::format("/proc/{0}/task/{0}/children", children_[static_cast<std::size_t>(rank)]);
     const auto text = measure::read_whole(list);
     return text && !text->empty() ? std::stoi(*text) : 0;
   }
@@ -73,9 +77,9 @@ class Processes : public ::testing::Test {
     const std::string json = file("a.json"), history = file("h.jsonl");
     const int quiet = ::open("/dev/null", O_WRONLY);
     ::dup2(quiet, STDOUT_FILENO);
-    ::execl(LOCH_BENCH_TOY, LOCH_BENCH_TOY, "--protocol", "slots", "--fabric", "shm", "--nodes", "3", "--keys", "1000",
-            "--get", "0.5", "--verify", "--warmup", "0ms", "--duration", duration, "--json", json.c_str(), "--history",
-            history.c_str(), static_cast<char*>(nullptr));
+    ::execl(LOCH_BENCH_TOY, LOCH_BENCH_TOY, "--protocol", "slots", "--fabric", "shm", "--nodes", "3",
+            "--keys", "1000", "--get", "0.5", "--verify", "--warmup", "0ms", "--duration", duration, "--json",
+            json.c_str(), "--history", history.c_str(), static_cast<char*>(nullptr));
     ::_exit(127);
   }
 };

@@ -20,9 +20,9 @@ kv::Registry make_registry() {
 }
 
 const std::vector<std::string>& protocol_names() {
-  static const std::vector<std::string> all = {
-      "nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd", "farm-em",
-      "farm-em-var", "drtm-em", "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis"};
+  static const std::vector<std::string> all = {"nessie",   "nessie-sd",  "nessie-hy",   "pilaf",   "pilaf-vo",
+                                               "herd",     "farm-em",    "farm-em-var", "drtm-em", "seq-rpc",
+                                               "seq-spec", "seq-atomic", "memcached",   "redis"};
   return all;
 }
 
@@ -60,7 +60,8 @@ Result<> find_fabric(std::string_view name) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("fabric: \"{}\" is not one of {}", name, fmt::join(names, ", ")));
   }
-  if (!has_fabric(name)) return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", name));
+  if (!has_fabric(name))
+    return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", name));
   return {};
 }
 

@@ -26,8 +26,10 @@ double throughput(const measure::PointResult& point) {
 
 Result<Goal> parse_goal(std::string_view text) {
   const auto bad = [&] {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--search: \"{}\" is not a goal such as p99:1000us, p99.9:5ms, mean:20us or max:1ms", text));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--search: \"{}\" is not a goal such as p99:1000us, p99.9:5ms, mean:20us or max:1ms",
+                    text));
   };
   const auto colon = text.find(':');
   if (colon == std::string_view::npos) return bad();
@@ -52,13 +54,15 @@ Result<Goal> parse_goal(std::string_view text) {
 bool meets(const measure::PointResult& point, const Goal& goal, double rate) {
   const measure::Histogram all = latencies(point);
   if (all.count() == 0) return false;
-  const double reached = goal.percentile < 0 ? all.mean() : static_cast<double>(all.percentile(goal.percentile));
+  const double reached =
+      goal.percentile < 0 ? all.mean() : static_cast<double>(all.percentile(goal.percentile));
   // Arrivals are random: a store that keeps up may fall a little short in a short window.
   constexpr double kept_up = 0.95;
   return reached <= static_cast<double>(goal.limit) && throughput(point) >= kept_up * rate;
 }
 
-Result<Found> search_rate(const Goal& goal, const std::function<Result<measure::PointResult>(double rate)>& run) {
+Result<Found> search_rate(const Goal& goal,
+                          const std::function<Result<measure::PointResult>(double rate)>& run) {
   constexpr int runs = 12;
   constexpr double precision = 0.02;
   LOCH_ASSIGN(measure::PointResult closed, run(0));

@@ -22,7 +22,7 @@ struct Goal {
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {
-  measure::PointResult point;              // the best that met the goal, else the last one tried
+  measure::PointResult point;  // the best that met the goal, else the last one tried
   bool is_met = false;
   std::vector<std::pair<double, bool>> tried;  // rate, met
 };

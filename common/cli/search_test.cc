@@ -26,7 +26,8 @@ TEST(Search, Goals) {
   EXPECT_DOUBLE_EQ(parse_goal("p99.9:5ms")->percentile, 99.9);
   EXPECT_DOUBLE_EQ(parse_goal("max:5ms")->percentile, 100);
   EXPECT_LT(parse_goal("mean:20us")->percentile, 0);
-  for (const char* text : {"", "p99", "p99:", "99:1ms", "p0:1ms", "p101:1ms", "px:1ms", "p99:10", "p99:0us"}) {
+  for (const char* text :
+       {"", "p99", "p99:", "99:1ms", "p0:1ms", "p101:1ms", "px:1ms", "p99:10", "p99:0us"}) {
     EXPECT_FALSE(parse_goal(text)) << text;
   }
 }

@@ -41,7 +41,8 @@ Result<Options::Value> parse(const OptionSpec& spec, std::string_view text) {
     case OptionType::real: {
       double value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc{} || end != text.data() + text.size() || !in_range(value)) return bad(range_text("a number"));
+      if (error != std::errc{} || end != text.data() + text.size() || !in_range(value))
+        return bad(range_text("a number"));
       return value;
     }
     case OptionType::size: {
@@ -77,7 +78,8 @@ Result<> Options::set(std::string_view key, std::string_view text) {
     for (const OptionSpec& each : specs_) keys.push_back(each.key);
     const std::string near = nearest(key, keys);
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: no such option{}", key, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                fmt::format("{}: no such option{}", key,
+                            near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   auto value = parse(*spec, text);
   if (!value) return std::unexpected(std::move(value.error()));

@@ -16,12 +16,12 @@ namespace loch::kv {
 enum class OptionType : std::uint8_t { boolean, integer, real, size, duration, choice };
 
 struct OptionSpec {
-  std::string key;            // "nessie.filter-bits"
+  std::string key;  // "nessie.filter-bits"
   OptionType type = OptionType::integer;
-  std::string initial;        // the default, as people write it ("7", "2us", "true", "hardened")
-  std::string help;           // one line, with unit and paper section
-  std::vector<std::string> choices;          // OptionType::choice
-  double minimum = 0, maximum = 9e18;        // integer, real, size (bytes), duration (ns)
+  std::string initial;                 // the default, as people write it ("7", "2us", "true", "hardened")
+  std::string help;                    // one line, with unit and paper section
+  std::vector<std::string> choices;    // OptionType::choice
+  double minimum = 0, maximum = 9e18;  // integer, real, size (bytes), duration (ns)
 };
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's

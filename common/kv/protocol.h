@@ -84,15 +84,15 @@ class Dataset {
 // The shape of a deployment: the same on every node.
 struct DeployConfig {
   std::uint32_t nodes = 1;
-  std::uint32_t client_workers = 1;   // a node
-  std::uint32_t server_workers = 0;   // a node
-  std::uint32_t window = 1;           // outstanding operations a client worker
-  std::uint32_t key_size = 128;       // bytes
-  std::uint32_t value_size = 1024;    // bytes
-  std::uint64_t keys = 0;             // preloaded records, whole cluster
-  std::uint64_t max_keys = 0;         // with later inserts; >= keys
-  std::uint32_t kept_value_bytes = 0; // of each value that memory keeps; value_size: all
-  std::uint64_t memory_bytes = 0;     // a node; what the regions must fit in
+  std::uint32_t client_workers = 1;    // a node
+  std::uint32_t server_workers = 0;    // a node
+  std::uint32_t window = 1;            // outstanding operations a client worker
+  std::uint32_t key_size = 128;        // bytes
+  std::uint32_t value_size = 1024;     // bytes
+  std::uint64_t keys = 0;              // preloaded records, whole cluster
+  std::uint64_t max_keys = 0;          // with later inserts; >= keys
+  std::uint32_t kept_value_bytes = 0;  // of each value that memory keeps; value_size: all
+  std::uint64_t memory_bytes = 0;      // a node; what the regions must fit in
   std::uint64_t seed = 1;
 };
 
@@ -116,8 +116,8 @@ class Store {
   [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
   // Repairs what dead clients held, on request: "fence, then scrub". Runs on one worker after the
   // fabric has fenced `dead`; returns how many entries were repaired, by kind.
-  [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(fabric::Worker& worker,
-                                                                             std::vector<fabric::NodeId> dead);
+  [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
+      fabric::Worker& worker, std::vector<fabric::NodeId> dead);
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };
@@ -126,9 +126,9 @@ class Store {
 class Module {
  public:
   virtual ~Module() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;      // "nessie"
-  [[nodiscard]] virtual std::string_view summary() const = 0;   // one line, for `loch list protocols`
-  [[nodiscard]] virtual std::string_view paper() const = 0;     // where it comes from
+  [[nodiscard]] virtual std::string_view name() const = 0;     // "nessie"
+  [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, for `loch list protocols`
+  [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
@@ -138,14 +138,16 @@ class Module {
   [[nodiscard]] virtual std::map<std::string, std::string> mutants() const { return {}; }
   // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
   // collide and move, switches at random, short periods. Only what the protocol claims to bear.
-  [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng, const DeployConfig& shape) const {
+  [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,
+                                                                        const DeployConfig& shape) const {
     static_cast<void>(rng);
     static_cast<void>(shape);
     return {};
   }
   // Refuses impossible combinations with one line that names the flag. `mutant` is empty or one
   // of mutants().
-  [[nodiscard]] virtual Result<std::unique_ptr<Store>> deploy(const DeployConfig& config, const Options& options,
+  [[nodiscard]] virtual Result<std::unique_ptr<Store>> deploy(const DeployConfig& config,
+                                                              const Options& options,
                                                               std::string_view mutant) const = 0;
 };
 

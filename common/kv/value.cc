@@ -145,8 +145,8 @@ std::string value_name(const ValueStamp& stamp) {
     return value_name(ValueView{bytes.data(), stamp.length, stamp.length});
   }
   const ValueStamp shown = stamp.length < value_stamp_bytes ? narrowed(stamp) : stamp;
-  const bool is_initial = stamp.length < value_stamp_bytes ? shown.writer == small_writer_mask
-                                                           : shown.writer == initial_writer;
+  const bool is_initial =
+      stamp.length < value_stamp_bytes ? shown.writer == small_writer_mask : shown.writer == initial_writer;
   if (is_initial) return "init";
   return fmt::format("w{}.{}", shown.writer, shown.sequence);
 }

@@ -56,7 +56,7 @@ Result<std::string> read_whole(const std::string& path, std::uint64_t most) {
   if (file < 0) {
     return fail(ErrorCode::invalid_argument, fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
   }
-  struct stat about {};
+  struct stat about{};
   if (::fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
     ::close(file);
     return fail(ErrorCode::invalid_argument, fmt::format("{}: is a folder; expected a file", path));

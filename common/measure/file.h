@@ -13,7 +13,8 @@ namespace loch::measure {
 [[nodiscard]] Result<> write_whole(const std::string& path, std::string_view text);
 
 // The whole file; the error names the path and the system's reason. Refuses more than `most` bytes.
-[[nodiscard]] Result<std::string> read_whole(const std::string& path, std::uint64_t most = std::uint64_t{1} << 32);
+[[nodiscard]] Result<std::string> read_whole(const std::string& path,
+                                             std::uint64_t most = std::uint64_t{1} << 32);
 
 // The most memory that this process has held so far, in bytes.
 [[nodiscard]] std::uint64_t peak_memory_bytes();

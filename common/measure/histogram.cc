@@ -111,8 +111,8 @@ Histogram Histogram::restore(const std::vector<std::pair<std::int64_t, std::uint
 }
 
 std::string Histogram::percentile_text(double unit) const {
-  std::string text = fmt::format("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount",
-                                 "1/(1-Percentile)");
+  std::string text =
+      fmt::format("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
   std::uint64_t seen = 0;
   double square_sum = 0;
   each([&](std::int64_t value, std::uint64_t n) {
@@ -141,7 +141,8 @@ std::string Histogram::percentile_text(double unit) const {
   });
   const double deviation = count_ == 0 ? 0 : std::sqrt(square_sum / static_cast<double>(count_));
   text += fmt::format("#[Mean    = {:12.3f}, StdDeviation   = {:12.3f}]\n", mean() / unit, deviation / unit);
-  text += fmt::format("#[Max     = {:12.3f}, Total count    = {:12}]\n", static_cast<double>(max_) / unit, count_);
+  text += fmt::format("#[Max     = {:12.3f}, Total count    = {:12}]\n", static_cast<double>(max_) / unit,
+                      count_);
   text += fmt::format("#[Buckets = {:12}, SubBuckets     = {:12}]\n", octaves, std::size_t{1} << linear_bits);
   return text;
 }

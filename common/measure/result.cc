@@ -159,7 +159,8 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
     sum += node.report.power_w;
     each.push_back(node.report.power_w);
   }
-  return {{"mean", nodes.empty() ? 0 : sum / static_cast<double>(nodes.size())}, {"per_node", std::move(each)}};
+  return {{"mean", nodes.empty() ? 0 : sum / static_cast<double>(nodes.size())},
+          {"per_node", std::move(each)}};
 }
 
 ordered_json nodes_json(const PointResult& point) {
@@ -290,21 +291,22 @@ std::string summary(const ordered_json& r) {
   const auto line = [&](const char* kind) {
     const auto& l = r.at("latency_us").at(kind);
     if (l.at("count").get<std::uint64_t>() == 0) return std::string();
-    return fmt::format("  {:<6} {:>10} ops   mean {:8.2f} us   p50 {:8.2f}   p99 {:8.2f}   max {:9.2f}\n", kind,
-                       l.at("count").get<std::uint64_t>(), l.at("mean").get<double>(), l.at("p50").get<double>(),
-                       l.at("p99").get<double>(), l.at("max").get<double>());
+    return fmt::format("  {:<6} {:>10} ops   mean {:8.2f} us   p50 {:8.2f}   p99 {:8.2f}   max {:9.2f}\n",
+                       kind, l.at("count").get<std::uint64_t>(), l.at("mean").get<double>(),
+                       l.at("p50").get<double>(), l.at("p99").get<double>(), l.at("max").get<double>());
   };
   const auto& ops = r.at("operations");
-  std::string text = fmt::format("{} on {}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n",
-                                 r.at("protocol").get<std::string>(), r.at("fabric").get<std::string>(),
-                                 r.at("throughput_ops_s").get<double>(), r.at("goodput_bytes_s").get<double>() / 1e6,
-                                 r.at("duration_s").get<double>());
+  std::string text = fmt::format(
+      "{} on {}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n", r.at("protocol").get<std::string>(),
+      r.at("fabric").get<std::string>(), r.at("throughput_ops_s").get<double>(),
+      r.at("goodput_bytes_s").get<double>() / 1e6, r.at("duration_s").get<double>());
   text += line("get") + line("put") + line("delete");
-  text += fmt::format("  ok {}  not_found {}  conflict {}  timeout {}  error {}  retries {}  verified {}  corrupt {}\n",
-                      ops.at("ok").get<std::uint64_t>(), ops.at("not_found").get<std::uint64_t>(),
-                      ops.at("conflict").get<std::uint64_t>(), ops.at("timeout").get<std::uint64_t>(),
-                      ops.at("error").get<std::uint64_t>(), ops.at("retries").get<std::uint64_t>(),
-                      ops.at("verified").get<std::uint64_t>(), ops.at("corrupt").get<std::uint64_t>());
+  text += fmt::format(
+      "  ok {}  not_found {}  conflict {}  timeout {}  error {}  retries {}  verified {}  corrupt {}\n",
+      ops.at("ok").get<std::uint64_t>(), ops.at("not_found").get<std::uint64_t>(),
+      ops.at("conflict").get<std::uint64_t>(), ops.at("timeout").get<std::uint64_t>(),
+      ops.at("error").get<std::uint64_t>(), ops.at("retries").get<std::uint64_t>(),
+      ops.at("verified").get<std::uint64_t>(), ops.at("corrupt").get<std::uint64_t>());
   if (!r.at("sim").is_null()) {
     const auto& s = r.at("sim");
     text += fmt::format("  simulated {:g} s in {:.2f} s, {:.1f} M events/s, trace hash {}\n",

@@ -45,19 +45,27 @@ PointResult point() {
     part.report.power_w = 100 + n;
     p.nodes.push_back(std::move(part));
   }
-  p.sim = fabric::SimReport{.events = 10, .virtual_s = 0.5, .wall_s = 2, .trace_hash = 0xABC, .request_allocations = 0};
+  p.sim = fabric::SimReport{
+      .events = 10, .virtual_s = 0.5, .wall_s = 2, .trace_hash = 0xABC, .request_allocations = 0};
   return p;
 }
 
 TEST(Result, HasEveryKeyOfSchemaOne) {
   const auto json = to_json(point());
-  for (const char* key : {"schema", "loch", "protocol", "fabric", "hardware", "seed", "config", "capabilities",
-                          "duration_s", "throughput_ops_s", "goodput_bytes_s", "operations", "latency_us", "verbs",
-                          "wire_bytes", "cpu", "power_w", "nodes", "provenance", "sim"}) {
+  for (const char* key : {"schema",          "loch",
+                          "protocol",        "fabric",
+                          "hardware",        "seed",
+                          "config",          "capabilities",
+                          "duration_s",      "throughput_ops_s",
+                          "goodput_bytes_s", "operations",
+                          "latency_us",      "verbs",
+                          "wire_bytes",      "cpu",
+                          "power_w",         "nodes",
+                          "provenance",      "sim"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  for (const char* key : {"total", "get", "put", "delete", "ok", "not_found", "conflict", "timeout", "error", "retries",
-                          "verified", "corrupt"}) {
+  for (const char* key : {"total", "get", "put", "delete", "ok", "not_found", "conflict", "timeout", "error",
+                          "retries", "verified", "corrupt"}) {
     EXPECT_TRUE(json["operations"].contains(key)) << key;
   }
   for (const char* kind : {"all", "get", "put", "delete"}) {
@@ -71,9 +79,11 @@ TEST(Result, HasEveryKeyOfSchemaOne) {
   for (const char* key : {"total", "per_get", "per_put", "per_node_tx", "per_node_rx"}) {
     EXPECT_TRUE(json["wire_bytes"].contains(key)) << key;
   }
-  for (const char* key : {"busy_fraction", "client_busy", "server_busy"}) EXPECT_TRUE(json["cpu"].contains(key)) << key;
+  for (const char* key : {"busy_fraction", "client_busy", "server_busy"})
+    EXPECT_TRUE(json["cpu"].contains(key)) << key;
   for (const char* key : {"mean", "per_node"}) EXPECT_TRUE(json["power_w"].contains(key)) << key;
-  for (const char* key : {"events", "virtual_s", "wall_s", "events_per_s", "trace_hash", "peak_memory_bytes"}) {
+  for (const char* key :
+       {"events", "virtual_s", "wall_s", "events_per_s", "trace_hash", "peak_memory_bytes"}) {
     EXPECT_TRUE(json["sim"].contains(key)) << key;
   }
 }

@@ -49,9 +49,12 @@ Histogram histogram_from(const json& j) {
 
 std::string_view name(OpKind kind) {
   switch (kind) {
-    case OpKind::get: return "get";
-    case OpKind::put: return "put";
-    case OpKind::remove: return "delete";
+    case OpKind::get:
+      return "get";
+    case OpKind::put:
+      return "put";
+    case OpKind::remove:
+      return "delete";
   }
   return "?";
 }
@@ -63,8 +66,10 @@ std::string_view name(Outcome outcome) {
 }
 
 void CountDistribution::add(std::uint64_t value, std::uint64_t times) {
-  if (value < small_.size()) small_[value] += times;
-  else large_[value] += times;
+  if (value < small_.size())
+    small_[value] += times;
+  else
+    large_[value] += times;
 }
 
 void CountDistribution::merge(const CountDistribution& other) {
@@ -144,7 +149,7 @@ void Tally::merge(const Tally& other) {
 }
 
 json to_json(const Tally& tally) {
-  json out = {{"retries", tally.retries},   {"verified", tally.verified}, {"corrupt", tally.corrupt},
+  json out = {{"retries", tally.retries},       {"verified", tally.verified}, {"corrupt", tally.corrupt},
               {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns}};
   for (const KindTally& kind : tally.kinds) {
     json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_outcome}};
@@ -171,9 +176,11 @@ Result<Tally> tally_from_json(const json& in) {
       KindTally& kind = tally.kinds[k];
       kind.latency_ns = histogram_from(one.at("latency_ns"));
       kind.by_outcome = one.at("by_outcome");
-      each_counter(kind.requests, [&](const char* key, std::uint64_t& value) { value = one.at("requests").at(key); });
+      each_counter(kind.requests,
+                   [&](const char* key, std::uint64_t& value) { value = one.at("requests").at(key); });
       each_distribution(kind.requests, [&](const char* key, CountDistribution& d) {
-        for (const auto& [value, n] : one.at("distributions").at(key).get<std::map<std::uint64_t, std::uint64_t>>()) {
+        for (const auto& [value, n] :
+             one.at("distributions").at(key).get<std::map<std::uint64_t, std::uint64_t>>()) {
           d.add(value, n);
         }
       });

@@ -26,8 +26,10 @@ constexpr std::size_t outcomes = 6;
 class CountDistribution {
  public:
   void record(std::uint64_t value) {
-    if (value < small_.size()) ++small_[value];
-    else ++large_[value];
+    if (value < small_.size())
+      ++small_[value];
+    else
+      ++large_[value];
   }
   void merge(const CountDistribution& other);
   // value -> how many operations, ascending.
@@ -44,9 +46,9 @@ struct RequestTotals {
   std::uint64_t read = 0, write = 0, cas = 0, faa = 0, send = 0, recv = 0;
   std::uint64_t payload_bytes = 0, wire_bytes = 0;
   std::uint64_t index_read = 0, index_cas = 0, cache_hits = 0, local_accesses = 0;
-  CountDistribution requests;       // READ + WRITE + CAS + FAA + SEND of one operation
+  CountDistribution requests;  // READ + WRITE + CAS + FAA + SEND of one operation
   CountDistribution reads, index_reads, swaps;
-  CountDistribution payload;        // bytes of one operation
+  CountDistribution payload;  // bytes of one operation
 
   void record(const fabric::OpStats& stats);
   void merge(const RequestTotals& other);
@@ -63,9 +65,9 @@ struct KindTally {
 struct Tally {
   std::array<KindTally, op_kinds> kinds;
   std::uint64_t retries = 0;
-  std::uint64_t verified = 0;  // GETs whose value was checked and right
-  std::uint64_t corrupt = 0;   // GETs whose value was wrong
-  std::uint64_t unmeasured = 0;  // operations that ended outside the measurement window
+  std::uint64_t verified = 0;                      // GETs whose value was checked and right
+  std::uint64_t corrupt = 0;                       // GETs whose value was wrong
+  std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }

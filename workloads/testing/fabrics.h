@@ -11,6 +11,7 @@ namespace loch::workloads::testing {
 
 [[nodiscard]] std::vector<std::string> fabrics();
 // Aborts when it cannot be opened.
-[[nodiscard]] std::unique_ptr<fabric::Fabric> open(const std::string& name, std::uint32_t nodes, std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<fabric::Fabric> open(const std::string& name, std::uint32_t nodes,
+                                                   std::uint64_t seed);
 
 }  // namespace loch::workloads::testing

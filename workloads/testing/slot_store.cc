@@ -41,8 +41,9 @@ class SlotClient final : public kv::Client {
     for (std::uint32_t attempt = 0; attempt < attempts; ++attempt) {
       const Completion first = co_await worker_.read(home(record), offset(record), landing(0), 8, stats);
       const std::uint64_t before = word(0);
-      const Completion body = co_await worker_.read(home(record), offset(record) + state_at, landing(state_at),
-                                                    static_cast<std::uint32_t>(shared_.slot_bytes - state_at), stats);
+      const Completion body =
+          co_await worker_.read(home(record), offset(record) + state_at, landing(state_at),
+                                static_cast<std::uint32_t>(shared_.slot_bytes - state_at), stats);
       const Completion last = co_await worker_.read(home(record), offset(record), landing(0), 8, stats);
       if (!first.ok() || !body.ok() || !last.ok()) co_return failed(kv::Effect::none);
       if (shared_.has_lock && (before % 2 == 1 || word(0) != before)) continue;
@@ -60,7 +61,8 @@ class SlotClient final : public kv::Client {
  private:
   static constexpr std::uint32_t attempts = 1000;
 
-  coro::Task<kv::OpResult> change(std::uint64_t record, kv::ValueView value, bool is_put, fabric::OpStats* stats) {
+  coro::Task<kv::OpResult> change(std::uint64_t record, kv::ValueView value, bool is_put,
+                                  fabric::OpStats* stats) {
     std::uint64_t held = 0;
     std::uint32_t attempt = 0;
     for (; shared_.has_lock && attempt < attempts; ++attempt) {
@@ -73,21 +75,23 @@ class SlotClient final : public kv::Client {
       if (taken.result == held) break;
     }
     if (attempt == attempts) co_return kv::OpResult{kv::OpStatus::conflict, kv::Effect::none, attempts, {}};
-    const Completion old = co_await worker_.read(home(record), offset(record) + state_at, landing(state_at), 8, stats);
+    const Completion old =
+        co_await worker_.read(home(record), offset(record) + state_at, landing(state_at), 8, stats);
     const bool was_there = word(state_at) == 1;
     const std::uint64_t out = shared_.slot_bytes;
     store(out + state_at, is_put ? 1 : 0);
     if (is_put) fabric::copy_to_shared(buffer_->at(at_ + out + value_at), value.data, value.kept);
     const auto length = static_cast<std::uint32_t>(is_put ? shared_.slot_bytes - state_at : 8);
-    const Completion written =
-        co_await worker_.write(home(record), offset(record) + state_at, landing(out + state_at), length, stats);
+    const Completion written = co_await worker_.write(home(record), offset(record) + state_at,
+                                                      landing(out + state_at), length, stats);
     if (shared_.has_lock) {
       const Completion freed = co_await worker_.cas(home(record), offset(record), held + 1, held + 2, stats);
       if (!freed.ok()) co_return failed(kv::Effect::unknown);
     }
     if (!old.ok() || !written.ok()) co_return failed(kv::Effect::unknown);
     const bool is_absent = !is_put && !was_there;
-    co_return kv::OpResult{is_absent ? kv::OpStatus::not_found : kv::OpStatus::ok, kv::Effect::none, attempt, {}};
+    co_return kv::OpResult{
+        is_absent ? kv::OpStatus::not_found : kv::OpStatus::ok, kv::Effect::none, attempt, {}};
   }
 
   [[nodiscard]] std::uint64_t find(kv::Key key) const {
@@ -102,7 +106,9 @@ class SlotClient final : public kv::Client {
     return record / shared_.config.nodes * shared_.slot_bytes;
   }
   [[nodiscard]] fabric::LocalSlice landing(std::uint64_t within) const { return {buffer_, at_ + within}; }
-  [[nodiscard]] std::uint64_t word(std::uint64_t within) const { return fabric::load_word(buffer_->at(at_ + within)); }
+  [[nodiscard]] std::uint64_t word(std::uint64_t within) const {
+    return fabric::load_word(buffer_->at(at_ + within));
+  }
   void store(std::uint64_t within, std::uint64_t value) {
     fabric::store_word_release(buffer_->at(at_ + within), value);
   }
@@ -111,7 +117,9 @@ class SlotClient final : public kv::Client {
     if (word(state_at) != 1) return {kv::OpStatus::not_found, kv::Effect::none, retries, {}};
     value_.resize(shared_.config.kept_value_bytes);
     fabric::copy_from_shared(value_.data(), buffer_->at(at_ + value_at), value_.size());
-    return {kv::OpStatus::ok, kv::Effect::none, retries,
+    return {kv::OpStatus::ok,
+            kv::Effect::none,
+            retries,
             {value_.data(), shared_.config.value_size, shared_.config.kept_value_bytes}};
   }
 
@@ -139,7 +147,8 @@ class SlotStore final : public kv::Store {
   }
   Result<> connect(fabric::Fabric& fabric) override {
     for (std::uint32_t node = 0; node < shared_.config.nodes; ++node) {
-      LOCH_ASSIGN(const fabric::RemoteRegion region, fabric.lookup(static_cast<fabric::NodeId>(node), "slots"));
+      LOCH_ASSIGN(const fabric::RemoteRegion region,
+                  fabric.lookup(static_cast<fabric::NodeId>(node), "slots"));
       shared_.slots.push_back(region);
     }
     return {};
@@ -165,7 +174,9 @@ class SlotStore final : public kv::Store {
   std::unique_ptr<kv::Client> client(Worker& worker, std::uint32_t slot) override {
     return std::make_unique<SlotClient>(worker, shared_, slot);
   }
-  std::map<std::string, double> counters() const override { return {{"slots", static_cast<double>(shared_.config.max_keys)}}; }
+  std::map<std::string, double> counters() const override {
+    return {{"slots", static_cast<double>(shared_.config.max_keys)}};
+  }
 
  private:
   Shared shared_;
@@ -177,8 +188,13 @@ class SlotModule final : public kv::Module {
   std::string_view summary() const override { return "one slot a record"; }
   std::string_view paper() const override { return "none"; }
   std::vector<kv::OptionSpec> options() const override {
-    return {{.key = "slots.spare", .type = kv::OptionType::size, .initial = "0", .help = "bytes between slots",
-             .choices = {}, .minimum = 0, .maximum = 4096}};
+    return {{.key = "slots.spare",
+             .type = kv::OptionType::size,
+             .initial = "0",
+             .help = "bytes between slots",
+             .choices = {},
+             .minimum = 0,
+             .maximum = 4096}};
   }
   kv::Consistency consistency(const kv::Options&) const override { return kv::Consistency::linearizable; }
   fabric::Requirements requirements(const kv::Options&) const override {
@@ -191,7 +207,8 @@ class SlotModule final : public kv::Module {
   Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config, const kv::Options& options,
                                             std::string_view mutant) const override {
     if (config.value_size > 1 << 20) {
-      return fail(ErrorCode::invalid_argument, fmt::format("--value-size {}: a slot holds 1M", config.value_size));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--value-size {}: a slot holds 1M", config.value_size));
     }
     Shared shared;
     shared.config = config;
