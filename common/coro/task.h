@@ -91,6 +91,7 @@ class [[nodiscard]] Task {
         return handle;
       }
       T await_resume() {
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a Task that is done has its value
         if constexpr (!std::is_void_v<T>) return std::move(*handle.promise().value);
       }
     };
