@@ -108,7 +108,7 @@ coro::Task<Attempt> Session::swing(Move* move) {
   if (entered.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
   // The tag names the copy, which is what lets scrub tell this MIGRATE's work from a DELETE's (H12).
   left_ = settings_.rules.migrate_tags ? format.tagged(move->copy_word) : format.emptied(move->source_word);
-  const Swap emptied = co_await swap_index(move->source, move->source_word, left_, false);
+  const Swap emptied = co_await take_back(move->source, move->source_word, left_);
   if (emptied.done()) co_return Attempt::ok;
   if (emptied.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
   ++own_.counters.migrations_undone;

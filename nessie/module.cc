@@ -36,7 +36,7 @@ class NessieModule final : public kv::Module {
         {"no-time-check", "operations do not end after the expiry period"},
         {"no-generation", "no reuse count in the word, early reuse: ABA on occupied slots (H16)"},
         {"cpu-cas-on-index", "the own node's index words are swapped by the CPU (H18)"},
-        {"unlock-by-write", "an own entry is taken back by WRITE instead of CAS"},
+        {"unlock-by-write", "a slot is cleared or restored by WRITE instead of CAS"},
         {"migrate-copies-prev", "a MIGRATE's copy names its source as previous version (H6)"},
         {"link-before-write", "the CAS overtakes the stores to the DTE (H20)"},
         {"tail-poll-without-order",

@@ -29,7 +29,7 @@ coro::Task<Attempt> Session::remove_by_single_cas() {
     if (holder == Holder::other_key) continue;
     if (holder == Holder::pending) co_return Attempt::conflict;
     if (is_over_age()) co_return Attempt::expired;
-    const Swap swap = co_await swap_index(place, read.word, settings_.format.emptied(read.word), false);
+    const Swap swap = co_await take_back(place, read.word, settings_.format.emptied(read.word));
     if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
     if (!swap.done()) co_return Attempt::conflict;
     const EntryId removed = settings_.format.entry(read.word);

@@ -82,7 +82,7 @@ struct Rules {
 
   // ---- memory-system mutants
   bool cpu_on_index = false;          // words of the own node are swapped by the CPU (H18)
-  bool unlocks_by_write = false;      // an own entry is taken back by WRITE instead of CAS
+  bool unlocks_by_write = false;      // a slot is cleared or restored by WRITE instead of CAS
   bool polls_tail_unordered = false;  // a DTE is complete when its last byte is there, in any order (H19)
 
   friend bool operator==(const Rules&, const Rules&) = default;
@@ -146,6 +146,7 @@ struct Rules {
     rules.cpu_on_index = true;
   } else if (name == "unlock-by-write") {
     rules.unlocks_by_write = true;
+    rules.deletion = Deletion::single_cas;
   } else if (name == "migrate-copies-prev") {
     rules.migrate_keeps_previous = true;
   } else if (name == "link-before-write") {

@@ -86,7 +86,7 @@ class Session {
   [[nodiscard]] coro::Task<Swap> swap_by_cpu(cuckoo::Place place, Word expected, Word desired);
   [[nodiscard]] coro::Task<bool> overwrite_index(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId peer);
-  // Takes an own entry out of the index: CAS, or what the mutant makes of it.
+  // Takes an entry out of the index: CAS, or what the mutant unlock-by-write makes of it.
   [[nodiscard]] coro::Task<Swap> take_back(cuckoo::Place place, Word own, Word to);
 
   // ---- entries (entry.cc)
