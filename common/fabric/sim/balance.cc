@@ -15,6 +15,7 @@ Scheduler::Group Scheduler::group_of(CoreSet cores) const {
     const Core& core = cores_[static_cast<std::size_t>(std::countr_zero(left))];
     group.load += core.load;
     group.runnable += core.runnable;
+    group.load_changed = std::max(group.load_changed, core.load_changed);
     ++group.capacity;
   }
   return group;
@@ -65,7 +66,7 @@ bool Scheduler::balances_for_group(std::uint32_t core, unsigned level) const {
 void Scheduler::balance(std::uint32_t core, unsigned level, Idleness idleness, Nanos now) {
   Balance& state = cores_[core].balance[level];
   const auto rest_longer = [&] { state.interval = std::min(state.interval * 2, balance_most_); };
-  auto imbalance = find_imbalance(core, level, idleness);
+  auto imbalance = find_imbalance(core, level, idleness, now);
   if (!imbalance) {
     state.failures = 0;
     rest_longer();
@@ -93,7 +94,7 @@ void Scheduler::balance(std::uint32_t core, unsigned level, Idleness idleness, N
 }
 
 std::optional<Scheduler::Imbalance> Scheduler::find_imbalance(std::uint32_t core, unsigned level,
-                                                              Idleness idleness) const {
+                                                              Idleness idleness, Nanos now) const {
   const std::uint32_t socket = socket_of(core);
   const std::uint32_t groups = level == 0 ? per_socket_ : sockets_;
   const auto mask = [&](std::uint32_t i) {
@@ -123,17 +124,20 @@ std::optional<Scheduler::Imbalance> Scheduler::find_imbalance(std::uint32_t core
   const double most = std::min(busiest.average() - mean, above_capacity);
   double load = std::min(most * busiest.capacity, (mean - local.average()) * local.capacity);
   load = std::max(load, 0.0);
-  if (load < busiest.load_per_thread()) load = std::max(load, small_imbalance(busiest, local));
+  const bool is_settled = now - std::max(busiest.load_changed, local.load_changed) >= settling_time_;
+  if (load < busiest.load_per_thread()) load = std::max(load, small_imbalance(busiest, local, is_settled));
   return Imbalance{busiest.cores, load};
 }
 
 // Is it worth moving one whole thread although the difference is less than one? (fix_small_imbalance)
-double Scheduler::small_imbalance(const Group& busiest, const Group& local) {
+double Scheduler::small_imbalance(const Group& busiest, const Group& local, bool is_settled) {
   const double one = busiest.load_per_thread();
   const double own = local.load_per_thread();
   const double spread = one / busiest.capacity;
   const double threads = local.runnable > 0 && one > own ? 1 : 2;
-  if (busiest.average() + spread >= local.average() + spread * threads) return one;
+  const double gain = busiest.average() + spread - (local.average() + spread * threads);
+  constexpr double rounding = 1e-6;
+  if (gain > rounding || (is_settled && gain > -rounding)) return one;
   const double now = busiest.capacity * std::min(one, busiest.average()) + local.capacity * std::min(own, local.average());
   double after = busiest.average() > spread ? busiest.capacity * std::min(one, busiest.average() - spread) : 0;
   const double gained = std::min(busiest.average() * busiest.capacity, one) / local.capacity;
@@ -192,10 +196,10 @@ void Scheduler::migrate(SchedEntity* entity, std::uint32_t to, Nanos now) {
   Core& target = cores_[to];
   charge_current(target, now);
   const Nanos ahead = entity->vruntime - source.min_vruntime;
-  detach(source, entity);
+  detach(source, entity, now);
   entity->vruntime = target.min_vruntime + ahead;
   entity->core = to;
-  attach(target, entity);
+  attach(target, entity, now);
   ++counters_.migrations;
 }
 

@@ -27,6 +27,7 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
       migration_cost_(from_ms(profile.migration_cost_ms)),
       balance_least_(from_ms(profile.balance_idle_ms)),
       balance_most_(from_ms(profile.balance_idle_most_ms)),
+      settling_time_(from_ms(profile.tick_ms) * settling_ticks),
       busy_factor_(profile.balance_busy_ms / profile.balance_idle_ms),
       imbalance_percent_(profile.imbalance_percent),
       max_pull_(static_cast<std::uint32_t>(profile.max_pull)),
@@ -78,15 +79,16 @@ void Scheduler::remove_waiting(Core& core, SchedEntity* entity) {
   core.waiting.erase(at);
 }
 
-void Scheduler::attach(Core& core, SchedEntity* entity) {
+void Scheduler::attach(Core& core, SchedEntity* entity, Nanos now) {
   insert_waiting(core, entity);
   entity->is_queued = true;
   core.load += entity->weight;
+  core.load_changed = now;
   if (++core.runnable == 2) ++contended_;
   update_min_vruntime(core);
 }
 
-void Scheduler::detach(Core& core, SchedEntity* entity) {
+void Scheduler::detach(Core& core, SchedEntity* entity, Nanos now) {
   if (core.current == entity) {
     core.current = nullptr;
   } else {
@@ -94,6 +96,7 @@ void Scheduler::detach(Core& core, SchedEntity* entity) {
   }
   entity->is_queued = false;
   core.load -= entity->weight;
+  core.load_changed = now;
   if (--core.runnable == 1) --contended_;
   update_min_vruntime(core);
 }
@@ -121,14 +124,14 @@ void Scheduler::enqueue(SchedEntity* entity, std::uint32_t core_index, Nanos now
     entity->vruntime = std::max(entity->vruntime, core.min_vruntime - sleeper_credit_);
   }
   entity->core = core_index;
-  attach(core, entity);
+  attach(core, entity, now);
 }
 
 void Scheduler::dequeue(SchedEntity* entity, Nanos now) {
   LOCH_CHECK(entity->is_queued, "only a queued thread leaves its queue");
   Core& core = cores_[entity->core];
   charge_current(core, now);
-  detach(core, entity);
+  detach(core, entity, now);
 }
 
 bool Scheduler::preempts(const SchedEntity& waking, Nanos now) {

@@ -4,7 +4,8 @@
 // keeps the books of the run queues; NodeCpu (cpu.h) owns time, events and callbacks.
 //
 // Left out: buddies (a wake-up hint of one tick), load averages over time (a
-// core's load is the weight of what it runs now), groups and autogroups (the harness puts servers and
+// core's load is the weight of what it runs now; only where the averages' slow convergence decides, at
+// exact equality, is it modelled: settling_ticks), groups and autogroups (the harness puts servers and
 // hogs into one group, see docs), real-time classes.
 #pragma once
 
@@ -86,6 +87,10 @@ class Scheduler {
   static constexpr unsigned balance_levels = 2;  // cores of a socket, sockets of the node
   // Failed balancings after which hot threads are moved too, and after which a running one is.
   static constexpr std::uint32_t failures_before_hot = 1, failures_before_active = 3;
+  // A busy core may pull a thread although that only turns the tables (2 against 1) when the busier
+  // one's average load is exactly twice its own. The average cpu_load[2] moves by a quarter of the
+  // difference each tick: from one thread to exactly two it takes this many.
+  static constexpr int settling_ticks = 24;
 
   struct Balance {
     Nanos interval = 0;
@@ -99,6 +104,7 @@ class Scheduler {
     Nanos updated = 0;                  // current's run time is in its vruntime up to here
     std::uint32_t runnable = 0;         // waiting, and current
     std::uint64_t load = 0;             // their weights
+    Nanos load_changed = 0;             // when
     Nanos idle_since = -1;              // -1: not idle, or not to be counted
     Nanos average_idle = 0;
     Balance balance[balance_levels];
@@ -107,6 +113,7 @@ class Scheduler {
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
+    Nanos load_changed = 0;  // of any of them
     std::uint32_t runnable = 0, capacity = 0;
     [[nodiscard]] double average() const { return static_cast<double>(load) / capacity; }
     [[nodiscard]] double load_per_thread() const {
@@ -122,8 +129,8 @@ class Scheduler {
   // Run queues: scheduler.cc.
   void charge_current(Core& core, Nanos now);
   void update_min_vruntime(Core& core);
-  void attach(Core& core, SchedEntity* entity);
-  void detach(Core& core, SchedEntity* entity);
+  void attach(Core& core, SchedEntity* entity, Nanos now);
+  void detach(Core& core, SchedEntity* entity, Nanos now);
   static void insert_waiting(Core& core, SchedEntity* entity);
   static void remove_waiting(Core& core, SchedEntity* entity);
   [[nodiscard]] Nanos slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const;
@@ -132,8 +139,9 @@ class Scheduler {
   [[nodiscard]] Group group_of(CoreSet cores) const;
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
   [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;
-  [[nodiscard]] std::optional<Imbalance> find_imbalance(std::uint32_t core, unsigned level, Idleness idleness) const;
-  [[nodiscard]] static double small_imbalance(const Group& busiest, const Group& local);
+  [[nodiscard]] std::optional<Imbalance> find_imbalance(std::uint32_t core, unsigned level, Idleness idleness,
+                                                         Nanos now) const;
+  [[nodiscard]] static double small_imbalance(const Group& busiest, const Group& local, bool is_settled);
   [[nodiscard]] std::optional<std::uint32_t> busiest_core(CoreSet among) const;
   void balance(std::uint32_t core, unsigned level, Idleness idleness, Nanos now);
   Pull pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot, Nanos now);
@@ -142,7 +150,7 @@ class Scheduler {
 
   // The profile, in nanoseconds.
   Nanos latency_, min_granularity_, wakeup_granularity_, sleeper_credit_, migration_cost_;
-  Nanos balance_least_, balance_most_;
+  Nanos balance_least_, balance_most_, settling_time_;
   double busy_factor_, imbalance_percent_;
   std::uint32_t max_pull_;
 
