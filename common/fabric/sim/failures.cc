@@ -19,7 +19,7 @@ struct FailureEvent : Event {
 
 using Kind = ScheduledFault::Kind;
 
-void plan(Simulation* sim, const ScheduledFault& fault, double rate, bool is_end, std::vector<std::unique_ptr<Event>>* all);
+void plan(Simulation* sim, const ScheduledFault& fault, double rate, bool is_end, std::vector<std::shared_ptr<Event>>* all);
 
 void pause_workers(SimNode& node, bool on) {
   for (SimWorker* worker : node.workers) {
@@ -87,8 +87,8 @@ void on_failure(Event* event) {
 }
 
 void plan(Simulation* sim, const ScheduledFault& fault, double rate, bool is_end,
-          std::vector<std::unique_ptr<Event>>* all) {
-  auto failure = std::make_unique<FailureEvent>();
+          std::vector<std::shared_ptr<Event>>* all) {
+  auto failure = std::make_shared<FailureEvent>();
   failure->sim = sim;
   failure->fault = fault;
   failure->rate = rate;

@@ -123,7 +123,8 @@ class Simulation {
   std::uint64_t hash = 0;
   Rng fault_rng;
   bool has_faults = false;
-  std::vector<std::unique_ptr<Event>> failures;  // scheduled and drawn, and their ends
+  // Scheduled and drawn, and their ends; shared_ptr, because it destroys what was made, not an Event.
+  std::vector<std::shared_ptr<Event>> failures;
   std::uint32_t kills_done = 0;
   bool stopping = false;
   std::uint32_t live_clients = 0, live_tasks = 0;
