@@ -1,4 +1,4 @@
-// The rows of the table in docs/protocols.md, section "reuse, clocks, cache, ABA".
+// What each rule about expiry, clocks, the cache and the word does, one row a rule.
 #include "tests/model/expiry_model.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // What the model must find and must not find. The numbers of violating scenarios are those of the
-// table in docs/protocols.md; model_sweep --full prints all of it.
+// table in README.md; model_sweep --full prints all of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

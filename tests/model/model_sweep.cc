@@ -1,6 +1,6 @@
 // The full sweep of the index protocol's model, by hand:
 //   model_sweep scenarios [VARIANT]       every scenario, one line each, with the shortest traces
-//   model_sweep --full [FAMILY [VARIANT]] the table of docs/protocols.md; minutes to an hour for all
+//   model_sweep --full [FAMILY [VARIANT]] the table of README.md; minutes to an hour for all
 #include <fmt/format.h>
 
 #include <chrono>

@@ -64,7 +64,7 @@ struct Rules {
 // links_before_write, polls_tail_unordered) is not in this model.
 [[nodiscard]] Rules from_code(std::string name, const nessie::Rules& code);
 
-// The code's variants (hardened…, published-…), and every one that the table of docs/protocols.md has
+// The code's variants (hardened…, published-…), and every one that the table of README.md has
 // (J17…, T15…, FIX-…, TAG-…, LOOSE; there a PUT to a full bucket just aborts).
 [[nodiscard]] const std::vector<Rules>& all_variants();
 // The one of that name; aborts when there is none.
