@@ -83,7 +83,9 @@ coro::Task<Attempt> Session::roll_back(Attempt why) {
       w.staged_count = kept;
     }
   }
-  co_await recycle_staged();
+  // Where nothing but the own entry is ever touched, only a repair can have taken it back: the entry
+  // that it replaced is linked again, and must not be stamped.
+  if (swap.done() || settings_.rules.removes_duplicates) co_await recycle_staged();
   co_return why;
 }
 
