@@ -14,21 +14,24 @@ using fabric::sim::SimFaults;
 struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
-  double get, remove;        // shares; the rest are PUTs
-  std::uint32_t operations;  // a client slot
-  bool has_faults;           // else only the order of things varies
+  double get, remove;                                               // shares; the rest are PUTs
+  std::uint32_t operations;                                         // a client slot
+  enum class Faults : std::uint8_t { none, swarm, stalls } faults;  // none: only the order of things varies
 };
-constexpr std::array<Profile, 5> profiles = {{
+constexpr std::array<Profile, 6> profiles = {{
     // Many clients on one or two keys: conflicts between writers of the same key.
-    {"hot", 1, 2, 0.4, 0.15, 30, true},
+    {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
     // A few keys in a table with hardly more slots: entries are in each other's way and are moved.
-    {"collide", 3, 6, 0.45, 0.2, 30, true},
+    {"collide", 3, 6, 0.45, 0.2, 30, Profile::Faults::swarm},
     // Slots become free and are taken all the time, so that entries of a key appear at other ranks.
-    {"churn", 3, 5, 0.25, 0.35, 40, true},
+    {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
     // As churn without any fault: fine interleavings alone.
-    {"calm", 2, 5, 0.4, 0.3, 40, false},
+    {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
     // Readers against movers.
-    {"watch", 2, 4, 0.7, 0.15, 40, false},
+    {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},
+    // Clients that stop for long in the middle of an operation, while the others turn the table over:
+    // what was checked before is old, what was unlinked is in use again.
+    {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
 }};
 
 // What may be drawn for an option, if the protocol has it and the caller did not fix it. Each is
@@ -99,11 +102,19 @@ void draw_shape(Rng& rng, const Profile& profile, FuzzScenario& s) {
   load.final_sweep = true;
 }
 
+void draw_stalls(Rng& rng, SimFaults& faults) {
+  faults.pause_rate = pick<double>(rng, {1'000, 4'000, 16'000});
+  faults.outage_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {100'000, 500'000, 2'000'000}));
+}
+
 void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
-  if (profile.has_faults) s.sim.faults = fabric::sim::swarm(rng);
-  if (!profile.has_faults || rng.chance(0.5)) add_timing(rng, s.sim.faults);
+  using Faults = Profile::Faults;
+  if (profile.faults == Faults::swarm) s.sim.faults = fabric::sim::swarm(rng);
+  if (profile.faults == Faults::stalls) draw_stalls(rng, s.sim.faults);
+  if (profile.faults == Faults::none || rng.chance(0.5)) add_timing(rng, s.sim.faults);
   // Two phases: faults, then none, and then everything must finish.
   s.sim.faults.heal_at = static_cast<Nanos>(between(rng, 500'000, 3'000'000));
+  if (profile.faults == Faults::stalls) s.sim.faults.heal_at *= 5;
   s.sim.random_tie_order = rng.chance(0.5);
   s.sim.deadline = 20'000'000'000;
 }
@@ -135,6 +146,10 @@ Result<> draw_knobs(Rng& rng, const kv::Module& module,
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
   if (s.plan.options.values().contains(std::string_view("nessie.load-factor")))
     draw_cuckoo_table(rng, slack, s);
+  if (s.plan.options.values().contains(std::string_view("nessie.clock-margin"))) {
+    // As tight as the clocks of this run allow: twice the skew, and the drift of a run.
+    s.knobs["nessie.clock-margin"] = format_duration(2 * s.sim.faults.clock_skew + 50'000);
+  }
   for (const Knob& knob : knobs()) {
     // Every knob takes the same draws whether it is used or not.
     const bool is_left = rng.chance(knob.chance);

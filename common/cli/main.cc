@@ -12,6 +12,7 @@
 #include "common/cli/check_command.h"
 #ifdef LOCH_HAVE_SIM
 #include "common/cli/fuzz.h"
+#include "common/fabric/sim/calibrate.h"
 #endif
 #include "common/cli/list.h"
 #include "common/cli/registry.h"
@@ -35,8 +36,10 @@ const std::map<std::string, Command>& commands() {
        [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
 #ifdef LOCH_HAVE_SIM
       {"fuzz", loch::cli::run_fuzz},
+      {"calibrate", [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
 #else
       {"fuzz", not_here("fuzz")},
+      {"calibrate", not_here("calibrate")},
 #endif
       {"list", loch::cli::run_list},
       {"hog", not_here("hog")},
