@@ -6,8 +6,8 @@
 namespace loch {
 
 void check_failed(const char* file, int line, const char* expression, const std::string& detail) {
-  std::fprintf(stderr, "%s:%d: check failed: %s%s%s\n", file, line, expression,
-               detail.empty() ? "" : ": ", detail.c_str());
+  std::fprintf(stderr, "%s:%d: check failed: %s%s%s\n", file, line, expression, detail.empty() ? "" : ": ",
+               detail.c_str());
   std::fflush(stderr);
   std::abort();
 }

@@ -9,8 +9,7 @@
 namespace loch {
 
 // Prints the message with its place and aborts. Never returns; callable from any thread.
-[[noreturn]] void check_failed(const char* file, int line, const char* expression,
-                               const std::string& detail);
+[[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& detail);
 
 namespace detail {
 template <typename T>
@@ -27,23 +26,23 @@ std::string printable(const T& value) {
 
 }  // namespace loch
 
-#define LOCH_CHECK(condition, ...)                                                   \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]] {                                                 \
+#define LOCH_CHECK(condition, ...)                                                                      \
+  do {                                                                                                  \
+    if (!(condition)) [[unlikely]] {                                                                    \
       ::loch::check_failed(__FILE__, __LINE__, #condition, "" __VA_OPT__(+::fmt::format(__VA_ARGS__))); \
-    }                                                                                \
+    }                                                                                                   \
   } while (false)
 
 // LOCH_CHECK_EQ and its kin print both values.
-#define LOCH_CHECK_OP(a, op, b)                                                       \
-  do {                                                                                \
-    const auto& loch_a = (a);                                                         \
-    const auto& loch_b = (b);                                                         \
-    if (!(loch_a op loch_b)) [[unlikely]] {                                           \
-      ::loch::check_failed(__FILE__, __LINE__, #a " " #op " " #b,                     \
-                           ::loch::detail::printable(loch_a) + " against " +          \
-                               ::loch::detail::printable(loch_b));                    \
-    }                                                                                 \
+#define LOCH_CHECK_OP(a, op, b)                                                                 \
+  do {                                                                                          \
+    const auto& loch_a = (a);                                                                   \
+    const auto& loch_b = (b);                                                                   \
+    if (!(loch_a op loch_b)) [[unlikely]] {                                                     \
+      ::loch::check_failed(                                                                     \
+          __FILE__, __LINE__, #a " " #op " " #b,                                                \
+          ::loch::detail::printable(loch_a) + " against " + ::loch::detail::printable(loch_b)); \
+    }                                                                                           \
   } while (false)
 #define LOCH_CHECK_EQ(a, b) LOCH_CHECK_OP(a, ==, b)
 #define LOCH_CHECK_NE(a, b) LOCH_CHECK_OP(a, !=, b)

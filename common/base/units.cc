@@ -19,8 +19,8 @@ struct Split {
 // Splits "1.5K" into 1.5 and "K"; nothing if it does not start with a plain number.
 bool split(std::string_view text, Split& out) {
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                            std::chars_format::fixed);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc{} || !std::isfinite(number) || number < 0) return false;
   out = {number, text.substr(static_cast<std::size_t>(end - text.data()))};
   return true;
@@ -30,8 +30,9 @@ bool split(std::string_view text, Split& out) {
 
 Result<std::uint64_t> parse_size(std::string_view text, std::string_view what) {
   const auto bad = [&] {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: \"{}\" is not a size; expected bytes such as 512, 16K, 1M or 20G", what, text));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: \"{}\" is not a size; expected bytes such as 512, 16K, 1M or 20G", what, text));
   };
   Split parts{};
   if (!split(text, parts)) return bad();
@@ -67,9 +68,10 @@ Result<Nanos> parse_duration(std::string_view text, std::string_view what) {
       }
     }
   }
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("{}: \"{}\" is not a duration; expected a number with a unit such as 5us, 50ms or 10s",
-                          what, text));
+  return fail(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: \"{}\" is not a duration; expected a number with a unit such as 5us, 50ms or 10s",
+                  what, text));
 }
 
 std::string format_size(std::uint64_t bytes) {
@@ -80,11 +82,13 @@ std::string format_size(std::uint64_t bytes) {
     value /= 1024;
     ++steps;
   }
-  return steps == 0 ? fmt::format("{}", bytes) : fmt::format("{}{}", value, letters[static_cast<std::size_t>(steps - 1)]);
+  return steps == 0 ? fmt::format("{}", bytes)
+                    : fmt::format("{}{}", value, letters[static_cast<std::size_t>(steps - 1)]);
 }
 
 std::string format_duration(Nanos span) {
-  for (const auto& [name, factor] : {std::pair<std::string_view, Nanos>{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}}) {
+  for (const auto& [name, factor] :
+       {std::pair<std::string_view, Nanos>{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}}) {
     if (span != 0 && span % factor == 0) return fmt::format("{}{}", span / factor, name);
   }
   return fmt::format("{}ns", span);

@@ -23,7 +23,8 @@ TEST(Version, NamesACommitOrSaysThatItIsUnknown) {
 TEST(Version, IsThreeNumbers) {
   const std::string text(version());
   EXPECT_EQ(std::count(text.begin(), text.end(), '.'), 2) << text;
-  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); }));
+  EXPECT_TRUE(
+      std::all_of(text.begin(), text.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); }));
 }
 
 TEST(Version, NamesTheCompilerThatCompilesThisTest) {

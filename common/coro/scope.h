@@ -92,9 +92,7 @@ class Scope {
       static void operator delete(void* frame, std::size_t bytes) noexcept {
         FramePool::local().release(frame, bytes);
       }
-      Root get_return_object() noexcept {
-        return {std::coroutine_handle<promise_type>::from_promise(*this)};
-      }
+      Root get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
       std::suspend_always initial_suspend() noexcept { return {}; }
       std::suspend_never final_suspend() noexcept {
         scope->child_ended(this);

@@ -46,9 +46,7 @@ struct PromiseBase {
     void await_resume() noexcept {}
   };
   FinalAwaiter final_suspend() noexcept { return {}; }
-  void unhandled_exception() noexcept {
-    check_failed(__FILE__, __LINE__, "no exception leaves a Task", "");
-  }
+  void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a Task", ""); }
 };
 
 template <typename T>

@@ -26,9 +26,7 @@ void run(RunQueue& queue, Task<void> task) {
   queue.drain();
 }
 
-std::uintptr_t stack_here() {
-  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-}
+std::uintptr_t stack_here() { return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)); }
 
 struct StackRange {
   std::uintptr_t lowest = UINTPTR_MAX, highest = 0;
@@ -143,7 +141,9 @@ Task<void> holds(std::shared_ptr<int> kept, RunQueue& queue) {
 TEST(Task, ParametersAndLocalsAreDestroyed) {
   RunQueue queue;
   auto value = std::make_shared<int>(0);
-  { auto never_started = holds(value, queue); }
+  {
+    auto never_started = holds(value, queue);
+  }
   EXPECT_EQ(value.use_count(), 1);
   run(queue, holds(value, queue));
   EXPECT_EQ(value.use_count(), 1);

@@ -183,8 +183,8 @@ namespace detail {
 }  // namespace detail
 
 inline Worker::Operation Worker::execute(const WorkRequest& request) { return Operation(*this, request); }
-inline Worker::Operation Worker::read(const RemoteRegion& source, std::uint64_t offset, LocalSlice destination,
-                                      std::uint32_t length, OpStats* stats) {
+inline Worker::Operation Worker::read(const RemoteRegion& source, std::uint64_t offset,
+                                      LocalSlice destination, std::uint32_t length, OpStats* stats) {
   return Operation(*this, detail::one_sided(Verb::read, source, offset, destination, length, stats));
 }
 inline Worker::Operation Worker::write(const RemoteRegion& target, std::uint64_t offset, LocalSlice source,
@@ -217,6 +217,8 @@ inline Worker::WatchMany Worker::watch_any(const WatchSet& set, std::uint32_t st
 inline Worker::Receive Worker::receive(Transport transport, Nanos deadline) {
   return Receive(*this, transport, deadline);
 }
-inline Worker::Reconnect Worker::reconnect(NodeId peer, Nanos deadline) { return Reconnect(*this, peer, deadline); }
+inline Worker::Reconnect Worker::reconnect(NodeId peer, Nanos deadline) {
+  return Reconnect(*this, peer, deadline);
+}
 
 }  // namespace loch::fabric

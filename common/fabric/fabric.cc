@@ -6,33 +6,48 @@ namespace loch::fabric {
 
 std::string_view name(Transport transport) {
   switch (transport) {
-    case Transport::rc: return "RC";
-    case Transport::uc: return "UC";
-    case Transport::ud: return "UD";
+    case Transport::rc:
+      return "RC";
+    case Transport::uc:
+      return "UC";
+    case Transport::ud:
+      return "UD";
   }
   return "?";
 }
 
 std::string_view name(Verb verb) {
   switch (verb) {
-    case Verb::read: return "READ";
-    case Verb::write: return "WRITE";
-    case Verb::cas: return "CAS";
-    case Verb::faa: return "FAA";
-    case Verb::send: return "SEND";
-    case Verb::recv: return "RECV";
+    case Verb::read:
+      return "READ";
+    case Verb::write:
+      return "WRITE";
+    case Verb::cas:
+      return "CAS";
+    case Verb::faa:
+      return "FAA";
+    case Verb::send:
+      return "SEND";
+    case Verb::recv:
+      return "RECV";
   }
   return "?";
 }
 
 std::string_view name(WcStatus status) {
   switch (status) {
-    case WcStatus::success: return "success";
-    case WcStatus::flushed: return "flushed";
-    case WcStatus::retry_exceeded: return "retry exceeded";
-    case WcStatus::rnr_exceeded: return "receiver not ready";
-    case WcStatus::remote_access: return "remote access error";
-    case WcStatus::local_error: return "local error";
+    case WcStatus::success:
+      return "success";
+    case WcStatus::flushed:
+      return "flushed";
+    case WcStatus::retry_exceeded:
+      return "retry exceeded";
+    case WcStatus::rnr_exceeded:
+      return "receiver not ready";
+    case WcStatus::remote_access:
+      return "remote access error";
+    case WcStatus::local_error:
+      return "local error";
   }
   return "?";
 }
@@ -44,18 +59,22 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
   if (needs.rc && !has.rc) return refuse("has no reliable connections (RC)");
   if (needs.uc && !has.uc) return refuse("has no unreliable connections (UC)");
   if (needs.ud && !has.ud) return refuse("has no unreliable datagrams (UD)");
-  if (needs.atomic_scope > has.atomic_scope) return refuse("has no atomics of the scope that the protocol needs");
+  if (needs.atomic_scope > has.atomic_scope)
+    return refuse("has no atomics of the scope that the protocol needs");
   if (needs.untorn_bytes > has.untorn_bytes) {
-    return refuse(fmt::format("keeps only {} bytes untorn; the protocol needs {}", has.untorn_bytes, needs.untorn_bytes));
+    return refuse(fmt::format("keeps only {} bytes untorn; the protocol needs {}", has.untorn_bytes,
+                              needs.untorn_bytes));
   }
   if (needs.in_order_placement && !has.in_order_placement) {
     return refuse("does not place the bytes of a message in order");
   }
   if (needs.max_inline_bytes > has.max_inline_bytes) {
-    return refuse(fmt::format("inlines {} bytes; the protocol needs {}", has.max_inline_bytes, needs.max_inline_bytes));
+    return refuse(
+        fmt::format("inlines {} bytes; the protocol needs {}", has.max_inline_bytes, needs.max_inline_bytes));
   }
   if (needs.max_rd_atomic > has.max_rd_atomic) {
-    return refuse(fmt::format("allows {} outstanding READs; the protocol needs {}", has.max_rd_atomic, needs.max_rd_atomic));
+    return refuse(fmt::format("allows {} outstanding READs; the protocol needs {}", has.max_rd_atomic,
+                              needs.max_rd_atomic));
   }
   return {};
 }

@@ -57,28 +57,28 @@ enum class AtomicScope : std::uint8_t { none, nic, global };
 // Worker::reconnect.
 enum class WcStatus : std::uint8_t {
   success,
-  flushed,          // was behind a failed request; certainly not executed after the failure
-  retry_exceeded,   // the peer did not answer; the request MAY have executed
-  rnr_exceeded,     // the peer had no receive buffer
-  remote_access,    // bad rkey, range or rights: not executed
-  local_error,      // bad local buffer or a full queue: not executed
+  flushed,         // was behind a failed request; certainly not executed after the failure
+  retry_exceeded,  // the peer did not answer; the request MAY have executed
+  rnr_exceeded,    // the peer had no receive buffer
+  remote_access,   // bad rkey, range or rights: not executed
+  local_error,     // bad local buffer or a full queue: not executed
 };
 [[nodiscard]] std::string_view name(WcStatus status);
 
 // Queried when a device opens; recorded with every result.
 struct Capabilities {
-  std::string fabric;                 // "sim", "shm", "verbs"
-  std::string device;                 // profile or device name
+  std::string fabric;  // "sim", "shm", "verbs"
+  std::string device;  // profile or device name
   bool rc = true, uc = true, ud = true;
   AtomicScope atomic_scope = AtomicScope::nic;
-  std::uint32_t untorn_bytes = 8;     // aligned bytes that are always fetched or placed at once
-  bool in_order_placement = false;    // a WRITE's (READ's) bytes appear in address order
+  std::uint32_t untorn_bytes = 8;   // aligned bytes that are always fetched or placed at once
+  bool in_order_placement = false;  // a WRITE's (READ's) bytes appear in address order
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
   std::uint32_t send_queue_depth = 128;
   std::uint32_t recv_queue_depth = 512;
-  bool simulated = false;             // decides labels of results, never protocol behaviour
+  bool simulated = false;  // decides labels of results, never protocol behaviour
 };
 
 // What a protocol needs; check() names the first thing that is missing.
@@ -101,7 +101,7 @@ struct OpStats {
   std::uint32_t index_read = 0;     // the part of `read` that reads index entries (protocol's word)
   std::uint32_t index_cas = 0;
   std::uint32_t cache_hits = 0;
-  std::uint32_t local_accesses = 0; // served from this node's memory without RDMA
+  std::uint32_t local_accesses = 0;  // served from this node's memory without RDMA
 };
 
 struct WorkRequest;
@@ -122,20 +122,20 @@ struct WorkRequest {
   WcStatus status = WcStatus::success;  // out
   std::uint8_t lane = 0;                // which of the worker's queue pairs to that peer
   NodeId peer = 0;
-  std::uint16_t peer_worker = 0;        // SEND: the receiving worker's index on its node
-  std::uint32_t length = 0;             // bytes; 8 for CAS and FAA
+  std::uint16_t peer_worker = 0;  // SEND: the receiving worker's index on its node
+  std::uint32_t length = 0;       // bytes; 8 for CAS and FAA
   std::uint32_t immediate = 0;
   // Local buffer: source of WRITE and SEND, destination of READ. CAS and FAA: where the old word is
   // placed, or no region; either way `result` holds it after the completion, in host byte order.
   LocalSlice local;
-  RemoteRegion remote;                  // READ, WRITE, CAS, FAA
+  RemoteRegion remote;  // READ, WRITE, CAS, FAA
   std::uint64_t remote_offset = 0;
-  std::uint64_t compare = 0;            // CAS
-  std::uint64_t operand = 0;            // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;             // out: CAS, FAA: the old word
-  OpStats* stats = nullptr;             // may be null
-  WorkRequest* next = nullptr;          // the rest of the chain
-  CompletionSink* sink = nullptr;       // null: nobody waits (unsignaled)
+  std::uint64_t compare = 0;       // CAS
+  std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
+  std::uint64_t result = 0;        // out: CAS, FAA: the old word
+  OpStats* stats = nullptr;        // may be null
+  WorkRequest* next = nullptr;     // the rest of the chain
+  CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
 };
 
 struct Completion {
@@ -153,8 +153,8 @@ struct Received {
   std::uint32_t length = 0;
   bool has_immediate = false;
   std::uint32_t immediate = 0;
-  LocalSlice buffer;        // as it was posted; UD: the payload starts 40 bytes in (the GRH)
-  std::uint64_t user = 0;   // as it was posted
+  LocalSlice buffer;       // as it was posted; UD: the payload starts 40 bytes in (the GRH)
+  std::uint64_t user = 0;  // as it was posted
 };
 
 enum class WatchOutcome : std::uint8_t {
@@ -170,8 +170,8 @@ struct WatchWord {
   std::uint64_t offset = 0;
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t value = 0;
-  bool until_equal = true;         // ready when (word & mask) == value; else when it differs
-  std::optional<NodeId> peer;      // end early when the connection to this node fails
+  bool until_equal = true;     // ready when (word & mask) == value; else when it differs
+  std::optional<NodeId> peer;  // end early when the connection to this node fails
 };
 
 // `count` words of one region, `stride` bytes apart: the request slots of a server.
@@ -199,14 +199,14 @@ struct TimerWait {
   TimerWait* next = nullptr;
 };
 struct WatchWait {
-  WatchWord word;               // used when set.count == 0
+  WatchWord word;  // used when set.count == 0
   WatchSet set;
-  std::uint32_t start = 0;      // first index to look at
-  Nanos deadline = forever;     // Worker::now() time
+  std::uint32_t start = 0;   // first index to look at
+  Nanos deadline = forever;  // Worker::now() time
   WatchAny result;
   std::coroutine_handle<> waiter;
   WatchWait* next = nullptr;
-  void* fabric = nullptr;       // the fabric's own
+  void* fabric = nullptr;  // the fabric's own
 };
 struct ReceiveWait {
   Transport transport = Transport::rc;
@@ -261,8 +261,7 @@ class Fabric;
 class Worker {
  public:
   Worker(const WorkerSpec& spec, std::uint64_t seed)
-      : spec_(spec),
-        rng_(seed, "worker", (std::uint64_t{spec.node} << 16) | spec.index) {}
+      : spec_(spec), rng_(seed, "worker", (std::uint64_t{spec.node} << 16) | spec.index) {}
   virtual ~Worker() = default;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -363,11 +362,11 @@ struct RegionSpec {
   std::string name;  // unique on its node
   std::uint64_t bytes = 0;
   bool remote_read = false, remote_write = false, remote_atomic = false;  // least rights
-  Elision elision;   // simulation only; ignored elsewhere
+  Elision elision;  // simulation only; ignored elsewhere
 };
 
 struct NodeReport {
-  std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;  // since the last reset_counters
+  std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;     // since the last reset_counters
   double cpu_busy = 0, client_busy = 0, server_busy = 0;  // fractions of the node's (role's) cores
   double power_w = 0;                                     // mean; 0 where nobody measures
   bool is_lost = false;                                   // crashed or killed during the run

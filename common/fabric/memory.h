@@ -62,11 +62,13 @@ inline void copy_to_shared(std::byte* to, const void* from, std::size_t bytes) {
 inline void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (detail::is_aligned(to) && detail::is_aligned(from)) {
     for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {
-      detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed), std::memory_order_relaxed);
+      detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed),
+                    std::memory_order_relaxed);
     }
   }
   for (; bytes != 0; --bytes) {
-    detail::store(to++, detail::load<std::byte>(from++, std::memory_order_relaxed), std::memory_order_relaxed);
+    detail::store(to++, detail::load<std::byte>(from++, std::memory_order_relaxed),
+                  std::memory_order_relaxed);
   }
 }
 

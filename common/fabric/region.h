@@ -62,8 +62,10 @@ class Region {
     const std::uint64_t within = offset % elision_.entry_bytes;
     const std::uint64_t tail_at = elision_.entry_bytes - elision_.keep_tail;
     std::uint64_t run = 0;
-    if (within < elision_.keep_head) run = elision_.keep_head - within;
-    else if (within >= tail_at) run = elision_.entry_bytes - within;
+    if (within < elision_.keep_head)
+      run = elision_.keep_head - within;
+    else if (within >= tail_at)
+      run = elision_.entry_bytes - within;
     return run < want ? run : want;
   }
   // In an elided part: bytes until the next kept one.

@@ -9,8 +9,8 @@ std::uint32_t packets(std::uint64_t length, std::uint32_t mtu) {
 }
 }  // namespace
 
-WireBytes wire_bytes(Verb verb, Transport transport, std::uint64_t length, std::uint32_t mtu, LinkFormat format,
-                     bool has_immediate) {
+WireBytes wire_bytes(Verb verb, Transport transport, std::uint64_t length, std::uint32_t mtu,
+                     LinkFormat format, bool has_immediate) {
   const std::uint64_t base = packet_overhead(format);
   const std::uint32_t n = packets(length, mtu);
   const std::uint64_t imm = has_immediate ? immediate : 0;

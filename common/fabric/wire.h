@@ -21,9 +21,12 @@ struct WireBytes {
 // LRH 8 + BTH 12 + ICRC 4 + VCRC 2, or the Ethernet equivalents.
 [[nodiscard]] constexpr std::uint32_t packet_overhead(LinkFormat format) {
   switch (format) {
-    case LinkFormat::infiniband: return 26;
-    case LinkFormat::roce_v1: return 14 + 4 + 40 + 12 + 4;
-    case LinkFormat::roce_v2: return 14 + 4 + 20 + 8 + 12 + 4;
+    case LinkFormat::infiniband:
+      return 26;
+    case LinkFormat::roce_v1:
+      return 14 + 4 + 40 + 12 + 4;
+    case LinkFormat::roce_v2:
+      return 14 + 4 + 20 + 8 + 12 + 4;
   }
   return 0;
 }

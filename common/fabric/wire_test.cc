@@ -15,7 +15,8 @@ TEST(Wire, EqualsTheDerivedTotals) {
   EXPECT_EQ(ib(Verb::cas, Transport::rc, 8).total(), 92u);
   EXPECT_EQ(5 * ib(Verb::read, Transport::rc, 8).total() + ib(Verb::cas, Transport::rc, 8).total(), 492u);
   EXPECT_EQ(ib(Verb::read, Transport::rc, 152).total(), 224u);
-  EXPECT_EQ(ib(Verb::read, Transport::rc, 8).total() + ib(Verb::read, Transport::rc, 16'544).total(), 16'804u);
+  EXPECT_EQ(ib(Verb::read, Transport::rc, 8).total() + ib(Verb::read, Transport::rc, 16'544).total(),
+            16'804u);
   EXPECT_EQ(ib(Verb::write, Transport::rc, 144).total(), 216u);
   EXPECT_EQ(ib(Verb::write, Transport::rc, 16'392).total() + 216, 16'784u);
   EXPECT_EQ(ib(Verb::write, Transport::uc, 16).total(), 58u);

@@ -107,7 +107,8 @@ std::optional<Scheduler::Imbalance> Scheduler::find_imbalance(std::uint32_t core
     total.capacity += group.capacity;
     if ((group.cores & one_core(core)) != 0) {
       local = group;
-    } else if (group.runnable > group.capacity && (busiest.capacity == 0 || group.average() > busiest.average())) {
+    } else if (group.runnable > group.capacity &&
+               (busiest.capacity == 0 || group.average() > busiest.average())) {
       busiest = group;
     }
   }
@@ -138,8 +139,10 @@ double Scheduler::small_imbalance(const Group& busiest, const Group& local, bool
   const double gain = busiest.average() + spread - (local.average() + spread * threads);
   constexpr double rounding = 1e-6;
   if (gain > rounding || (is_settled && gain > -rounding)) return one;
-  const double now = busiest.capacity * std::min(one, busiest.average()) + local.capacity * std::min(own, local.average());
-  double after = busiest.average() > spread ? busiest.capacity * std::min(one, busiest.average() - spread) : 0;
+  const double now =
+      busiest.capacity * std::min(one, busiest.average()) + local.capacity * std::min(own, local.average());
+  double after =
+      busiest.average() > spread ? busiest.capacity * std::min(one, busiest.average() - spread) : 0;
   const double gained = std::min(busiest.average() * busiest.capacity, one) / local.capacity;
   after += local.capacity * std::min(own, local.average() + gained);
   return after > now ? one : 0;
@@ -156,7 +159,8 @@ std::optional<std::uint32_t> Scheduler::busiest_core(CoreSet among) const {
 }
 
 // Moves waiting threads of together at most `load` (by more than half of the last one's weight).
-Scheduler::Pull Scheduler::pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot, Nanos now) {
+Scheduler::Pull Scheduler::pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot,
+                                     Nanos now) {
   Core& source = cores_[from];
   charge_current(source, now);
   bool is_pinned = source.current == nullptr || (source.current->allowed & one_core(to)) == 0;

@@ -46,7 +46,8 @@ NodeCpu::NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfil
 
 SimThread* NodeCpu::add_thread(const ThreadSpec& spec, const ThreadHooks& hooks) {
   const CoreSet existing = cores_.size() == 64 ? all_cores : (CoreSet{1} << cores_.size()) - 1;
-  LOCH_CHECK((spec.allowed & existing) != 0, "thread {} may run on no core of the {}", spec.name, cores_.size());
+  LOCH_CHECK((spec.allowed & existing) != 0, "thread {} may run on no core of the {}", spec.name,
+             cores_.size());
   LOCH_CHECK(spec.weight > 0, "thread {} has no weight", spec.name);
   threads_.push_back(std::unique_ptr<SimThread>(new SimThread(spec, hooks)));
   SimThread* const thread = threads_.back().get();

@@ -14,8 +14,8 @@
 //
 // Callbacks come as follows. on_scheduled: from an event of its own, never from inside a call of
 // yours. on_descheduled: when the thread loses its core against its will (slice over, preempted,
-// paused, moved), from an event or from inside wake(), pause() or resume() of another thread; it may take notes
-// only, and call nothing here. block() and end() call no hook of their own thread.
+// paused, moved), from an event or from inside wake(), pause() or resume() of another thread; it may take
+// notes only, and call nothing here. block() and end() call no hook of their own thread.
 //
 // Deterministic; one thread only. Everything is in nanoseconds of virtual time.
 #pragma once
@@ -57,7 +57,7 @@ class SimThread : SchedEntity {
  public:
   [[nodiscard]] ThreadState state() const { return state_; }
   [[nodiscard]] bool is_on_core() const { return state_ == ThreadState::on_core; }
-  [[nodiscard]] bool is_computing() const { return done_ != nullptr; }  // a run_for is under way
+  [[nodiscard]] bool is_computing() const { return done_ != nullptr; }    // a run_for is under way
   [[nodiscard]] std::uint32_t core() const { return SchedEntity::core; }  // now, or the last one
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] ThreadRole role() const { return spec_.role; }
@@ -90,17 +90,17 @@ class SimThread : SchedEntity {
 
 // What a node's cores did since the books were reset.
 struct CpuUsage {
-  Nanos span = 0;                                // of virtual time
+  Nanos span = 0;  // of virtual time
   std::uint32_t cores = 0;
   Nanos busy_ns = 0;                             // all cores: threads on core, switches and wake-ups
   Nanos switching_ns = 0;                        // … of it: switching threads, leaving idle states
   std::array<Nanos, thread_roles> role_ns = {};  // CPU time of threads, by role
   std::array<std::uint32_t, thread_roles> role_threads = {};
-  std::array<Nanos, idle_states> idle_ns = {};   // cores' idle time by idle state, deepest last
-  Nanos idle_shallow_ns = 0;                     // … in periods too short for any state
-  Nanos package_awake_ns = 0;                    // sum over sockets
-  double hog_hashes = 0;                         // SHA-256 hashes that the hogs would have made
-  std::uint64_t wake_ups = 0;                    // of cores, from idle
+  std::array<Nanos, idle_states> idle_ns = {};  // cores' idle time by idle state, deepest last
+  Nanos idle_shallow_ns = 0;                    // … in periods too short for any state
+  Nanos package_awake_ns = 0;                   // sum over sockets
+  double hog_hashes = 0;                        // SHA-256 hashes that the hogs would have made
+  std::uint64_t wake_ups = 0;                   // of cores, from idle
   std::uint64_t ticks = 0, switches = 0, migrations = 0;
 
   // Fraction of all cores' time.
@@ -120,8 +120,8 @@ class NodeCpu {
  public:
   // `seed` decides the phase of the node's ticks, nothing else. The queue must outlive the node, and
   // the node the events that are pending when the run ends.
-  NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfile& scheduler, const PowerProfile& power,
-          std::uint64_t seed);
+  NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfile& scheduler,
+          const PowerProfile& power, std::uint64_t seed);
   NodeCpu(const NodeCpu&) = delete;
   NodeCpu& operator=(const NodeCpu&) = delete;
 
@@ -171,8 +171,8 @@ class NodeCpu {
     SimThread* last = nullptr;     // ran last: coming back to it costs no switch
     bool is_idle = true;           // neither running nor switching
     bool is_switching = false;
-    bool needs_pick = false;       // the choice is to be made anew when the switch is over
-    Nanos since = 0;               // of the present state: idle, switching or running
+    bool needs_pick = false;  // the choice is to be made anew when the switch is over
+    Nanos since = 0;          // of the present state: idle, switching or running
   };
   struct Tick : Event {
     NodeCpu* cpu = nullptr;
@@ -206,7 +206,9 @@ class NodeCpu {
   void enter_idle(Core& core);
   Nanos leave_idle(Core& core);
   [[nodiscard]] std::size_t idle_state(Nanos idle) const;  // idle_states: too short for any
-  [[nodiscard]] Nanos counted(Nanos since) const { return queue_.now() - (since > books_since_ ? since : books_since_); }
+  [[nodiscard]] Nanos counted(Nanos since) const {
+    return queue_.now() - (since > books_since_ ? since : books_since_);
+  }
   void book_idle(CpuUsage& books, const Core& core) const;
   void book_package(CpuUsage& books, const Package& package, bool was_idle) const;
 

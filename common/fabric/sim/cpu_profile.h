@@ -10,35 +10,35 @@ namespace loch::fabric::sim {
 // Cores and what protocol work costs on them.
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
-  double post_ns = 0;              // building one work request
-  double doorbell_ns = 0;          // ringing it: one uncached store
-  double write_combine_ns = 0;     // each 64-byte line written through MMIO
-  double poll_ns = 0;              // from a completion or word in memory to the code that polls for it
-  double completion_ns = 0;        // handling one completion
+  double post_ns = 0;                    // building one work request
+  double doorbell_ns = 0;                // ringing it: one uncached store
+  double write_combine_ns = 0;           // each 64-byte line written through MMIO
+  double poll_ns = 0;                    // from a completion or word in memory to the code that polls for it
+  double completion_ns = 0;              // handling one completion
   double hash_fixed_ns = 0, hash_byte_ns = 0;
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double operation_ns = 0;         // a store operation's own bookkeeping
-  double hog_hash_ns = 500;        // SHA-256 of a small buffer: what a background hog does all day
+  double operation_ns = 0;   // a store operation's own bookkeeping
+  double hog_hash_ns = 500;  // SHA-256 of a small buffer: what a background hog does all day
 };
 
 // A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
 // tunables of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
 struct SchedulerProfile {
-  double tick_ms = 4;               // slices end on ticks only
-  double latency_ms = 24;           // period in which each runnable thread runs once
+  double tick_ms = 4;                 // slices end on ticks only
+  double latency_ms = 24;             // period in which each runnable thread runs once
   double minimum_granularity_ms = 3;  // least slice: the period grows when latency / this run
   double wakeup_granularity_ms = 4;   // lead of the running thread at which a waking one preempts it
-  double sleeper_credit_ms = 12;    // how far behind the others a thread that slept is placed at most
-  double migration_cost_ms = 0.5;   // a thread that ran within this is hot: not worth moving
-  double imbalance_percent = 125;   // the busier group's load over the puller's, to pull while busy
+  double sleeper_credit_ms = 12;      // how far behind the others a thread that slept is placed at most
+  double migration_cost_ms = 0.5;     // a thread that ran within this is hot: not worth moving
+  double imbalance_percent = 125;     // the busier group's load over the puller's, to pull while busy
   double balance_idle_ms = 1, balance_idle_most_ms = 4;  // between an idle core's balancings: from, to
-  double balance_busy_ms = 64;      // the same for a busy core, from; it grows by the same factor
-  double max_pull = 32;             // threads looked at by one balancing at most
-  double wakeup_us = 0;             // from the wake-up to the first instruction on an idle core, beyond
-                                    // leaving its idle state (PowerProfile)
-  double context_switch_us = 1.5;   // from one thread to another on a core
+  double balance_busy_ms = 64;     // the same for a busy core, from; it grows by the same factor
+  double max_pull = 32;            // threads looked at by one balancing at most
+  double wakeup_us = 0;            // from the wake-up to the first instruction on an idle core, beyond
+                                   // leaving its idle state (PowerProfile)
+  double context_switch_us = 1.5;  // from one thread to another on a core
 
   [[nodiscard]] static SchedulerProfile linux_3_13() { return {}; }
   // Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a
@@ -70,19 +70,20 @@ constexpr std::uint32_t idle_states = 4;
 // Watts of a node. Only two numbers of a machine are measured, idle and fully loaded; core_busy_w is
 // what the other constants leave of their difference (calibrate_full_load).
 struct PowerProfile {
-  double idle_w = 0;            // the whole node, nothing running, NIC up
-  double core_busy_w = 0;       // each core that polls or computes, above its deepest sleep
-  double core_wake_j = 0;       // energy of one wake-up beyond that of leaving the idle state
-  double package_active_w = 0;  // uncore of each socket while any of its cores is awake
+  double idle_w = 0;              // the whole node, nothing running, NIC up
+  double core_busy_w = 0;         // each core that polls or computes, above its deepest sleep
+  double core_wake_j = 0;         // energy of one wake-up beyond that of leaving the idle state
+  double package_active_w = 0;    // uncore of each socket while any of its cores is awake
   double package_sleep_us = 100;  // all cores idle this long before their package sleeps
-  double nic_byte_nj = 0;       // each byte on the wire, sent or received
-  double nic_busy_w = 0;        // the NIC at its full rate, above idle
+  double nic_byte_nj = 0;         // each byte on the wire, sent or received
+  double nic_busy_w = 0;          // the NIC at its full rate, above idle
   // C1, C1E, C3, C6: the kernel's intel_idle has them for Ivy Bridge-EP.
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
 
   // Sets core_busy_w so that a node draws `full_w` while all cores are busy and the NIC moves
   // `nic_bytes_per_s`, both directions together, at `nic_utilization` of its rate.
-  void calibrate_full_load(double full_w, const CpuProfile& cpu, double nic_bytes_per_s, double nic_utilization) {
+  void calibrate_full_load(double full_w, const CpuProfile& cpu, double nic_bytes_per_s,
+                           double nic_utilization) {
     core_busy_w = (full_w - idle_w - package_active_w * cpu.sockets - nic_byte_nj * 1e-9 * nic_bytes_per_s -
                    nic_busy_w * nic_utilization) /
                   cpu.cores;

@@ -53,7 +53,8 @@ class Node {
  public:
   explicit Node(const CpuProfile& profile, const SchedulerProfile& scheduler = SchedulerProfile::linux_3_13())
       : cpu(queue, profile, scheduler, PowerProfile{}, 1) {}
-  Diary& add(const std::string& name, CoreSet allowed, ThreadRole role = ThreadRole::client, bool is_hog = false) {
+  Diary& add(const std::string& name, CoreSet allowed, ThreadRole role = ThreadRole::client,
+             bool is_hog = false) {
     diaries_.push_back(std::make_unique<Diary>());
     Diary& diary = *diaries_.back();
     diary.queue = &queue;
@@ -151,7 +152,8 @@ TEST(NodeCpu, WeightsShareTheCore) {
   SimThread* const heavy = node.cpu.add_thread({.name = "heavy", .is_hog = true, .weight = 3072});
   SimThread* const light = node.cpu.add_thread({.name = "light", .is_hog = true, .weight = 1024});
   node.run_to(20 * s);
-  EXPECT_NEAR(static_cast<double>(node.cpu.cpu_time(heavy)) / static_cast<double>(node.cpu.cpu_time(light)), 3, 0.2);
+  EXPECT_NEAR(static_cast<double>(node.cpu.cpu_time(heavy)) / static_cast<double>(node.cpu.cpu_time(light)),
+              3, 0.2);
 }
 
 // 13 equal pollers on 12 cores: at every moment one pair shares, and it stays a pair for long.
@@ -374,7 +376,8 @@ std::vector<Nanos> fingerprint(std::uint64_t seed) {
   EventQueue queue;
   NodeCpu cpu(queue, twelve_cores(), SchedulerProfile{}, PowerProfile{}, seed);
   std::vector<SimThread*> threads;
-  for (int i = 0; i < 17; ++i) threads.push_back(cpu.add_thread({.name = "hog", .role = ThreadRole::hog, .is_hog = true}));
+  for (int i = 0; i < 17; ++i)
+    threads.push_back(cpu.add_thread({.name = "hog", .role = ThreadRole::hog, .is_hog = true}));
   while (Event* event = queue.pop_until(3 * s)) event->fire(event);
   std::vector<Nanos> times;
   for (const SimThread* thread : threads) times.push_back(cpu.cpu_time(thread));
@@ -393,14 +396,25 @@ TEST(NodeCpu, RandomLife) {
     Rng rng(seed, "life");
     Node node(twelve_cores());
     std::vector<Diary*> diaries;
-    for (int i = 0; i < 30; ++i) diaries.push_back(&node.poller(rng.chance(0.5) ? all_cores : rng() | one_core(1)));
+    for (int i = 0; i < 30; ++i)
+      diaries.push_back(&node.poller(rng.chance(0.5) ? all_cores : rng() | one_core(1)));
     for (int step = 0; step < 3000; ++step) {
       SimThread* const thread = diaries[rng.below(diaries.size())]->thread;
       switch (rng.below(6)) {
-        case 0: case 1: if (thread->is_on_core()) node.cpu.block(thread); break;
-        case 2: case 3: node.cpu.wake(thread); break;
-        case 4: node.cpu.pause(thread); break;
-        default: node.cpu.resume(thread); break;
+        case 0:
+        case 1:
+          if (thread->is_on_core()) node.cpu.block(thread);
+          break;
+        case 2:
+        case 3:
+          node.cpu.wake(thread);
+          break;
+        case 4:
+          node.cpu.pause(thread);
+          break;
+        default:
+          node.cpu.resume(thread);
+          break;
       }
       node.run_to(node.queue.now() + static_cast<Nanos>(rng.below(rng.chance(0.1) ? 20 * ms : 20 * us)));
     }

@@ -37,7 +37,6 @@ class Spans {
   std::size_t at_ = 0;
 };
 
-
 class BinaryHeap {  // std::priority_queue
  public:
   void push(Event* event, Nanos at) {
@@ -179,8 +178,10 @@ void resume_coroutines(benchmark::State& state) {
   Spans spans;
   bool stop = false;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
-    if constexpr (nested) scope.spawn(nested_actor(*queue, spans, &stop));
-    else scope.spawn(actor(*queue, spans, &stop));
+    if constexpr (nested)
+      scope.spawn(nested_actor(*queue, spans, &stop));
+    else
+      scope.spawn(actor(*queue, spans, &stop));
   }
   ready.drain();
   for (auto _ : state) {

@@ -107,14 +107,22 @@ TEST(EventQueue, PopUntilStopsAtItsLimit) {
 // Spans that stress different levels.
 Nanos random_span(Rng& rng) {
   switch (rng.below(8)) {
-    case 0: return 0;
-    case 1: return static_cast<Nanos>(rng.below(3));
-    case 2: return static_cast<Nanos>(rng.below(300));
-    case 3: return static_cast<Nanos>(rng.below(70'000));
-    case 4: return 256 * static_cast<Nanos>(rng.below(300));
-    case 5: return static_cast<Nanos>(rng.below(20'000'000));
-    case 6: return static_cast<Nanos>(rng.below(std::uint64_t{1} << 40));
-    default: return static_cast<Nanos>(rng.below(std::uint64_t{1} << rng.below(62)));
+    case 0:
+      return 0;
+    case 1:
+      return static_cast<Nanos>(rng.below(3));
+    case 2:
+      return static_cast<Nanos>(rng.below(300));
+    case 3:
+      return static_cast<Nanos>(rng.below(70'000));
+    case 4:
+      return 256 * static_cast<Nanos>(rng.below(300));
+    case 5:
+      return static_cast<Nanos>(rng.below(20'000'000));
+    case 6:
+      return static_cast<Nanos>(rng.below(std::uint64_t{1} << 40));
+    default:
+      return static_cast<Nanos>(rng.below(std::uint64_t{1} << rng.below(62)));
   }
 }
 
@@ -144,7 +152,8 @@ void interleave(std::uint64_t seed, bool uses_limits) {
       continue;
     }
     Nanos limit = last_instant;
-    if (uses_limits && rng.chance(0.7)) limit = queue.now() + std::min(random_span(rng), last_instant - queue.now());
+    if (uses_limits && rng.chance(0.7))
+      limit = queue.now() + std::min(random_span(rng), last_instant - queue.now());
     Event* const got = limit == last_instant && rng.chance(0.5) ? queue.pop() : queue.pop_until(limit);
     const auto first = reference.pending.begin();
     if (first == reference.pending.end() || first->first.first > limit) {

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "common/fabric/sim/report.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/sim/simulation.h"
-#include "common/fabric/sim/report.h"
 #include "common/fabric/sim/tracing.h"
 #include "common/fabric/sim/worker.h"
 
@@ -44,7 +44,8 @@ class SimFabric final : public Fabric {
   Result<Region*> register_region(NodeId node, const RegionSpec& spec) override {
     LOCH_TRY(check_node(node));
     if (direct(node, spec.name) != nullptr) {
-      return fail(ErrorCode::invalid_argument, fmt::format("node {} has a region {} already", node, spec.name));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("node {} has a region {} already", node, spec.name));
     }
     SimNode& home = *sim_.nodes[node];
     const auto id = static_cast<std::uint32_t>(home.regions.size());
@@ -58,13 +59,14 @@ class SimFabric final : public Fabric {
     LOCH_TRY(check_node(spec.node));
     SimNode& home = *sim_.nodes[spec.node];
     if (spec.index < home.workers.size() && home.workers[spec.index] != nullptr) {
-      return fail(ErrorCode::invalid_argument, fmt::format("node {} has a worker {} already", spec.node, spec.index));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("node {} has a worker {} already", spec.node, spec.index));
     }
     const std::uint32_t cores = sim_.config.hardware.cpu.cores;
     if (spec.core >= 0 && static_cast<std::uint32_t>(spec.core) >= cores) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("worker {} of node {} is pinned to core {}; the profile {} has {} cores", spec.index, spec.node,
-                              spec.core, sim_.config.hardware.name, cores));
+                  fmt::format("worker {} of node {} is pinned to core {}; the profile {} has {} cores",
+                              spec.index, spec.node, spec.core, sim_.config.hardware.name, cores));
     }
     if (home.workers.size() <= spec.index) home.workers.resize(spec.index + 1u);
     sim_.workers.push_back(std::make_unique<SimWorker>(sim_, home, spec, capabilities_));
@@ -98,7 +100,9 @@ class SimFabric final : public Fabric {
     return std::vector<std::string>{mine};
   }
 
-  void start(Worker& worker, coro::Task<void> main) override { static_cast<SimWorker&>(worker).start(std::move(main)); }
+  void start(Worker& worker, coro::Task<void> main) override {
+    static_cast<SimWorker&>(worker).start(std::move(main));
+  }
 
   Result<RunEnd> run() override {
     const auto wall = std::chrono::steady_clock::now();
@@ -126,7 +130,8 @@ class SimFabric final : public Fabric {
  private:
   Result<> check_node(NodeId node) const {
     if (node < sim_.nodes.size()) return {};
-    return fail(ErrorCode::invalid_argument, fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
   }
 
   void add_hogs();
@@ -149,7 +154,8 @@ void SimFabric::add_hogs() {
     for (const SimWorker* worker : node->workers) {
       if (worker == nullptr || worker->spec().core < 0) continue;
       is_taken[static_cast<std::size_t>(worker->spec().core)] = true;
-      if (worker->spec().role == Role::server) server_cores.push_back(static_cast<std::uint32_t>(worker->spec().core));
+      if (worker->spec().role == Role::server)
+        server_cores.push_back(static_cast<std::uint32_t>(worker->spec().core));
     }
     for (std::uint32_t core = 0; core < cores; ++core) {
       if (!is_taken[core]) free_cores.push_back(core);
@@ -179,8 +185,8 @@ RunEnd SimFabric::run_events() {
 }
 
 void SimFabric::tell_deadlock() const {
-  fmt::print(stderr, "deadlock at {} ns of virtual time: nothing is left to happen, and {} workers wait\n", sim_.now(),
-             sim_.live_tasks);
+  fmt::print(stderr, "deadlock at {} ns of virtual time: nothing is left to happen, and {} workers wait\n",
+             sim_.now(), sim_.live_tasks);
   int told = 0;
   for (const auto& worker : sim_.workers) {
     if (!worker->is_running()) continue;
@@ -193,13 +199,16 @@ void SimFabric::tell_deadlock() const {
 
 Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config) {
   if (config.nodes == 0 || config.nodes > 1024) {
-    return fail(ErrorCode::invalid_argument, fmt::format("a simulated cluster has 1 to 1024 nodes, not {}", config.nodes));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a simulated cluster has 1 to 1024 nodes, not {}", config.nodes));
   }
-  if (config.hardware.name.empty()) return fail(ErrorCode::invalid_argument, "the simulation has no hardware profile");
+  if (config.hardware.name.empty())
+    return fail(ErrorCode::invalid_argument, "the simulation has no hardware profile");
   for (const ScheduledFault& fault : config.faults.schedule) {
     if (fault.node >= config.nodes) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("a fault is scheduled for node {}; the cluster has {} nodes", fault.node, config.nodes));
+                  fmt::format("a fault is scheduled for node {}; the cluster has {} nodes", fault.node,
+                              config.nodes));
     }
   }
   return std::make_unique<SimFabric>(config);

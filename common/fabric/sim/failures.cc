@@ -13,19 +13,22 @@ namespace {
 struct FailureEvent : Event {
   Simulation* sim = nullptr;
   ScheduledFault fault;
-  double rate = 0;        // > 0: drawn; the next one is drawn when this one strikes
+  double rate = 0;  // > 0: drawn; the next one is drawn when this one strikes
   bool is_end = false;
 };
 
 using Kind = ScheduledFault::Kind;
 
-void plan(Simulation* sim, const ScheduledFault& fault, double rate, bool is_end, std::vector<std::shared_ptr<Event>>* all);
+void plan(Simulation* sim, const ScheduledFault& fault, double rate, bool is_end,
+          std::vector<std::shared_ptr<Event>>* all);
 
 void pause_workers(SimNode& node, bool on) {
   for (SimWorker* worker : node.workers) {
     if (worker == nullptr || worker->is_dead()) continue;
-    if (on) node.cpu->pause(worker->thread());
-    else node.cpu->resume(worker->thread());
+    if (on)
+      node.cpu->pause(worker->thread());
+    else
+      node.cpu->resume(worker->thread());
   }
 }
 
@@ -39,11 +42,21 @@ void strike(Simulation& sim, const ScheduledFault& fault) {
   if (!node.is_up) return;
   const Nanos end = fault.span > 0 ? sim.now() + fault.span : forever;
   switch (fault.kind) {
-    case Kind::crash: sim.crash(&node); break;
-    case Kind::pause: pause_workers(node, true); break;
-    case Kind::nic_stall: node.stalled_until = std::max(node.stalled_until, end); break;
-    case Kind::cut: node.cut_until = std::max(node.cut_until, end); break;
-    case Kind::kill: kill_one(sim, node, fault.worker); break;
+    case Kind::crash:
+      sim.crash(&node);
+      break;
+    case Kind::pause:
+      pause_workers(node, true);
+      break;
+    case Kind::nic_stall:
+      node.stalled_until = std::max(node.stalled_until, end);
+      break;
+    case Kind::cut:
+      node.cut_until = std::max(node.cut_until, end);
+      break;
+    case Kind::kill:
+      kill_one(sim, node, fault.worker);
+      break;
   }
 }
 
@@ -105,8 +118,11 @@ void Simulation::schedule_faults() {
     if (fault.node < nodes.size()) plan(this, fault, 0, false, &failures);
   }
   const SimFaults& f = config.faults;
-  const std::pair<Kind, double> rates[] = {{Kind::pause, f.pause_rate}, {Kind::nic_stall, f.nic_stall_rate},
-                                           {Kind::cut, f.cut_rate}, {Kind::kill, f.kill_rate}, {Kind::crash, f.crash_rate}};
+  const std::pair<Kind, double> rates[] = {{Kind::pause, f.pause_rate},
+                                           {Kind::nic_stall, f.nic_stall_rate},
+                                           {Kind::cut, f.cut_rate},
+                                           {Kind::kill, f.kill_rate},
+                                           {Kind::crash, f.crash_rate}};
   for (const auto& [kind, rate] : rates) {
     if (rate > 0) draw(*this, kind, rate);
   }

@@ -57,8 +57,8 @@ std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, co
               fmt::format("{}:{}: {}: expected {}", path, node.Mark().line + 1, key, expected));
 }
 
-Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key, const char* expected,
-                      double most) {
+Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key,
+                      const char* expected, double most) {
   char* end = nullptr;
   const std::string text = node.IsScalar() ? node.Scalar() : "";
   const double value = std::strtod(text.c_str(), &end);
@@ -66,7 +66,8 @@ Result<double> number(const YAML::Node& node, const std::string& path, const std
   return value;
 }
 
-Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults, const std::string& path) {
+Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults,
+                    const std::string& path) {
   if (const auto* flag = std::get_if<bool SimFaults::*>(&field.member)) {
     const std::string text = node.IsScalar() ? node.Scalar() : "";
     if (text != "true" && text != "false") return wrong(path, node, field.key, field.expected);
@@ -88,23 +89,30 @@ Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* 
 
 // One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
 Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string& path) {
-  constexpr std::string_view shape = "{kind: crash|pause|nic_stall|cut|kill, node: N, at: TIME, span: TIME, worker: N}";
+  constexpr std::string_view shape =
+      "{kind: crash|pause|nic_stall|cut|kill, node: N, at: TIME, span: TIME, worker: N}";
   ScheduledFault fault;
-  if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"]) return wrong(path, item, "schedule", shape);
+  if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
+    return wrong(path, item, "schedule", shape);
   for (const auto& entry : item) {
     const std::string key = entry.first.Scalar();
     const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
     if (key == "kind") {
       using Kind = ScheduledFault::Kind;
-      const std::pair<const char*, Kind> kinds[] = {{"crash", Kind::crash}, {"pause", Kind::pause},
-                                                    {"nic_stall", Kind::nic_stall}, {"cut", Kind::cut}, {"kill", Kind::kill}};
+      const std::pair<const char*, Kind> kinds[] = {{"crash", Kind::crash},
+                                                    {"pause", Kind::pause},
+                                                    {"nic_stall", Kind::nic_stall},
+                                                    {"cut", Kind::cut},
+                                                    {"kill", Kind::kill}};
       bool is_known = false;
       for (const auto& [name, kind] : kinds) {
         if (text == name) fault.kind = kind, is_known = true;
       }
-      if (!is_known) return wrong(path, entry.second, "schedule.kind", "crash, pause, nic_stall, cut or kill");
+      if (!is_known)
+        return wrong(path, entry.second, "schedule.kind", "crash, pause, nic_stall, cut or kill");
     } else if (key == "node" || key == "worker") {
-      LOCH_ASSIGN(const double value, number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
+      LOCH_ASSIGN(const double value,
+                  number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
       (key == "node" ? fault.node : fault.worker) = static_cast<std::uint16_t>(value);
     } else if (key == "at" || key == "span") {
       auto parsed = parse_duration(text, key);
@@ -141,7 +149,8 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
     LOCH_TRY(read_field(*found, item.second, &faults, path));
   }
   if (faults.torn_chunks < 2 || faults.torn_chunks > 8) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: torn_chunks: expected a count from 2 to 8", path));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: torn_chunks: expected a count from 2 to 8", path));
   }
   return faults;
 }
@@ -149,9 +158,10 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
 }  // namespace
 
 bool SimFaults::any() const {
-  return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 || overtaking_write > 0 ||
-         uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 || jitter > 0 || slow_dma > 0 ||
-         !schedule.empty() || pause_rate > 0 || nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
+  return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
+         overtaking_write > 0 || uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 ||
+         jitter > 0 || slow_dma > 0 || !schedule.empty() || pause_rate > 0 || nic_stall_rate > 0 ||
+         cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
 }
 
 Result<SimFaults> load_faults(const std::string& path) {

@@ -24,18 +24,18 @@ struct ScheduledFault {
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
-  std::uint16_t worker = 0;   // kill
+  std::uint16_t worker = 0;  // kill
   Nanos at = 0, span = 0;
 };
 
 // A probability is per message (per poll for jitter), a span the longest that is drawn.
 struct SimFaults {
   // Rule 1: lines fetched or placed at different instants, in permuted order.
-  double torn_read = 0;             // the responder's fetch of a READ
-  double torn_write = 0;            // the responder's placement of a WRITE or SEND
-  double torn_landing = 0;          // the requester's placement of READ data
-  Nanos torn_span = 2'000;          // within this span
-  std::uint32_t torn_chunks = 8;    // into at most so many pieces
+  double torn_read = 0;           // the responder's fetch of a READ
+  double torn_write = 0;          // the responder's placement of a WRITE or SEND
+  double torn_landing = 0;        // the requester's placement of READ data
+  Nanos torn_span = 2'000;        // within this span
+  std::uint32_t torn_chunks = 8;  // into at most so many pieces
   // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
   bool split_atomics = false;
   Nanos split_span = 300;
@@ -49,20 +49,20 @@ struct SimFaults {
   double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
-  double rc_loss = 0;               // one try of an RC request or its response; the NIC retries
-  double rnr = 0;                   // a SEND finds no receive buffer at its first try
+  double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
+  double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Time.
-  Nanos clock_skew = 0;             // each node's clock is off by up to so much, either way
-  double clock_drift_ppm = 0;       // and runs off by up to so much
-  Nanos jitter = 0;                 // each poll is late by up to so much
-  double slow_dma = 0;              // a DMA takes longer
+  Nanos clock_skew = 0;        // each node's clock is off by up to so much, either way
+  double clock_drift_ppm = 0;  // and runs off by up to so much
+  Nanos jitter = 0;            // each poll is late by up to so much
+  double slow_dma = 0;         // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;      // longest drawn pause, stall, cut, time until a restart
-  std::uint32_t kills = 0;          // never more drawn kills and crashes than this
-  Nanos heal_at = 0;                // no fault is drawn after this time (0: never healed)
+  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut, time until a restart
+  std::uint32_t kills = 0;      // never more drawn kills and crashes than this
+  Nanos heal_at = 0;            // no fault is drawn after this time (0: never healed)
 
   [[nodiscard]] bool any() const;
 };

@@ -13,8 +13,10 @@ namespace loch::fabric::sim {
 namespace {
 
 using Place = HardwareField::Place;
-#define LOCH_FIELD(section, member, key, unit, least, most) \
-  HardwareField{#section, key, unit, [](HardwareProfile& p) -> Place { return &p.section.member; }, least, most}
+#define LOCH_FIELD(section, member, key, unit, least, most)                                         \
+  HardwareField {                                                                                   \
+    #section, key, unit, [](HardwareProfile& p) -> Place { return &p.section.member; }, least, most \
+  }
 
 std::vector<HardwareField> make_fields() {
   return {
@@ -114,28 +116,37 @@ Result<> wrong(const std::string& path, const YAML::Node& node, std::string what
 }
 
 // Writes one value to its place, or says what was expected.
-Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile, const std::string& path) {
+Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile,
+             const std::string& path) {
   const std::string key = fmt::format("{}.{}", field.section, field.key);
-  if (!value.IsScalar()) return wrong(path, value, fmt::format("{}: expected one value in {}", key, field.unit));
+  if (!value.IsScalar())
+    return wrong(path, value, fmt::format("{}: expected one value in {}", key, field.unit));
   const Place place = field.place(*profile);
   const std::string& text = value.Scalar();
   if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place)) {
-    if (text == "infiniband") **format = LinkFormat::infiniband;
-    else if (text == "roce-v1") **format = LinkFormat::roce_v1;
-    else if (text == "roce-v2") **format = LinkFormat::roce_v2;
-    else return wrong(path, value, fmt::format("{}: expected infiniband, roce-v1 or roce-v2, not {}", key, text));
+    if (text == "infiniband")
+      **format = LinkFormat::infiniband;
+    else if (text == "roce-v1")
+      **format = LinkFormat::roce_v1;
+    else if (text == "roce-v2")
+      **format = LinkFormat::roce_v2;
+    else
+      return wrong(path, value,
+                   fmt::format("{}: expected infiniband, roce-v1 or roce-v2, not {}", key, text));
     return {};
   }
   if (bool* const* flag = std::get_if<bool*>(&place)) {
-    if (text != "yes" && text != "no") return wrong(path, value, fmt::format("{}: expected yes or no, not {}", key, text));
+    if (text != "yes" && text != "no")
+      return wrong(path, value, fmt::format("{}: expected yes or no, not {}", key, text));
     **flag = text == "yes";
     return {};
   }
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(number >= field.least && number <= field.most)) {
-    return wrong(path, value, fmt::format("{}: expected a number of {} from {} to {}, not {}", key, field.unit, field.least,
-                                          field.most, text));
+    return wrong(path, value,
+                 fmt::format("{}: expected a number of {} from {} to {}, not {}", key, field.unit,
+                             field.least, field.most, text));
   }
   if (double* const* to = std::get_if<double*>(&place)) {
     **to = number;
@@ -144,8 +155,10 @@ Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfil
   if (number != static_cast<double>(static_cast<std::uint64_t>(number))) {
     return wrong(path, value, fmt::format("{}: expected a whole number, not {}", key, text));
   }
-  if (std::uint32_t* const* to = std::get_if<std::uint32_t*>(&place)) **to = static_cast<std::uint32_t>(number);
-  else **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(number);
+  if (std::uint32_t* const* to = std::get_if<std::uint32_t*>(&place))
+    **to = static_cast<std::uint32_t>(number);
+  else
+    **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(number);
   return {};
 }
 
@@ -169,22 +182,26 @@ Result<> read_constant(const std::string& section, const std::string& key, const
                        HardwareProfile* profile, const std::string& path) {
   const HardwareField* field = find_field(section, key);
   if (field == nullptr) {
-    return wrong(path, entry, fmt::format("{}.{} is not a constant; expected one of {}", section, key, keys_of(section)));
+    return wrong(path, entry,
+                 fmt::format("{}.{} is not a constant; expected one of {}", section, key, keys_of(section)));
   }
   if (!entry.IsMap() || !entry["value"] || !entry["unit"] || !entry["source"]) {
-    return wrong(path, entry, fmt::format("{}.{}: expected {{value: …, unit: {}, source: …}}", section, key, field->unit));
+    return wrong(path, entry,
+                 fmt::format("{}.{}: expected {{value: …, unit: {}, source: …}}", section, key, field->unit));
   }
   for (const auto& item : entry) {
     const std::string name = item.first.Scalar();
     if (name != "value" && name != "unit" && name != "source") {
-      return wrong(path, item.first, fmt::format("{}.{}: unknown key {}; expected value, unit, source", section, key, name));
+      return wrong(path, item.first,
+                   fmt::format("{}.{}: unknown key {}; expected value, unit, source", section, key, name));
     }
   }
   if (!entry["unit"].IsScalar() || entry["unit"].Scalar() != field->unit) {
     return wrong(path, entry["unit"], fmt::format("{}.{}: expected the unit {}", section, key, field->unit));
   }
   if (!entry["source"].IsScalar() || entry["source"].Scalar().empty()) {
-    return wrong(path, entry["source"], fmt::format("{}.{}: expected where the constant comes from", section, key));
+    return wrong(path, entry["source"],
+                 fmt::format("{}.{}: expected where the constant comes from", section, key));
   }
   profile->sources[fmt::format("{}.{}", section, key)] = entry["source"].Scalar();
   return set(*field, entry["value"], profile, path);
@@ -192,40 +209,48 @@ Result<> read_constant(const std::string& section, const std::string& key, const
 
 // What a simulation cannot do without.
 Result<> require(const HardwareProfile& profile, const std::string& path) {
-  for (const char* key : {"nic.request_read", "nic.request_write", "nic.respond_read", "nic.respond_write", "nic.pipeline",
-                          "nic.retry_timeout", "pcie.bandwidth", "pcie.read", "pcie.write", "link.format",
-                          "link.bandwidth", "link.mtu", "cpu.cores", "cpu.post", "cpu.poll"}) {
+  for (const char* key : {"nic.request_read", "nic.request_write", "nic.respond_read", "nic.respond_write",
+                          "nic.pipeline", "nic.retry_timeout", "pcie.bandwidth", "pcie.read", "pcie.write",
+                          "link.format", "link.bandwidth", "link.mtu", "cpu.cores", "cpu.post", "cpu.poll"}) {
     if (!profile.sources.contains(key)) {
       return fail(ErrorCode::invalid_argument, fmt::format("{}: {} is missing", path, key));
     }
   }
   if (!std::has_single_bit(profile.nic.atomic_buckets)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: nic.atomic_buckets: expected a power of two, not {}", path, profile.nic.atomic_buckets));
+                fmt::format("{}: nic.atomic_buckets: expected a power of two, not {}", path,
+                            profile.nic.atomic_buckets));
   }
   return {};
 }
 
 Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& path) {
   HardwareProfile profile;
-  if (!root.IsMap()) return fail(ErrorCode::invalid_argument, fmt::format("{}: expected a mapping of name, description and sections", path));
+  if (!root.IsMap())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: expected a mapping of name, description and sections", path));
   for (const auto& item : root) {
     const std::string section = item.first.Scalar();
     if (section == "name" || section == "description") {
-      if (!item.second.IsScalar()) LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected text", section)));
+      if (!item.second.IsScalar())
+        LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected text", section)));
       (section == "name" ? profile.name : profile.description) = item.second.Scalar();
       continue;
     }
     if (keys_of(section).empty()) {
-      LOCH_TRY(wrong(path, item.first, fmt::format("unknown section {}; expected name, description, nic, pcie, link, cpu, "
-                                                   "scheduler or power", section)));
+      LOCH_TRY(wrong(path, item.first,
+                     fmt::format("unknown section {}; expected name, description, nic, pcie, link, cpu, "
+                                 "scheduler or power",
+                                 section)));
     }
-    if (!item.second.IsMap()) LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected a mapping", section)));
+    if (!item.second.IsMap())
+      LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected a mapping", section)));
     for (const auto& entry : item.second) {
       LOCH_TRY(read_constant(section, entry.first.Scalar(), entry.second, &profile, path));
     }
   }
-  if (profile.name.empty()) return fail(ErrorCode::invalid_argument, fmt::format("{}: name is missing", path));
+  if (profile.name.empty())
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: name is missing", path));
   LOCH_TRY(require(profile, path));
   return profile;
 }
@@ -255,15 +280,16 @@ Result<HardwareProfile> load_hardware(std::string_view name_or_file) {
     if (!std::filesystem::is_regular_file(path, error)) {
       std::string known;
       for (const std::string& name : list_hardware()) known += (known.empty() ? "" : ", ") + name;
-      return fail(ErrorCode::invalid_argument, fmt::format("hardware {}: neither a file nor one of {}", name_or_file,
-                                                    known.empty() ? "the profiles in experiments/hardware" : known));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("hardware {}: neither a file nor one of {}", name_or_file,
+                              known.empty() ? "the profiles in experiments/hardware" : known));
     }
   }
   try {
     return read_profile(YAML::LoadFile(path.string()), path.string());
   } catch (const YAML::Exception& problem) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}:{}: not readable as YAML: {}", path.string(), problem.mark.line + 1, problem.msg));
+    return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: not readable as YAML: {}", path.string(),
+                                                         problem.mark.line + 1, problem.msg));
   }
 }
 

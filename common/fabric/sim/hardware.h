@@ -21,49 +21,50 @@ namespace loch::fabric::sim {
 // reciprocal of a published peak rate.
 struct NicProfile {
   // Requester side: nanoseconds between requests of one kind, all queue pairs together.
-  double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0, request_atomic_ns = 0;
+  double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
+         request_atomic_ns = 0;
   // Responder side: likewise for what arrives.
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
-  double response_ns = 0;          // requester side: taking in a READ response, an ACK or an atomic reply
-  double pipeline_ns = 0;          // latency of one pass through the NIC beyond its pace
+  double response_ns = 0;            // requester side: taking in a READ response, an ACK or an atomic reply
+  double pipeline_ns = 0;            // latency of one pass through the NIC beyond its pace
   std::uint32_t atomic_buckets = 1;  // locks for atomics, by address; 1: one for the whole NIC
-  double atomic_hold_ns = 0;       // how long a lock is held: one PCIe read and one write
-  std::uint32_t queue_pair_entries = 0;   // contexts of queue pairs that fit in its cache
-  std::uint32_t translation_entries = 0;  // page translations (MTT) that fit
-  std::uint32_t work_request_entries = 0; // work requests kept until their response
-  std::uint64_t page_bytes = 4096;        // page size of registered memory
-  std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses in flight at once
-  std::uint32_t max_rd_atomic = 16;       // READs and atomics outstanding on a queue pair
+  double atomic_hold_ns = 0;         // how long a lock is held: one PCIe read and one write
+  std::uint32_t queue_pair_entries = 0;    // contexts of queue pairs that fit in its cache
+  std::uint32_t translation_entries = 0;   // page translations (MTT) that fit
+  std::uint32_t work_request_entries = 0;  // work requests kept until their response
+  std::uint64_t page_bytes = 4096;         // page size of registered memory
+  std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses in flight at once
+  std::uint32_t max_rd_atomic = 16;        // READs and atomics outstanding on a queue pair
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  bool is_post_by_mmio = false;    // a lone work request is written through MMIO, not fetched by DMA
-  bool is_in_order_placement = true;      // a message's bytes appear in address order
-  double retry_timeout_ns = 0;     // of RC: 4.096 us * 2^n
+  bool is_post_by_mmio = false;       // a lone work request is written through MMIO, not fetched by DMA
+  bool is_in_order_placement = true;  // a message's bytes appear in address order
+  double retry_timeout_ns = 0;        // of RC: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
   double rnr_timer_ns = 0;
 };
 
 struct PcieProfile {
-  double gbytes_s = 0;             // each direction, after line coding (GB = 10^9 bytes)
-  double read_ns = 0;              // a DMA read: request to first data
-  double write_ns = 0;             // a DMA write: until a CPU can see it
-  double mmio_ns = 0;              // a CPU's write through MMIO: until the NIC has it
-  double read_header_bytes = 26;   // request header and framing (P_r)
-  double data_header_bytes = 22;   // of each packet that carries data (P_c)
+  double gbytes_s = 0;                  // each direction, after line coding (GB = 10^9 bytes)
+  double read_ns = 0;                   // a DMA read: request to first data
+  double write_ns = 0;                  // a DMA write: until a CPU can see it
+  double mmio_ns = 0;                   // a CPU's write through MMIO: until the NIC has it
+  double read_header_bytes = 26;        // request header and framing (P_r)
+  double data_header_bytes = 22;        // of each packet that carries data (P_c)
   std::uint32_t packet_bytes = 128;     // data bytes of a read completion or posted write
   std::uint32_t completion_bytes = 64;  // a completion queue entry
 };
 
 struct LinkProfile {
   LinkFormat format = LinkFormat::infiniband;
-  double gbits_s = 0;              // data rate of a node's link, each direction, after line coding
+  double gbits_s = 0;  // data rate of a node's link, each direction, after line coding
   std::uint32_t mtu_bytes = 4096;
-  double switch_ns = 0;            // one switch, port to port
-  double cable_ns = 0;             // both cables, node to node
+  double switch_ns = 0;  // one switch, port to port
+  double cable_ns = 0;   // both cables, node to node
 };
 
 struct HardwareProfile {
-  std::string name;                // "connectx3-10gbe"
+  std::string name;  // "connectx3-10gbe"
   std::string description;
   NicProfile nic;
   PcieProfile pcie;
@@ -80,7 +81,7 @@ struct HardwareField {
   using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*>;
   const char* section;
   const char* key;
-  const char* unit;                // "ns", "GB/s", "1" (a count), "yes/no", "format"
+  const char* unit;  // "ns", "GB/s", "1" (a count), "yes/no", "format"
   Place (*place)(HardwareProfile& profile);
   double least = 0, most = 1e12;
 };

@@ -25,42 +25,42 @@ struct SimRequest : Event {
   QueuePair* qp = nullptr;
   WorkRequest* wr = nullptr;
   SimRequest* next_free = nullptr;
-  SimRequest* next_in_qp = nullptr;     // posted order, until retired
-  SimRequest* next_waiting = nullptr;   // stalled in the send queue, or polled completions
+  SimRequest* next_in_qp = nullptr;    // posted order, until retired
+  SimRequest* next_waiting = nullptr;  // stalled in the send queue, or polled completions
   Staged* data = nullptr;
-  SimRegion* target = nullptr;          // the responder's region
+  SimRegion* target = nullptr;  // the responder's region
   std::uint64_t result = 0;
-  std::uint32_t sequence = 0;           // on its queue pair
+  std::uint32_t sequence = 0;  // on its queue pair
   std::uint32_t request_wire = 0, response_wire = 0;
   Verb verb = Verb::read;
   WcStatus status = WcStatus::success;
   std::uint8_t tries = 0, rnr_tries = 0;
-  std::uint8_t pieces = 1, piece = 0;   // of a torn fetch or placement
+  std::uint8_t pieces = 1, piece = 0;             // of a torn fetch or placement
   std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
   Nanos piece_gap = 0;
-  Nanos late_by = 0;                    // acknowledged so long before it is visible
-  bool owns_wr = false;                 // wr is the simulation's own copy
-  bool has_mmio = false;                // the work request came by MMIO: no fetch
-  bool is_done = false;                 // waits for its elders on the queue pair
-  bool is_cancelled = false;            // flushed while on its way: ends at its next event
-  bool is_carrier = false;              // the message of a UC or UD request, or a late placement
-  bool is_executed = false;             // a repeated try is only answered
-  bool is_delayed = false;              // was reordered already
-  bool is_counted = false;              // among the READs and atomics that are on their way
-  bool has_lock = false;                // a split atomic has read and not yet written
+  Nanos late_by = 0;          // acknowledged so long before it is visible
+  bool owns_wr = false;       // wr is the simulation's own copy
+  bool has_mmio = false;      // the work request came by MMIO: no fetch
+  bool is_done = false;       // waits for its elders on the queue pair
+  bool is_cancelled = false;  // flushed while on its way: ends at its next event
+  bool is_carrier = false;    // the message of a UC or UD request, or a late placement
+  bool is_executed = false;   // a repeated try is only answered
+  bool is_delayed = false;    // was reordered already
+  bool is_counted = false;    // among the READs and atomics that are on their way
+  bool has_lock = false;      // a split atomic has read and not yet written
 };
 
 // A connection of one worker to one node (RC, UC), or the worker's datagram queue (UD).
 struct QueuePair {
   QueuePair* next_free = nullptr;
   SimWorker* owner = nullptr;
-  SimNode* target = nullptr;            // UD: of the latest request
+  SimNode* target = nullptr;  // UD: of the latest request
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
-  bool is_error = false;                // flushed, until reconnected
-  bool is_broken = false;               // the responder refused a request: it does nothing more
-  std::uint32_t target_life = 0;        // of the peer, when connected
+  bool is_error = false;          // flushed, until reconnected
+  bool is_broken = false;         // the responder refused a request: it does nothing more
+  std::uint32_t target_life = 0;  // of the peer, when connected
   std::uint32_t next_sequence = 0;
   std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
   std::uint32_t used_slots = 0;         // of the send queue
@@ -69,12 +69,12 @@ struct QueuePair {
   SimRequest* newest = nullptr;
   SimRequest* stalled_first = nullptr;
   SimRequest* stalled_last = nullptr;
-  Nanos submitted_at = 0;               // order of posting, …
-  Nanos departed_at = 0;                // … on the way out …
-  Nanos executed_at = 0;                // … and at the responder
-  SimRequest* blocker = nullptr;        // is being retried; those behind it wait
+  Nanos submitted_at = 0;         // order of posting, …
+  Nanos departed_at = 0;          // … on the way out …
+  Nanos executed_at = 0;          // … and at the responder
+  SimRequest* blocker = nullptr;  // is being retried; those behind it wait
   Nanos blocked_until = 0;
-  CachedContext requester, responder;   // in the two NICs' caches
+  CachedContext requester, responder;  // in the two NICs' caches
 };
 
 }  // namespace loch::fabric::sim

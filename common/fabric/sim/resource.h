@@ -46,8 +46,10 @@ class ContextCache {
     if (context == newest_) return true;
     if (entries_ == 0) return true;  // no limit
     const bool hit = context->is_cached;
-    if (hit) unlink(context);
-    else if (size_ == entries_) evict();
+    if (hit)
+      unlink(context);
+    else if (size_ == entries_)
+      evict();
     context->older = newest_;
     context->newer = nullptr;
     if (newest_ != nullptr) newest_->newer = context;

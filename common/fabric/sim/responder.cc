@@ -89,12 +89,14 @@ void Stages::arrive(Event* event) {
   if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
   const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
   if (r->verb == Verb::read) {
-    delay += node.pcie_read.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_read + first_packet;
+    delay += node.pcie_read.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_read +
+             first_packet;
   } else if (is_atomic(r->verb)) {
     Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
     delay += lock.delay(now, timing.atomic_hold);
   } else {
-    delay += node.pcie_write.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_write + first_packet;
+    delay += node.pcie_write.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_write +
+             first_packet;
   }
   Nanos at = std::max(nanos_up(done + delay) + slow(sim), qp->executed_at + 1);
   Nanos last = at;
@@ -102,8 +104,8 @@ void Stages::arrive(Event* event) {
     if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
     if (r->verb == Verb::write || r->verb == Verb::send) plan_pieces(r, faults.torn_write);
     last = at + r->piece_gap * (r->pieces - 1);
-    if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate && r->wr->length > 0 &&
-        sim.strikes(faults.late_write)) {
+    if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate &&
+        r->wr->length > 0 && sim.strikes(faults.late_write)) {
       r->late_by = sim.up_to(faults.late_write_span);
       last += r->late_by;
     }
@@ -165,7 +167,8 @@ bool Stages::take_receive(SimRequest* r) {
     }
     qp->blocker = r;
     qp->blocked_until = sim.now() + sim.timing.rnr;
-    qp->executed_at = std::max(qp->executed_at, qp->blocked_until + static_cast<Nanos>(qp->next_sequence - r->sequence));
+    qp->executed_at =
+        std::max(qp->executed_at, qp->blocked_until + static_cast<Nanos>(qp->next_sequence - r->sequence));
     sim.queue.push(r, qp->blocked_until);
     return false;
   }
@@ -246,7 +249,8 @@ void Stages::execute(Event* event) {
       qp->is_broken = true;
       return respond(r);
     }
-    if (!is_rc && sim.has_faults && sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) {
+    if (!is_rc && sim.has_faults &&
+        sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) {
       ++node.lost;
       if (r->verb == Verb::write && r->wr->length > 64 && sim.fault_rng.chance(0.5)) {
         r->pieces = 2;  // one half of a lost UC WRITE arrived

@@ -25,14 +25,14 @@ constexpr CoreSet all_cores = ~CoreSet{0};
 
 // What the scheduler keeps of a thread.
 struct SchedEntity {
-  Nanos vruntime = 0;        // in the terms of `core`: compare with its min_vruntime only
-  Nanos ran_since_pick = 0;  // since it was last chosen
+  Nanos vruntime = 0;              // in the terms of `core`: compare with its min_vruntime only
+  Nanos ran_since_pick = 0;        // since it was last chosen
   Nanos last_ran = INT64_MIN / 2;  // when it was last seen running; a recent runner is hot
   std::uint32_t weight = 1024;     // 1024: nice 0
-  std::uint32_t core = 0;    // where it runs, waits, or ran last
+  std::uint32_t core = 0;          // where it runs, waits, or ran last
   CoreSet allowed = all_cores;
-  bool is_queued = false;    // runnable, running included
-  bool is_new = true;        // never queued yet
+  bool is_queued = false;  // runnable, running included
+  bool is_new = true;      // never queued yet
 };
 
 class Scheduler {
@@ -140,7 +140,7 @@ class Scheduler {
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
   [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;
   [[nodiscard]] std::optional<Imbalance> find_imbalance(std::uint32_t core, unsigned level, Idleness idleness,
-                                                         Nanos now) const;
+                                                        Nanos now) const;
   [[nodiscard]] static double small_imbalance(const Group& busiest, const Group& local, bool is_settled);
   [[nodiscard]] std::optional<std::uint32_t> busiest_core(CoreSet among) const;
   void balance(std::uint32_t core, unsigned level, Idleness idleness, Nanos now);

@@ -26,12 +26,12 @@ struct SimConfig {
   std::uint32_t nodes = 1;
   HardwareProfile hardware;
   std::uint64_t seed = 1;
-  SimFaults faults;                  // all off by default
-  std::uint32_t hogs = 0;            // background CPU workers a node
+  SimFaults faults;        // all off by default
+  std::uint32_t hogs = 0;  // background CPU workers a node
   HogPin hog_pin = HogPin::none;
-  bool random_tie_order = false;     // simultaneous events in random order: for tests, not figures
-  TraceWriter* trace = nullptr;      // every stage of every request, on its node's track
-  Nanos deadline = forever;          // virtual time at which the run is ended (RunEnd::deadline)
+  bool random_tie_order = false;  // simultaneous events in random order: for tests, not figures
+  TraceWriter* trace = nullptr;   // every stage of every request, on its node's track
+  Nanos deadline = forever;       // virtual time at which the run is ended (RunEnd::deadline)
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config);

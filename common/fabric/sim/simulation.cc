@@ -47,7 +47,10 @@ Timing::Timing(const HardwareProfile& profile) {
 }
 
 Simulation::Simulation(const SimConfig& sim_config)
-    : config(sim_config), timing(sim_config.hardware), hash(mix64(sim_config.seed)), fault_rng(sim_config.seed, "faults") {
+    : config(sim_config),
+      timing(sim_config.hardware),
+      hash(mix64(sim_config.seed)),
+      fault_rng(sim_config.seed, "faults") {
   if (config.random_tie_order) queue.randomize_ties(config.seed);
   has_faults = config.faults.any();
   const HardwareProfile& hardware = config.hardware;
@@ -73,8 +76,8 @@ Simulation::~Simulation() {
 }
 
 std::uint32_t Simulation::make_rkey(const SimNode& node, std::uint32_t region) const {
-  return static_cast<std::uint32_t>(
-      sub_seed(config.seed, "rkey", (std::uint64_t{node.life} << 40) | (std::uint64_t{node.id} << 20) | region));
+  return static_cast<std::uint32_t>(sub_seed(
+      config.seed, "rkey", (std::uint64_t{node.life} << 40) | (std::uint64_t{node.id} << 20) | region));
 }
 
 }  // namespace loch::fabric::sim

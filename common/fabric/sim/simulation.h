@@ -21,7 +21,7 @@ namespace loch::fabric::sim {
 // The profile's constants, as the data path wants them.
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
-  Picos request[4];   // by PaceKind
+  Picos request[4];  // by PaceKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
@@ -38,13 +38,16 @@ struct Timing {
   // A transfer of data over PCIe, headers included.
   [[nodiscard]] Picos pcie(std::uint64_t bytes) const {
     const std::uint64_t packets = (bytes + pcie_packet - 1) / pcie_packet;
-    return static_cast<Picos>(bytes + packets * static_cast<std::uint64_t>(pcie_packet_extra)) * pcie_femtos_byte / 1000;
+    return static_cast<Picos>(bytes + packets * static_cast<std::uint64_t>(pcie_packet_extra)) *
+           pcie_femtos_byte / 1000;
   }
 };
 enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
 [[nodiscard]] constexpr PaceKind pace_of(Verb verb) {
-  return verb == Verb::read ? pace_read : verb == Verb::write ? pace_write
-         : verb == Verb::cas || verb == Verb::faa ? pace_atomic : pace_send;
+  return verb == Verb::read                       ? pace_read
+         : verb == Verb::write                    ? pace_write
+         : verb == Verb::cas || verb == Verb::faa ? pace_atomic
+                                                  : pace_send;
 }
 
 // A node: its NIC, its link, its memory, its cores.
@@ -52,9 +55,9 @@ struct SimNode {
   NodeId id = 0;
   bool is_up = true;
   bool was_lost = false;
-  std::uint32_t life = 1;        // grows with every restart; rkeys and connections are of one life
-  Nanos cut_until = 0;           // its link is down before this
-  Nanos stalled_until = 0;       // its NIC does nothing before this
+  std::uint32_t life = 1;   // grows with every restart; rkeys and connections are of one life
+  Nanos cut_until = 0;      // its link is down before this
+  Nanos stalled_until = 0;  // its NIC does nothing before this
   Nanos stall_order = 0;
   Server requester, responder, fetch, pcie_read, pcie_write, egress, ingress;
   std::vector<Server> atomic_locks;
@@ -64,7 +67,7 @@ struct SimNode {
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t requests = 0, responses = 0, retries = 0, lost = 0;
-  std::int64_t skew = 0;         // of its clock, ns
+  std::int64_t skew = 0;  // of its clock, ns
   std::int64_t drift_ppb = 0;
   std::vector<std::unique_ptr<SimRegion>> regions;
   std::vector<SimWorker*> workers;  // by index; null where the index is not used
@@ -90,7 +93,7 @@ class Simulation {
   [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
   // A request that is not executed: `status` is delivered in its turn.
   void refuse(SimRequest* request, WcStatus status);
-  void reset(QueuePair* qp);              // after a reconnection
+  void reset(QueuePair* qp);                                                       // after a reconnection
   void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);  // worker.cc
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
@@ -160,8 +163,18 @@ struct Stages {
 };
 
 enum EventKind : std::uint64_t {
-  kind_requester = 1, kind_depart, kind_arrive, kind_execute, kind_answered, kind_land, kind_late,
-  kind_wake, kind_timer, kind_deadline, kind_fault, kind_scheduled
+  kind_requester = 1,
+  kind_depart,
+  kind_arrive,
+  kind_execute,
+  kind_answered,
+  kind_land,
+  kind_late,
+  kind_wake,
+  kind_timer,
+  kind_deadline,
+  kind_fault,
+  kind_scheduled
 };
 
 }  // namespace loch::fabric::sim

@@ -7,7 +7,8 @@ namespace loch::fabric::sim {
 
 enum class Track : std::uint32_t { requester = 1000, egress, ingress, responder, response, memory };
 
-void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start, Nanos span);
+void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
+                 Nanos span);
 void name_tracks(Simulation& sim);
 
 }  // namespace loch::fabric::sim
@@ -17,6 +18,7 @@ void name_tracks(Simulation& sim);
 namespace loch::fabric::sim {
 inline void trace_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
                         Nanos span) {
-  if (sim.config.trace != nullptr) [[unlikely]] write_stage(sim, request, track, node, start, span);
+  if (sim.config.trace != nullptr) [[unlikely]]
+    write_stage(sim, request, track, node, start, span);
 }
 }  // namespace loch::fabric::sim

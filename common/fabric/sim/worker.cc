@@ -16,8 +16,8 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       capabilities_(capabilities),
       poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
-  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns,  cpu.compare_fixed_ns, cpu.compare_byte_ns,
-                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,       cpu.operation_ns};
+  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
+                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.operation_ns};
   set_costs(&cpu_costs_);
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
@@ -32,7 +32,8 @@ SimWorker::~SimWorker() { end_task(); }
 
 Nanos SimWorker::node_clock() const {
   const Nanos at = now();
-  return at + node_.skew + at / 1'000'000'000 * node_.drift_ppb + at % 1'000'000'000 * node_.drift_ppb / 1'000'000'000;
+  return at + node_.skew + at / 1'000'000'000 * node_.drift_ppb +
+         at % 1'000'000'000 * node_.drift_ppb / 1'000'000'000;
 }
 
 void SimWorker::connect_all() {
@@ -43,9 +44,10 @@ void SimWorker::connect_all() {
 QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
   LOCH_CHECK(wr.peer < peers_.size(), "node {} posts to node {} of {}", node(), wr.peer, peers_.size());
   LOCH_CHECK(wr.lane < most_lanes, "lane {} of {}", wr.lane, most_lanes);
-  const std::size_t at = wr.transport == Transport::ud
-                             ? queue_pairs_.size() - 1
-                             : ((wr.transport == Transport::uc ? peers_.size() : 0) + wr.peer) * most_lanes + wr.lane;
+  const std::size_t at =
+      wr.transport == Transport::ud
+          ? queue_pairs_.size() - 1
+          : ((wr.transport == Transport::uc ? peers_.size() : 0) + wr.peer) * most_lanes + wr.lane;
   QueuePair*& qp = queue_pairs_[at];
   if (qp == nullptr) [[unlikely]] {
     qp = sim_.queue_pairs.take();
@@ -66,7 +68,8 @@ bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
   const Region* region = wr.local.region;
   if (region == nullptr) return wr.length == 0 || wr.verb == Verb::cas || wr.verb == Verb::faa;
   const std::uint64_t length = wr.verb == Verb::cas || wr.verb == Verb::faa ? 8 : wr.length;
-  return region->node() == node() && wr.local.offset <= region->bytes() && length <= region->bytes() - wr.local.offset;
+  return region->node() == node() && wr.local.offset <= region->bytes() &&
+         length <= region->bytes() - wr.local.offset;
 }
 
 void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
@@ -84,7 +87,8 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   if (wr->transport == Transport::rc && (qp->is_error || !peers_[wr->peer].is_connected)) {
     return sim_.refuse(r, WcStatus::flushed);
   }
-  if (is_full || !local_buffer_is_good(*wr) || (wr->is_inline && wr->length > capabilities_.max_inline_bytes)) {
+  if (is_full || !local_buffer_is_good(*wr) ||
+      (wr->is_inline && wr->length > capabilities_.max_inline_bytes)) {
     return sim_.refuse(r, WcStatus::local_error);
   }
   if (wr->is_inline && wr->length > 0) {
@@ -124,8 +128,8 @@ void SimWorker::post_detached(const WorkRequest& request) {
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
   Ring<PostedReceive>& posted = posted_[index_of(transport)];
-  LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth, "the receive queue of {} holds {} buffers already",
-             spec().name, posted.size());
+  LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth,
+             "the receive queue of {} holds {} buffers already", spec().name, posted.size());
   posted.push({buffer, length, user});
 }
 
@@ -183,7 +187,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
 
 bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
   if (wait.set.count == 0) {
-    const bool equal = (load_word(wait.word.region->at(wait.word.offset)) & wait.word.mask) == wait.word.value;
+    const bool equal =
+        (load_word(wait.word.region->at(wait.word.offset)) & wait.word.mask) == wait.word.value;
     return equal == wait.word.until_equal;
   }
   const WatchSet& set = wait.set;
@@ -204,8 +209,10 @@ void SimWorker::begin_receive(ReceiveWait* wait) {
   wait->next = nullptr;
   *last = wait;
   ++receiving_;
-  if (sim_.stopping || !received_[index_of(wait->transport)].empty() || wait->deadline <= now()) notice();
-  else need_alarm(wait->deadline);
+  if (sim_.stopping || !received_[index_of(wait->transport)].empty() || wait->deadline <= now())
+    notice();
+  else
+    need_alarm(wait->deadline);
 }
 
 void SimWorker::begin_reconnect(ReconnectWait* wait) {

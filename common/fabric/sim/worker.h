@@ -15,7 +15,7 @@ namespace loch::fabric::sim {
 // A watch that is on.
 struct SimWatch {
   SimWatch* next_free = nullptr;
-  SimWatch *next = nullptr, *previous = nullptr;               // of its region
+  SimWatch *next = nullptr, *previous = nullptr;  // of its region
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   WatchWait* wait = nullptr;
@@ -91,11 +91,11 @@ class SimWorker final : public Worker {
   // ---- For the rest of the simulation ---------------------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
-  void end_task();                         // at the end of a run: destroys what did not finish
-  void kill();                             // dies between two instructions
-  void tell_to_stop();                     // watches and receives end
-  void completed(SimRequest* request);     // a completion is in its queue
-  void candidate(SimWatch* watch);         // memory under a watch has changed
+  void end_task();                      // at the end of a run: destroys what did not finish
+  void kill();                          // dies between two instructions
+  void tell_to_stop();                  // watches and receives end
+  void completed(SimRequest* request);  // a completion is in its queue
+  void candidate(SimWatch* watch);      // memory under a watch has changed
   void received(Transport transport, const Received& message);
   void connection_failed(NodeId peer);
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
@@ -106,7 +106,9 @@ class SimWorker final : public Worker {
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   [[nodiscard]] SimThread* thread() { return thread_; }
-  [[nodiscard]] std::uint64_t allocations() const { return alarms_.allocations() + watch_pool_.allocations(); }
+  [[nodiscard]] std::uint64_t allocations() const {
+    return alarms_.allocations() + watch_pool_.allocations();
+  }
 
  private:
   struct Wake : Event {
@@ -125,15 +127,15 @@ class SimWorker final : public Worker {
   static Main own(coro::Task<void> main, SimWorker* worker);
 
   void main_ended();
-  void wake(Nanos at);        // runs at `at`, or when it is free and on a core
-  void notice();              // something arrived: polled after the poll's time
+  void wake(Nanos at);  // runs at `at`, or when it is free and on a core
+  void notice();        // something arrived: polled after the poll's time
   void run();
   void poll();
   void poll_watches();
   void poll_receives();
   void poll_reconnects();
   void expire_waits();
-  void update_thread();       // polling or asleep
+  void update_thread();  // polling or asleep
   void alarm(Nanos at, TimerWait* timer);
   void need_alarm(Nanos deadline);
   void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
@@ -152,11 +154,11 @@ class SimWorker final : public Worker {
   SimThread* thread_ = nullptr;
   Wake wake_;
   bool wake_is_pending_ = false;
-  bool has_work_ = false;       // arrived while it was not on a core
+  bool has_work_ = false;  // arrived while it was not on a core
   bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
-  bool is_inside_ = false;      // its coroutines are running
+  bool is_inside_ = false;  // its coroutines are running
   Nanos busy_until_ = 0;
-  Nanos work_left_ = 0;         // when it lost its core
+  Nanos work_left_ = 0;  // when it lost its core
   std::coroutine_handle<> computing_;
   std::coroutine_handle<> main_;
   SimRequest* completions_first_ = nullptr;
@@ -164,7 +166,8 @@ class SimWorker final : public Worker {
   SimWatch* watches_ = nullptr;
   SimWatch* candidates_first_ = nullptr;
   SimWatch* candidates_last_ = nullptr;
-  std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0, reconnecting_ = 0;
+  std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
+                reconnecting_ = 0;
   Ring<PostedReceive> posted_[3];
   Ring<Received> received_[3];
   ReceiveWait* receive_first_ = nullptr;

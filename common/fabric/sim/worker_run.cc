@@ -8,7 +8,7 @@
 
 namespace loch::fabric::sim {
 namespace {
-constexpr Nanos reconnect_try = 50'000;    // between attempts to connect
+constexpr Nanos reconnect_try = 50'000;  // between attempts to connect
 }  // namespace
 
 // The coroutine that owns the worker's main. It stays suspended at its end, so that the worker can
@@ -23,7 +23,9 @@ struct SimWorker::Main {
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
-    void unhandled_exception() noexcept { check_failed(__FILE__, __LINE__, "no exception leaves a worker's main", ""); }
+    void unhandled_exception() noexcept {
+      check_failed(__FILE__, __LINE__, "no exception leaves a worker's main", "");
+    }
   };
   std::coroutine_handle<promise_type> handle;
 };
@@ -124,8 +126,10 @@ void SimWorker::run() {
   if (busy_until_ > sim_.now()) return wake(busy_until_);
   has_work_ = false;
   is_inside_ = true;
-  if (computing_) std::exchange(computing_, {}).resume();
-  else poll();
+  if (computing_)
+    std::exchange(computing_, {}).resume();
+  else
+    poll();
   // One coroutine after another, as long as no time passes in them.
   while (!run_queue_.empty() && busy_until_ <= sim_.now() && !is_dead_) run_queue_.pop().resume();
   is_inside_ = false;
@@ -170,7 +174,8 @@ void SimWorker::poll_watches() {
 void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index) {
   (watch->previous != nullptr ? watch->previous->next : watch->region->watches) = watch->next;
   if (watch->next != nullptr) watch->next->previous = watch->previous;
-  (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) = watch->next_of_worker;
+  (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
+      watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
   if (watch->is_candidate) {  // it ends for another reason than its memory
     SimWatch** link = &candidates_first_;
@@ -273,8 +278,10 @@ void SimWorker::expire_waits() {
   const Nanos at = sim_.now();
   for (SimWatch* watch = watches_; watch != nullptr;) {
     SimWatch* next = watch->next_of_worker;
-    if (watch->wait->deadline <= at) finish(watch, WatchOutcome::timed_out, 0);
-    else need_alarm(watch->wait->deadline);
+    if (watch->wait->deadline <= at)
+      finish(watch, WatchOutcome::timed_out, 0);
+    else
+      need_alarm(watch->wait->deadline);
     watch = next;
   }
   if (reconnects_ != nullptr) poll_reconnects();
@@ -306,8 +313,9 @@ void SimWorker::update_thread() {
 }
 
 std::string SimWorker::waits_for() const {
-  return fmt::format("{} of node {}: {} completions, {} watches, {} receives, {} reconnections, {} timers", spec().name,
-                     node(), outstanding_, watching_, receiving_, reconnecting_, spinning_ + sleeping_);
+  return fmt::format("{} of node {}: {} completions, {} watches, {} receives, {} reconnections, {} timers",
+                     spec().name, node(), outstanding_, watching_, receiving_, reconnecting_,
+                     spinning_ + sleeping_);
 }
 
 }  // namespace loch::fabric::sim
