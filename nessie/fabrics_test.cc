@@ -67,7 +67,7 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
   const kv::ValueView view{value.data(), config.value_size, config.value_size};
   fabric::OpStats stats;
   for (std::uint32_t i = 0; i < operations; ++i) {
-    const std::uint64_t number = worker.rng().below(config.keys);
+    const std::uint64_t number = worker.rng().below(config.max_keys);
     const std::uint64_t draw = worker.rng().below(10);
     PatternData::write_key(number, bytes.data(), config.key_size);
     kv::OpResult result;
@@ -150,7 +150,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
     EXPECT_EQ(tally.other, options.contains("nessie.expiry") ? tally.other.load() : 0u);
-    EXPECT_GT(tally.ok, 1'500u);
+    EXPECT_GT(tally.ok, 1'200u);
     EXPECT_GT(tally.not_found, 0u);
     EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.other, 2'400u);
     expect_sound(run);
@@ -158,8 +158,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
 }
 
 TEST_P(OnFabric, ALoadedTableMigrates) {
-  kv::DeployConfig config = small(2, 2, 400);
-  config.max_keys = 400;
+  kv::DeployConfig config = small(2, 2, 380);
+  config.max_keys = 440;  // the others are inserted into a table that is nearly full
   FabricRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
