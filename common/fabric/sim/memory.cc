@@ -47,17 +47,29 @@ Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uin
   if (staged != nullptr) {
     free_[size_class] = staged->next_free;
   } else {
-    void* block = std::malloc(sizeof(Staged) + (std::uint64_t{1} << size_class));
-    LOCH_CHECK(block != nullptr, "no memory for a message of {} bytes", kept);
-    blocks_.push_back(block);
-    ++allocations_;
-    staged = new (block) Staged;
+    staged = grow(size_class);
   }
   staged->elision = elision;
   staged->offset = offset;
   staged->length = length;
   staged->size_class = size_class;
   return staged;
+}
+
+// Small buffers are made by the block, so that a warm pool bears a rare crowd of one size.
+Staged* StagingPool::grow(std::uint8_t size_class) {
+  const std::uint64_t stride = sizeof(Staged) + (std::uint64_t{1} << size_class);
+  const std::uint64_t count = size_class <= 12 ? 64 : 1;
+  auto* block = static_cast<std::byte*>(std::malloc(stride * count));
+  LOCH_CHECK(block != nullptr, "no memory for messages of {} bytes", stride);
+  blocks_.push_back(block);
+  ++allocations_;
+  for (std::uint64_t i = count; i-- > 1;) {
+    auto* staged = new (block + i * stride) Staged;
+    staged->size_class = size_class;
+    give(staged);
+  }
+  return new (block) Staged;
 }
 
 void StagingPool::give(Staged* staged) {

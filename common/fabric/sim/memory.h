@@ -70,6 +70,7 @@ class StagingPool {
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
 
  private:
+  [[nodiscard]] Staged* grow(std::uint8_t size_class);
   static constexpr std::uint32_t classes = 40;
   Staged* free_[classes] = {};
   std::uint64_t allocations_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/fabric/sim/power.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
@@ -16,7 +17,7 @@ std::uint64_t allocations(const Simulation& sim) {
 
 double share(Picos busy, Nanos span) { return span > 0 ? static_cast<double>(busy) / (static_cast<double>(span) * 1e3) : 0; }
 
-NodeReport report_node(const SimNode& node, Nanos span) {
+NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nanos span) {
   NodeReport report;
   report.tx_wire_bytes = node.tx_bytes;
   report.rx_wire_bytes = node.rx_bytes;
@@ -26,6 +27,12 @@ NodeReport report_node(const SimNode& node, Nanos span) {
   report.cpu_busy = usage.busy_fraction();
   report.client_busy = usage.role_fraction(ThreadRole::client);
   report.server_busy = usage.role_fraction(ThreadRole::server);
+  if (span > 0) {
+    const double seconds = static_cast<double>(span) * 1e-9;
+    const double bytes = static_cast<double>(node.tx_bytes + node.rx_bytes);
+    const NicUsage nic{bytes, bytes * 8 / (2 * hardware.link.gbits_s * 1e9 * seconds)};
+    report.power_w = power_draw(hardware.power, usage, nic).total_w();
+  }
   auto& c = report.counters;
   const auto count = [&c](const char* key, std::uint64_t value) { c[key] = static_cast<double>(value); };
   count("nic_requests", node.requests);
@@ -66,7 +73,7 @@ void reset_books(Simulation& sim, Books* books) {
 FabricReport make_report(const Simulation& sim, const Books& books, double wall_s) {
   FabricReport report;
   const Nanos span = sim.now() - books.since;
-  for (const auto& node : sim.nodes) report.nodes.push_back(report_node(*node, span));
+  for (const auto& node : sim.nodes) report.nodes.push_back(report_node(*node, sim.config.hardware, span));
   SimReport run;
   run.events = sim.queue.popped();
   run.virtual_s = static_cast<double>(sim.now()) * 1e-9;

@@ -8,7 +8,11 @@
 
 namespace loch::fabric::sim {
 namespace {
-constexpr std::uint32_t work_request_bytes = 64;
+// A work request as the NIC fetches it: header and inline payload, in 64-byte lines (PROTOCOLS.md 0).
+std::uint32_t work_request_bytes(const SimRequest& r) {
+  const std::uint32_t header = r.qp->transport == Transport::ud ? 68 : 36;
+  return (header + (r.wr->is_inline ? r.wr->length : 0) + 63) / 64 * 64;
+}
 
 bool is_read_or_atomic(Verb verb) { return verb == Verb::read || verb == Verb::cas || verb == Verb::faa; }
 void uncount(SimRequest* r, SimNode& node) {
@@ -123,7 +127,7 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
   Picos delay = node.requester.delay(now, pace) + timing.pipeline;
-  if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes)) + timing.pcie_read;
+  if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
   delay += context(sim, node, &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;

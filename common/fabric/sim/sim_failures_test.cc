@@ -1,0 +1,156 @@
+// Nodes and workers fail on schedule, and what is left goes on.
+#include "common/fabric/memory.h"
+#include "common/fabric/sim/sim_test_cluster.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+using Kind = ScheduledFault::Kind;
+
+struct Outcome {
+  int ok = 0, failed = 0, reconnected = 0;
+  Nanos longest = 0;
+};
+
+// READs the next node's memory until `until`, reconnecting after failures.
+coro::Task<void> read_on(TestCluster* cluster, NodeId self, Nanos until, Outcome* outcome) {
+  Worker& worker = *cluster->clients[self];
+  const auto peer = static_cast<NodeId>((self + 1) % cluster->fabric->nodes());
+  RemoteRegion region = cluster->remote[peer];
+  while (worker.now() < until) {
+    const LocalSlice to = cluster->at(self, 4096);
+    const Nanos from = worker.now();
+    const Completion done = co_await worker.read(region, 0, to, 64);
+    outcome->longest = std::max(outcome->longest, worker.now() - from);
+    if (done.ok()) {
+      ++outcome->ok;
+      continue;
+    }
+    ++outcome->failed;
+    const Nanos deadline = worker.now() + 20'000'000;
+    const bool connected = co_await worker.reconnect(peer, deadline);
+    if (!connected) co_return;
+    ++outcome->reconnected;
+    region = cluster->fabric->lookup(peer, "memory").value();
+  }
+}
+
+SimConfig with_fault(ScheduledFault fault) {
+  SimConfig config = small_config(3);
+  config.hardware.nic.retry_timeout_ns = 20'000;
+  config.faults.schedule.push_back(fault);
+  return config;
+}
+
+void run_all(TestCluster* cluster, Nanos until, std::vector<Outcome>* outcomes) {
+  outcomes->resize(3);
+  for (NodeId node = 0; node < 3; ++node) {
+    cluster->fabric->start(*cluster->clients[node], read_on(cluster, node, until, &(*outcomes)[node]));
+  }
+  ASSERT_EQ(cluster->fabric->run().value(), RunEnd::finished);
+}
+
+TEST(SimFailures, ACrashedNodeLosesItsMemoryAndComesBackWithFreshKeys) {
+  TestCluster cluster(with_fault({Kind::crash, 1, 0, 1'000'000, 2'000'000}));
+  store_word_release(cluster.memory[1]->at(128), 77);
+  std::vector<Outcome> outcomes;
+  run_all(&cluster, 10'000'000, &outcomes);
+  EXPECT_GT(outcomes[0].ok, 100);
+  EXPECT_EQ(outcomes[0].reconnected, 1);
+  EXPECT_EQ(outcomes[2].failed, 0);
+  EXPECT_EQ(load_word(cluster.memory[1]->at(128)), 0u);
+  EXPECT_NE(cluster.fabric->lookup(1, "memory")->rkey, cluster.remote[1].rkey);
+  EXPECT_TRUE(cluster.fabric->report().nodes[1].is_lost);
+  EXPECT_FALSE(cluster.fabric->report().nodes[0].is_lost);
+}
+
+TEST(SimFailures, ANodeThatStaysDownIsReportedToItsPeers) {
+  TestCluster cluster(with_fault({Kind::crash, 1, 0, 1'000'000, 0}));
+  std::vector<Outcome> outcomes;
+  run_all(&cluster, 5'000'000, &outcomes);
+  EXPECT_EQ(outcomes[0].failed, 1);
+  EXPECT_EQ(outcomes[0].reconnected, 0);
+}
+
+TEST(SimFailures, AShortCutIsBridgedByRetriesALongOneIsNot) {
+  TestCluster short_cut(with_fault({Kind::cut, 1, 0, 1'000'000, 50'000}));
+  std::vector<Outcome> outcomes;
+  run_all(&short_cut, 3'000'000, &outcomes);
+  EXPECT_EQ(outcomes[0].failed + outcomes[1].failed + outcomes[2].failed, 0);
+  EXPECT_GE(outcomes[0].longest, 50'000);
+  TestCluster long_cut(with_fault({Kind::cut, 1, 0, 1'000'000, 2'000'000}));
+  std::vector<Outcome> after;
+  run_all(&long_cut, 5'000'000, &after);
+  EXPECT_EQ(after[0].failed, 1);
+  EXPECT_EQ(after[0].reconnected, 1);
+}
+
+TEST(SimFailures, APausedNodesNicGoesOn) {
+  TestCluster cluster(with_fault({Kind::pause, 1, 0, 1'000'000, 1'000'000}));
+  std::vector<Outcome> outcomes;
+  run_all(&cluster, 4'000'000, &outcomes);
+  EXPECT_GE(outcomes[1].longest, 900'000);
+  EXPECT_LT(outcomes[0].longest, 100'000);
+}
+
+TEST(SimFailures, AStalledNicHoldsUpItsPeersToo) {
+  TestCluster cluster(with_fault({Kind::nic_stall, 1, 0, 1'000'000, 100'000}));
+  std::vector<Outcome> outcomes;
+  run_all(&cluster, 3'000'000, &outcomes);
+  EXPECT_GE(outcomes[0].longest, 90'000);
+  EXPECT_GE(outcomes[1].longest, 90'000);
+  EXPECT_LT(outcomes[2].longest, 50'000);
+}
+
+coro::Task<void> sleep_in_children(Worker* worker) {
+  coro::Scope scope(worker->run_queue());
+  const auto nap = [](Worker* self) -> coro::Task<void> { co_await self->sleep_until(1'000'000'000); };
+  scope.spawn(nap(worker));
+  scope.spawn(nap(worker));
+  co_await scope.join();
+}
+
+TEST(SimFailures, AKilledWorkersCoroutinesAreFreed) {
+  const std::uint64_t before = coro::FramePool::local().live();
+  {
+    TestCluster cluster(with_fault({Kind::kill, 0, 0, 1'000'000, 0}));
+    Outcome outcome;
+    cluster.fabric->start(*cluster.clients[0], sleep_in_children(cluster.clients[0]));
+    cluster.fabric->start(*cluster.clients[1], read_on(&cluster, 1, 3'000'000, &outcome));
+    ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+    EXPECT_TRUE(cluster.fabric->report().nodes[0].is_lost);
+    EXPECT_TRUE(cluster.fabric->fence(0).has_value());
+  }
+  EXPECT_EQ(coro::FramePool::local().live(), before);
+}
+
+coro::Task<void> wait_for_nothing(TestCluster* cluster) {
+  const WatchWord never{cluster->memory[0], 0, ~0ull, 5, true, std::nullopt};
+  const WatchOutcome outcome = co_await cluster->clients[0]->watch(never);
+  (void)outcome;
+}
+
+TEST(SimFailures, WaitingForNothingIsADeadlock) {
+  const std::uint64_t before = coro::FramePool::local().live();
+  TestCluster cluster(small_config(1));
+  cluster.fabric->start(*cluster.clients[0], wait_for_nothing(&cluster));
+  EXPECT_EQ(cluster.fabric->run().value(), RunEnd::deadlock);
+  EXPECT_EQ(coro::FramePool::local().live(), before);
+}
+
+TEST(SimFailures, ClocksAreSkewedWithinTheirBound) {
+  SimConfig config = small_config(8);
+  config.faults.clock_skew = 10'000;
+  TestCluster cluster(config);
+  Nanos least = forever, most = -forever;
+  for (Worker* worker : cluster.clients) {
+    least = std::min(least, worker->node_clock() - worker->now());
+    most = std::max(most, worker->node_clock() - worker->now());
+  }
+  EXPECT_LE(-10'000, least);
+  EXPECT_LE(most, 10'000);
+  EXPECT_GT(most - least, 1'000);
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim

@@ -1,0 +1,109 @@
+// Hardware profiles and faults: what the files may say, and what is refused in one line.
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "common/fabric/sim/calibrate.h"
+#include "common/fabric/sim/sim_test_cluster.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+using testing::HasSubstr;
+
+std::string write_file(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Profiles, AllLoadAndEveryConstantHasItsSource) {
+  const std::vector<std::string> names = list_hardware();
+  EXPECT_THAT(names, testing::IsSupersetOf({"connectx3-10gbe", "connectx3-56g-ib", "connectx2-20g-ib", "connectx-20g-ib",
+                                            "connect-ib-2x56g", "connectx6-100g"}));
+  for (const std::string& name : names) {
+    const auto profile = load_hardware(name);
+    ASSERT_TRUE(profile.has_value()) << profile.error().message;
+    EXPECT_EQ(profile->name, name);
+    for (const HardwareField& field : hardware_fields()) {
+      EXPECT_TRUE(profile->sources.contains(std::string(field.section) + "." + field.key)) << name << " " << field.key;
+    }
+  }
+}
+
+TEST(Profiles, JunkIsRefusedWithItsPlace) {
+  const auto refused = [](const std::string& text) {
+    const auto profile = load_hardware(write_file("junk.yaml", text));
+    EXPECT_FALSE(profile.has_value());
+    return profile.has_value() ? std::string() : profile.error().message;
+  };
+  EXPECT_THAT(refused("name: x\nnic:\n  pipelin: {value: 1, unit: ns, source: s}\n"),
+              testing::AllOf(HasSubstr("junk.yaml:3"), HasSubstr("nic.pipelin"), HasSubstr("pipeline")));
+  EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: 1, unit: us, source: s}\n"), HasSubstr("unit ns"));
+  EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: fast, unit: ns, source: s}\n"), HasSubstr("number"));
+  EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: 1, unit: ns}\n"), HasSubstr("source"));
+  EXPECT_THAT(refused("name: x\nsoup: {}\n"), HasSubstr("soup"));
+  EXPECT_THAT(refused("name: x\n"), HasSubstr("missing"));
+  EXPECT_THAT(refused("name: [x\n"), HasSubstr("YAML"));
+  const auto unknown = load_hardware("no-such-card");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_THAT(unknown.error().message, HasSubstr("connectx3-10gbe"));
+}
+
+TEST(FaultFiles, AreReadByName) {
+  const auto faults = load_faults(write_file(
+      "faults.yaml", "torn_read: 0.5\nsplit_atomics: true\nclock_skew: 5us\nschedule:\n  - {kind: crash, node: 1, at: 2ms, span: 1ms}\n"));
+  ASSERT_TRUE(faults.has_value()) << faults.error().message;
+  EXPECT_EQ(faults->torn_read, 0.5);
+  EXPECT_TRUE(faults->split_atomics);
+  EXPECT_EQ(faults->clock_skew, 5000);
+  ASSERT_EQ(faults->schedule.size(), 1u);
+  EXPECT_EQ(faults->schedule[0].kind, ScheduledFault::Kind::crash);
+  EXPECT_EQ(faults->schedule[0].at, 2'000'000);
+}
+
+TEST(FaultFiles, JunkIsRefusedWithItsPlace) {
+  const auto refused = [](const std::string& text) {
+    const auto faults = load_faults(write_file("junk_faults.yaml", text));
+    EXPECT_FALSE(faults.has_value());
+    return faults.has_value() ? std::string() : faults.error().message;
+  };
+  EXPECT_THAT(refused("torn_read: 1.5\n"), testing::AllOf(HasSubstr("junk_faults.yaml:1"), HasSubstr("torn_read")));
+  EXPECT_THAT(refused("jitter: 5\n"), HasSubstr("duration"));
+  EXPECT_THAT(refused("a: 1\nb: 2\n"), HasSubstr("torn_write"));
+  EXPECT_THAT(refused("schedule:\n  - {kind: flood, node: 0, at: 1ms}\n"), HasSubstr("nic_stall"));
+  EXPECT_FALSE(load_faults("/nonexistent/faults.yaml").has_value());
+}
+
+TEST(FaultFiles, ASwarmIsItsSeedsAndVaries) {
+  Rng one(7), same(7);
+  EXPECT_EQ(swarm(one).torn_read, swarm(same).torn_read);
+  int torn = 0, split = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Rng rng(seed);
+    const SimFaults faults = swarm(rng);
+    torn += faults.torn_read > 0;
+    split += faults.split_atomics;
+    EXPECT_EQ(faults.kill_rate + faults.crash_rate, 0) << "kills are the caller's to allow";
+  }
+  EXPECT_GT(torn, 50);
+  EXPECT_LT(torn, 150);
+  EXPECT_GT(split, 20);
+}
+
+TEST(Calibration, GivesBackWhatConnectX3WasTakenFrom) {
+  const auto table = calibrate("connectx3-56g-ib");
+  ASSERT_TRUE(table.has_value()) << table.error().message;
+  int published = 0;
+  for (const CalibrationRow& row : *table) {
+    if (!row.published) continue;
+    ++published;
+    EXPECT_LT(std::abs(*row.error()), 0.25) << row.id << " " << row.what << ": " << row.obtained;
+  }
+  EXPECT_GE(published, 6);
+  EXPECT_FALSE(calibrate("no-such-card").has_value());
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim

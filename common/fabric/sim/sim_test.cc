@@ -1,0 +1,169 @@
+// The stages add up; the same seed gives the same run; nothing is allocated for a request.
+#include <cmath>
+
+#include "common/fabric/sim/microbenchmark.h"
+#include "common/fabric/sim/sim_test_cluster.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds, Nanos* took) {
+  Worker& self = *cluster->clients[worker];
+  const auto peer = static_cast<NodeId>((self.node() + 1) % cluster->fabric->nodes());
+  for (int i = 0; i < rounds; ++i) {
+    const LocalSlice to = cluster->at(self.node(), 65536);
+    const Nanos from = self.now();
+    const Completion done = co_await self.read(cluster->remote[peer], 0, to, bytes);
+    EXPECT_TRUE(done.ok());
+    *took = self.now() - from;
+  }
+}
+
+TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
+  const SimConfig config = small_config();
+  TestCluster cluster(config);
+  Nanos took = 0;
+  cluster.fabric->start(*cluster.clients[0], read_again(&cluster, 0, 8, 3, &took));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  const HardwareProfile& p = config.hardware;
+  const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 8, p.link.mtu_bytes, p.link.format);
+  const double wire_ns = static_cast<double>(wire.request + wire.response) * 8 / p.link.gbits_s;
+  const double bus_ns = static_cast<double>((64 + 22) + 2 * (8 + 22) + (64 + 22)) / p.pcie.gbytes_s;
+  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns            // posting
+                          + p.nic.request_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the work request
+                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns          // there and back
+                          + p.nic.respond_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the data
+                          + p.nic.response_ns + p.nic.pipeline_ns + p.pcie.write_ns     // the completion
+                          + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
+  EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
+}
+
+TEST(SimStages, ACacheMissIsOnePcieReadEach) {
+  TestCluster cluster(small_config());
+  Nanos took = 0, warm = 0;
+  cluster.fabric->start(*cluster.clients[0], read_again(&cluster, 0, 8, 1, &took));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  TestCluster again(small_config());
+  again.fabric->start(*again.clients[0], read_again(&again, 0, 8, 2, &warm));
+  ASSERT_EQ(again.fabric->run().value(), RunEnd::finished);
+  // Two queue pair contexts and two translations, one of each on either side; those of one side start
+  // one fetch gap apart.
+  const HardwareProfile profile = small_config().hardware;
+  const double gap = profile.pcie.read_ns / profile.nic.outstanding_fetches;
+  EXPECT_NEAR(static_cast<double>(took - warm), 4 * profile.pcie.read_ns + gap, 8);
+}
+
+TEST(SimStages, ASaturatedLinkGivesItsRate) {
+  Microbenchmark benchmark;
+  benchmark.bytes = 16384;
+  benchmark.peers = 4;
+  benchmark.window = 2;
+  benchmark.duration = 5'000'000;
+  const SimConfig config = small_config();
+  const Measured measured = measure(config.hardware, benchmark).value();
+  const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 16384, 1024, LinkFormat::roce_v1);
+  const double payload_share = 16384.0 / static_cast<double>(wire.response);
+  EXPECT_NEAR(measured.gbits_s, 10 * payload_share, 0.15);
+}
+
+TEST(SimStages, TheAtomicUnitGivesItsRate) {
+  Microbenchmark benchmark;
+  benchmark.verb = Verb::faa;
+  benchmark.window = 4;
+  const HardwareProfile one_lock = small_config().hardware;
+  EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
+  benchmark.words = 4096;
+  EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
+  const HardwareProfile buckets = small_config(2, "connect-ib-2x56g").hardware;
+  EXPECT_GT(measure(buckets, benchmark).value().mops, 8e3 / buckets.nic.atomic_hold_ns);
+}
+
+// Every node reads, adds and sends at random for a while.
+coro::Task<void> mix(TestCluster* cluster, std::uint32_t worker, int rounds) {
+  Worker& self = *cluster->clients[worker];
+  for (int i = 0; i < rounds; ++i) {
+    const auto peer = static_cast<NodeId>(self.rng().below(cluster->fabric->nodes()));
+    const std::uint64_t offset = 8 * self.rng().below(1000);
+    const LocalSlice local = cluster->at(self.node(), 65536 + 512ull * self.index());
+    const auto bytes = static_cast<std::uint32_t>(8 + 8 * self.rng().below(60));
+    if (self.rng().chance(0.3)) {
+      const Completion done = co_await self.faa(cluster->remote[peer], offset, 1);
+      EXPECT_TRUE(done.ok());
+    } else {
+      const Completion done = co_await self.read(cluster->remote[peer], offset, local, bytes);
+      EXPECT_TRUE(done.ok());
+    }
+  }
+}
+
+SimReport run_mix(std::uint64_t seed, bool has_faults, int rounds = 200) {
+  SimConfig config = small_config(4);
+  config.seed = seed;
+  if (has_faults) {
+    Rng rng(seed);
+    config.faults = swarm(rng);
+    config.random_tie_order = true;
+  }
+  TestCluster cluster(config, 3);
+  for (std::uint32_t i = 0; i < cluster.clients.size(); ++i) {
+    cluster.fabric->start(*cluster.clients[i], mix(&cluster, i, rounds));
+  }
+  EXPECT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  return *cluster.fabric->report().sim;
+}
+
+TEST(SimDeterminism, TheSameSeedGivesTheSameTrace) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const SimReport first = run_mix(seed, false), second = run_mix(seed, false);
+    EXPECT_EQ(first.trace_hash, second.trace_hash);
+    EXPECT_EQ(first.events, second.events);
+    EXPECT_NE(first.trace_hash, run_mix(seed + 100, false).trace_hash);
+  }
+}
+
+TEST(SimDeterminism, UnderFaultsAsWell) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(run_mix(seed, true, 60).trace_hash, run_mix(seed, true, 60).trace_hash);
+  }
+}
+
+coro::Task<void> warm_then_count(TestCluster* cluster, std::uint32_t worker) {
+  co_await mix(cluster, worker, 100);
+  if (worker == 0) cluster->fabric->reset_counters();
+  co_await mix(cluster, worker, 500);
+}
+
+TEST(SimMemory, NothingIsAllocatedForARequestAfterTheWarmUp) {
+  TestCluster cluster(small_config(4), 3);
+  for (std::uint32_t i = 0; i < cluster.clients.size(); ++i) {
+    cluster.fabric->start(*cluster.clients[i], warm_then_count(&cluster, i));
+  }
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(cluster.fabric->report().sim->request_allocations, 0u);
+}
+
+coro::Task<void> write_entry(Worker* self, Region* from, RemoteRegion to) {
+  const LocalSlice source{from, 1000};
+  const Completion done = co_await self->write(to, 3000, source, 1000);
+  EXPECT_TRUE(done.ok());
+}
+
+TEST(SimMemory, OnlyKeptBytesAreStoredAndTheyArrive) {
+  SimConfig config = small_config();
+  auto fabric = make_sim(config).value();
+  const Elision head_and_tail{1000, 16, 8};
+  Region* from = fabric->register_region(0, {"from", 8000, true, true, true, head_and_tail}).value();
+  Region* to = fabric->register_region(1, {"to", 8000, true, true, true, head_and_tail}).value();
+  Worker* worker = fabric->add_worker({0, Role::client, 0, -1, "client"}).value();
+  ASSERT_TRUE(fabric->exchange(1).has_value());
+  for (int i = 0; i < 16; ++i) from->at(1000)[i] = std::byte(i + 1);
+  for (int i = 0; i < 8; ++i) from->at(1992)[i] = std::byte(i + 100);
+  fabric->start(*worker, write_entry(worker, from, fabric->lookup(1, "to").value()));
+  ASSERT_EQ(fabric->run().value(), RunEnd::finished);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(to->at(3000)[i], std::byte(i + 1));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(to->at(3992)[i], std::byte(i + 100));
+  EXPECT_EQ(*to->at(2000), std::byte(0));
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim
