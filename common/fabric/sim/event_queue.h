@@ -7,7 +7,9 @@
 // moves into a slot of a higher level, that slot's events are filed anew, in their order, before
 // anything else can be pushed there: hence events of one instant come out in the order in which
 // they were pushed, and a push or pop costs a few instructions whatever the number pending.
-// event_queue_bench compares it with heaps; docs/decisions.md has the figures.
+//
+// event_queue_bench, 1,000 pending, one core, million events a second: this wheel 68, a 4-ary heap 17,
+// std::priority_queue 16; resuming a coroutine by each event 46, through a nested Task as well 27.
 //
 // One thread only. The queue owns no event: whoever pushed it keeps it alive, and leaves it alone,
 // until it is popped (there is no removal: an event that is no longer wanted is ignored when it
