@@ -8,7 +8,7 @@
 
 namespace loch::fabric::sim {
 namespace {
-// A work request as the NIC fetches it: header and inline payload, in 64-byte lines (PROTOCOLS.md 0).
+// A work request as the NIC fetches it: header and inline payload, in 64-byte lines.
 std::uint32_t work_request_bytes(const SimRequest& r) {
   const std::uint32_t header = r.qp->transport == Transport::ud ? 68 : 36;
   return (header + (r.wr->is_inline ? r.wr->length : 0) + 63) / 64 * 64;
