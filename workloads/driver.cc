@@ -299,6 +299,11 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
   }
   // One survivor repairs: the lowest.
   if (lost.empty() || first != worker->node()) co_return;
+  for (const fabric::NodeId node : lost) {
+    // A fabric that cannot fence (shm) has lost the whole process: nothing of it executes any more.
+    const Result<> fenced = fabric_.fence(node);
+    if (!fenced && fenced.error().code != ErrorCode::unsupported) co_return;
+  }
   scrubbed_ = co_await store_.scrub(*worker, lost);
   did_scrub_ = true;
 }

@@ -62,7 +62,7 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
     plan_.load.verify = true;
   }
   RunOutcome run() {
-    const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed);
+    const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed, is_torn_);
     EXPECT_NE(fabric, nullptr);
     auto outcome = run_load(*fabric, plan_);
     EXPECT_TRUE(outcome) << outcome.error().message;
@@ -80,6 +80,7 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
 
   std::unique_ptr<kv::Module> module_;
   RunPlan plan_;
+  bool is_torn_ = false;
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOn, ::testing::ValuesIn(testing::fabrics()));
 
@@ -122,6 +123,7 @@ TEST_P(DriverOn, BrokenStoreIsCaught) {
   Recording recording;
   plan_.logs = recording.factory();
   plan_.mutant = "no-lock";
+  is_torn_ = true;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
   plan_.load.operations = is_sim() ? 20'000 : 50'000;
   plan_.records = {1, 1, 32, 16'384};

@@ -281,6 +281,11 @@ TEST_P(BenchOn, BrokenStoreIsExitOne) {
                  "1",      "--value-size", "64K",      "--operations", "20000"};
   Words all = {"--protocol", "slots", "--fabric", GetParam(), "--nodes", "3"};
   all.insert(all.end(), words.begin(), words.end());
+  if (GetParam() == "sim") {
+    // Lines move at different instants only where a fault says so.
+    std::ofstream(file("torn.yaml")) << "torn_read: 0.5\ntorn_write: 0.5\n";
+    all.insert(all.end(), {"--faults", file("torn.yaml")});
+  }
   EXPECT_EQ(run_bench(all, toys()), 1);
   EXPECT_GT(read("a.json")["operations"]["corrupt"], 0);
 }

@@ -23,7 +23,7 @@ std::vector<std::string> fabrics() {
 }
 
 std::unique_ptr<fabric::Fabric> open(const std::string& name, [[maybe_unused]] std::uint32_t nodes,
-                                     [[maybe_unused]] std::uint64_t seed) {
+                                     [[maybe_unused]] std::uint64_t seed, [[maybe_unused]] bool is_torn) {
 #ifdef LOCH_HAVE_SIM
   if (name == "sim") {
     fabric::sim::SimConfig config;
@@ -32,6 +32,7 @@ std::unique_ptr<fabric::Fabric> open(const std::string& name, [[maybe_unused]] s
     auto hardware = fabric::sim::load_hardware("connectx3-10gbe");
     LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
     config.hardware = std::move(*hardware);
+    if (is_torn) config.faults.torn_read = config.faults.torn_write = 0.5;
     auto fabric = fabric::sim::make_sim(config);
     LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
     return std::move(*fabric);

@@ -83,7 +83,9 @@ void NodeCpu::block(SimThread* thread) {
 }
 
 void NodeCpu::end(SimThread* thread) {
+  if (thread->state_ == ThreadState::ended) return;
   thread->done_ = nullptr;
+  thread->ended_at_ = queue_.now();
   leave(thread, ThreadState::ended);
 }
 

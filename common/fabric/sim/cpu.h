@@ -78,6 +78,7 @@ class SimThread : SchedEntity {
   bool work_is_armed_ = false;  // work_event_ is in the queue, never for later than the work's end
   Nanos on_core_since_ = 0;     // while on_core
   Nanos cpu_ns_ = 0;            // since the books were reset
+  Nanos ended_at_ = 0;          // once ended
   // run_for: CPU time still owed, counted from on_core_since_ or the call, whichever was later.
   Event* done_ = nullptr;
   Nanos work_left_ = 0;
@@ -95,12 +96,12 @@ struct CpuUsage {
   Nanos busy_ns = 0;                             // all cores: threads on core, switches and wake-ups
   Nanos switching_ns = 0;                        // … of it: switching threads, leaving idle states
   std::array<Nanos, thread_roles> role_ns = {};  // CPU time of threads, by role
-  std::array<std::uint32_t, thread_roles> role_threads = {};
-  std::array<Nanos, idle_states> idle_ns = {};  // cores' idle time by idle state, deepest last
-  Nanos idle_shallow_ns = 0;                    // … in periods too short for any state
-  Nanos package_awake_ns = 0;                   // sum over sockets
-  double hog_hashes = 0;                        // SHA-256 hashes that the hogs would have made
-  std::uint64_t wake_ups = 0;                   // of cores, from idle
+  std::array<std::uint32_t, thread_roles> role_threads = {};  // those that ended meanwhile included
+  std::array<Nanos, idle_states> idle_ns = {};                // cores' idle time by idle state, deepest last
+  Nanos idle_shallow_ns = 0;                                  // … in periods too short for any state
+  Nanos package_awake_ns = 0;                                 // sum over sockets
+  double hog_hashes = 0;                                      // SHA-256 hashes that the hogs would have made
+  std::uint64_t wake_ups = 0;                                 // of cores, from idle
   std::uint64_t ticks = 0, switches = 0, migrations = 0;
 
   // Fraction of all cores' time.

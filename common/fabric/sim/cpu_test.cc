@@ -372,6 +372,18 @@ TEST(NodeCpu, BooksCanBeReset) {
   EXPECT_EQ(usage.package_awake_ns, 50 * ms + 100 * us);
 }
 
+TEST(NodeCpu, ThreadsThatEndedMeanwhileAreInTheBooks) {
+  Node node(twelve_cores());
+  Diary& worker = node.poller(one_core(0));
+  node.run_to(100 * ms);
+  node.cpu.end(worker.thread);
+  node.run_to(200 * ms);
+  EXPECT_NEAR(node.cpu.usage().role_fraction(ThreadRole::client), 0.5, 1e-3);
+  node.cpu.reset_usage();
+  node.run_to(300 * ms);
+  EXPECT_EQ(node.cpu.usage().role_threads[static_cast<std::size_t>(ThreadRole::client)], 0u);
+}
+
 std::vector<Nanos> fingerprint(std::uint64_t seed) {
   EventQueue queue;
   NodeCpu cpu(queue, twelve_cores(), SchedulerProfile{}, PowerProfile{}, seed);

@@ -71,7 +71,8 @@ CpuUsage NodeCpu::usage() const {
     book_package(usage, package, package.idle_cores == scheduler_.cores_per_socket());
   }
   for (const auto& thread : threads_) {
-    if (thread->state_ != ThreadState::ended) ++usage.role_threads[static_cast<std::size_t>(thread->role())];
+    const bool was_there = thread->state_ != ThreadState::ended || thread->ended_at_ > books_since_;
+    if (was_there) ++usage.role_threads[static_cast<std::size_t>(thread->role())];
   }
   usage.migrations = scheduler_.counters().migrations - migrations_before_;
   const auto hog_ns = static_cast<double>(usage.role_ns[static_cast<std::size_t>(ThreadRole::hog)]);
