@@ -176,7 +176,8 @@ RunEnd SimFabric::run_events() {
   if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
   while (sim_.live_tasks > 0) {
     if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
-    Event* event = sim_.queue.pop_until(sim_.config.deadline);
+    const Nanos deadline = sim_.config.deadline;
+    Event* event = deadline == forever ? sim_.queue.pop() : sim_.queue.pop_until(deadline);
     if (event == nullptr) return sim_.queue.empty() ? RunEnd::deadlock : RunEnd::deadline;
     event->fire(event);
     if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();

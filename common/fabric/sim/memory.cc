@@ -25,6 +25,9 @@ Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id,
     return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name, node,
                                                   mapped, std::strerror(errno)));
   }
+  // A random access to gigabytes would miss the TLB each time; dense tables waste nothing by it.
+  constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+  if (mapped >= 4 * huge_page) (void)madvise(data, mapped, MADV_HUGEPAGE);
   return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
 }
 

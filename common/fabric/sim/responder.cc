@@ -14,6 +14,14 @@ bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
+// Brings what the request will touch into this machine's cache while other events go on.
+void prefetch_target(const SimRequest& r, const SimNode& node) {
+  if (r.wr->remote.id >= node.regions.size()) return;
+  const SimRegion& region = *node.regions[r.wr->remote.id];
+  if (r.wr->remote_offset < region.bytes() && region.kept(r.wr->remote_offset, 1) > 0) {
+    __builtin_prefetch(region.at(r.wr->remote_offset));
+  }
+}
 }  // namespace
 
 // Draws whether the message is torn, and then into how many pieces, in what order, how far apart.
@@ -86,6 +94,7 @@ void Stages::arrive(Event* event) {
     delay += translation(sim, node, *node.regions[r->wr->remote.id], r->wr->remote_offset,
                          std::min<std::uint64_t>(length, node.regions[r->wr->remote.id]->bytes()));
   }
+  if (r->verb != Verb::send) prefetch_target(*r, node);
   if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
   const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
   if (r->verb == Verb::read) {
