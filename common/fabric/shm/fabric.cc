@@ -1,24 +1,17 @@
 // The control path of shm: nodes, regions, exchange, threads, and what several processes agree on.
 #include <fmt/format.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/fabric/realtime/crew.h"
 #include "common/fabric/shm/job.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/shm/worker.h"
-
-#if defined(LOCH_ASAN)
-#include <sanitizer/lsan_interface.h>
-#endif
 
 namespace loch::fabric::shm {
 namespace {
@@ -26,19 +19,6 @@ namespace {
 constexpr Nanos join_patience = 30'000'000'000;
 constexpr Nanos run_poll = 500'000;
 constexpr Nanos dead_look = 50'000'000;
-
-Nanos read_clock(clockid_t clock) {
-  timespec at{};
-  if (clock_gettime(clock, &at) != 0) return 0;
-  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
-}
-
-std::uint32_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::uint32_t>(CPU_COUNT(&set));
-}
 
 // Zeroed memory of this process, in huge pages where the kernel has them.
 Result<Mapping> private_memory(std::size_t bytes, const std::string& what) {
@@ -66,42 +46,21 @@ class ShmRegion final : public Region {
   std::uint32_t rkey_, rights_;
 };
 
-struct LocalWorker {
-  std::unique_ptr<ShmWorker> worker;
-  Mapping receive_memory;
-  std::unique_ptr<coro::Task<void>> main;
-  std::thread thread;
-  std::atomic<bool> is_running = false;
-  std::atomic<Nanos> cpu_ended = 0;   // CPU time of ended runs
-  std::atomic<Nanos> wall_ended = 0;  // their duration
-  std::atomic<Nanos> run_started = 0;
-  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // at the last reset_counters
-  clockid_t cpu_clock = 0;                           // while is_running
-
-  [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
-  [[nodiscard]] Nanos wall() const {
-    return wall_ended + (is_running ? read_clock(CLOCK_MONOTONIC) - run_started : 0);
-  }
-};
-
 class ShmFabric final : public Fabric {
  public:
   explicit ShmFabric(const ShmConfig& config)
-      : config_(config), regions_(config.nodes), workers_(config.nodes) {
+      : config_(config),
+        regions_(config.nodes),
+        receive_memory_(config.nodes),
+        crew_(&shared_, config.nodes, config.pin_threads) {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
     can.atomic_scope = AtomicScope::nic;  // really global; protocols are kept to the contract
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
-    shared_.clock_base = read_clock(CLOCK_MONOTONIC);
+    shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
   }
-  ~ShmFabric() override {
-    for (auto& node : workers_) {
-      for (auto& local : node) LOCH_CHECK(!local->thread.joinable(), "a fabric is destroyed after its run");
-    }
-  }
-
   [[nodiscard]] Result<> join_job() {
     if (config_.ranks == 1) return {};
     auto job = Job::join(config_.job, config_.rank, config_.ranks, join_patience);
@@ -130,7 +89,10 @@ class ShmFabric final : public Fabric {
   }
   [[nodiscard]] std::uint32_t rank() const override { return config_.rank; }
   [[nodiscard]] std::uint32_t ranks() const override { return config_.ranks; }
-  void start(Worker& worker, coro::Task<void> main) override;
+  void start(Worker& worker, coro::Task<void> main) override {
+    LOCH_CHECK(is_exchanged_, "a main is started after the exchange");
+    crew_.start(worker, std::move(main));
+  }
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override {
     shared_.interrupted.store(true, std::memory_order_relaxed);
@@ -141,28 +103,26 @@ class ShmFabric final : public Fabric {
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }
-  void reset_counters() override;
+  void reset_counters() override { crew_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
  private:
   [[nodiscard]] ShmRegion* find(NodeId node, std::string_view name) const;
   [[nodiscard]] Result<> map_remote_node(NodeId node);
   void publish_local_nodes();
-  void decide_crowding();
-  void thread_body(LocalWorker& local);
+  [[nodiscard]] ShmWorker& worker_at(Worker* worker) const { return static_cast<ShmWorker&>(*worker); }
+  [[nodiscard]] std::uint32_t running_workers() const;
   void await_clients();
-  void join_threads();
-  [[nodiscard]] NodeReport report_of(const std::vector<std::unique_ptr<LocalWorker>>& workers) const;
 
   ShmConfig config_;
   Shared shared_;
   std::unique_ptr<Job> job_;
-  std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;    // by node, by id
-  std::vector<std::vector<std::unique_ptr<LocalWorker>>> workers_;  // by node, in order of adding
+  std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;  // by node, by id
+  std::vector<std::vector<Mapping>> receive_memory_;              // by node, in order of adding workers
+  realtime::Crew crew_;
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
-  std::atomic<std::uint32_t> clients_left_ = 0;
 };
 
 ShmRegion* ShmFabric::find(NodeId node, std::string_view name) const {
@@ -205,7 +165,7 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   }
   if (!memory) return refuse(memory.error().code, memory.error().message);
   regions.push_back(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
-  for (const auto& local : workers_[node]) local->worker->add_region(regions.back().get());
+  for (Worker* worker : crew_.workers(node)) worker_at(worker).add_region(regions.back().get());
   return regions.back().get();
 }
 
@@ -216,30 +176,28 @@ Result<Worker*> ShmFabric::add_worker(const WorkerSpec& spec) {
   };
   if (!is_local(spec.node)) return refuse("the node is not of this process");
   if (is_exchanged_) return refuse("added after the exchange");
-  for (const auto& other : workers_[spec.node]) {
-    if (other->worker->index() == spec.index) return refuse("the index is taken");
-  }
   Result<Mapping> memory = job_ != nullptr ? job_->create('w', spec.index, sizeof(ReceiveArea))
                                            : private_memory(sizeof(ReceiveArea), "receive queues");
   if (!memory) return std::unexpected(memory.error());
-  auto local = std::make_unique<LocalWorker>();
-  local->receive_memory = std::move(*memory);
-  auto* area = reinterpret_cast<ReceiveArea*>(local->receive_memory.data());
-  local->worker = std::make_unique<ShmWorker>(spec, config_.seed, &shared_, area);
-  for (const auto& region : regions_[spec.node]) local->worker->add_region(region.get());
+  auto* area = reinterpret_cast<ReceiveArea*>(memory->data());
+  auto worker = std::make_unique<ShmWorker>(spec, config_.seed, &shared_, area);
+  for (const auto& region : regions_[spec.node]) worker->add_region(region.get());
+  Worker* added = crew_.add(std::move(worker));
+  if (added == nullptr) return refuse("the index is taken");
+  receive_memory_[spec.node].push_back(std::move(*memory));
   if (job_ != nullptr) job_->mine().workers.store(std::max(job_->mine().workers.load(), spec.index + 1u));
-  workers_[spec.node].push_back(std::move(local));
-  return workers_[spec.node].back()->worker.get();
+  return added;
 }
 
 void ShmFabric::publish_local_nodes() {
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeTable& table = shared_.nodes[node];
     for (const auto& region : regions_[node]) table.regions.push_back(region->mapped());
-    for (const auto& local : workers_[node]) {
-      const std::uint16_t index = local->worker->index();
+    const std::vector<realtime::RealtimeWorker*> workers = crew_.workers(static_cast<NodeId>(node));
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const std::uint16_t index = workers[i]->index();
       if (table.receive_areas.size() <= index) table.receive_areas.resize(index + 1u);
-      table.receive_areas[index] = reinterpret_cast<ReceiveArea*>(local->receive_memory.data());
+      table.receive_areas[index] = reinterpret_cast<ReceiveArea*>(receive_memory_[node][i].data());
     }
   }
 }
@@ -268,8 +226,8 @@ Result<> ShmFabric::exchange(Nanos within) {
   if (is_exchanged_) return fail(ErrorCode::invalid_argument, "exchange: done once");
   is_exchanged_ = true;
   publish_local_nodes();
-  for (const auto& node : workers_) {
-    for (const auto& local : node) local->worker->connect(config_.nodes);
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) worker_at(worker).connect(config_.nodes);
   }
   if (job_ == nullptr) return {};
   LOCH_TRY(job_->barrier("exchange of regions", within));
@@ -281,7 +239,8 @@ Result<> ShmFabric::exchange(Nanos within) {
   // Everyone has mapped everything: the names go, so that no crash leaves memory behind.
   LOCH_TRY(job_->barrier("end of the exchange of regions", within));
   for (const auto& region : regions_[config_.rank]) job_->unlink('r', region->id());
-  for (const auto& local : workers_[config_.rank]) job_->unlink('w', local->worker->index());
+  for (const Worker* worker : crew_.workers(static_cast<NodeId>(config_.rank)))
+    job_->unlink('w', worker->index());
   return {};
 }
 
@@ -294,58 +253,17 @@ Result<RemoteRegion> ShmFabric::lookup(NodeId node, std::string_view region) con
                           is_exchanged_ ? "not registered" : "looked up before the exchange"));
 }
 
-void ShmFabric::start(Worker& worker, coro::Task<void> main) {
-  LOCH_CHECK(is_exchanged_, "a main is started after the exchange");
-  for (const auto& local : workers_.at(worker.node())) {
-    if (local->worker.get() != &worker) continue;
-    LOCH_CHECK(local->main == nullptr, "{} has a main already", worker.spec().name);
-    local->main = std::make_unique<coro::Task<void>>(std::move(main));
-    return;
-  }
-  LOCH_CHECK(false, "the worker is not one of this fabric's");
-}
-
-// Workers that share cores must give them up; those that have their own burn them.
-void ShmFabric::decide_crowding() {
+std::uint32_t ShmFabric::running_workers() const {
+  if (job_ == nullptr) return crew_.started();
   std::uint32_t running = 0;
-  if (job_ != nullptr) {
-    for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) running += job_->of(rank).workers.load();
-  } else {
-    for (const auto& node : workers_) {
-      for (const auto& local : node) running += local->main != nullptr ? 1 : 0;
-    }
-  }
-  shared_.is_crowded.store(running > usable_cores());
-}
-
-void ShmFabric::thread_body(LocalWorker& local) {
-  const WorkerSpec& spec = local.worker->spec();
-  pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
-  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
-  if (config_.pin_threads && spec.core >= 0) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(static_cast<std::size_t>(spec.core) % CPU_SETSIZE, &set);
-    (void)sched_setaffinity(0, sizeof set, &set);
-  }
-  local.run_started = read_clock(CLOCK_MONOTONIC);
-  pthread_getcpuclockid(pthread_self(), &local.cpu_clock);
-  local.is_running = true;
-  if (!local.worker->run(local.main.get())) {
-    shared_.deadlocked.store(true);
-    shared_.stopping.store(true);
-  }
-  const Nanos cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  const Nanos wall = read_clock(CLOCK_MONOTONIC) - local.run_started;
-  local.is_running = false;
-  local.cpu_ended += cpu;
-  local.wall_ended += wall;
-  if (spec.role == Role::client && clients_left_.fetch_sub(1) == 1) clients_left_.notify_all();
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) running += job_->of(rank).workers.load();
+  return running;
 }
 
 void ShmFabric::await_clients() {
+  std::atomic<std::uint32_t>& clients_left = crew_.clients_left();
   if (job_ == nullptr) {
-    for (std::uint32_t left = clients_left_; left != 0; left = clients_left_) clients_left_.wait(left);
+    for (std::uint32_t left = clients_left; left != 0; left = clients_left) clients_left.wait(left);
     return;
   }
   // Dead processes are looked for all the while, for the workers' sake.
@@ -357,7 +275,7 @@ void ShmFabric::await_clients() {
     const bool look = now >= next_look;
     if (look) next_look = now + dead_look;
     const bool ended = job_->all_clients_ended(runs_, look);
-    if (clients_left_ == 0) {
+    if (clients_left == 0) {
       if (ended || shared_.stopping.load()) return;
       if (!std::exchange(has_told, true)) job_->clients_ended(runs_);
     }
@@ -365,86 +283,18 @@ void ShmFabric::await_clients() {
   }
 }
 
-void ShmFabric::join_threads() {
-  for (const auto& node : workers_) {
-    for (const auto& local : node) {
-      if (!local->thread.joinable()) continue;
-      local->thread.join();
-      if (shared_.deadlocked.load()) {
-        // Frames that will never go on cannot be unwound: left as they are.
-        [[maybe_unused]] auto* abandoned = local->main.release();
-#if defined(LOCH_ASAN)
-        __lsan_ignore_object(abandoned);
-#endif
-      }
-      local->main.reset();
-    }
-  }
-}
-
 Result<RunEnd> ShmFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  shared_.stopping.store(shared_.interrupted.load());
-  decide_crowding();
-  std::uint32_t clients = 0;
-  for (const auto& node : workers_) {
-    for (const auto& local : node) {
-      if (local->main != nullptr && local->worker->spec().role == Role::client) ++clients;
-    }
-  }
-  clients_left_ = clients;
-  for (const auto& node : workers_) {
-    for (const auto& local : node) {
-      if (local->main != nullptr) local->thread = std::thread([this, &local] { thread_body(*local); });
-    }
-  }
-  await_clients();
-  const bool was_interrupted = shared_.interrupted.load();
-  shared_.stopping.store(true);
-  join_threads();
-  if (shared_.deadlocked.load()) return RunEnd::deadlock;
-  return was_interrupted ? RunEnd::interrupted : RunEnd::finished;
-}
-
-void ShmFabric::reset_counters() {
-  for (const auto& node : workers_) {
-    for (const auto& local : node) {
-      local->cpu_reset = local->cpu();
-      local->wall_reset = local->wall();
-    }
-  }
-}
-
-NodeReport ShmFabric::report_of(const std::vector<std::unique_ptr<LocalWorker>>& workers) const {
-  struct Share {
-    double cpu = 0, wall = 0;
-    [[nodiscard]] double busy() const { return wall > 0 ? std::min(1.0, cpu / wall) : 0; }
-  } all, client, server;
-  NodeReport report;
-  double yields = 0, sleeps = 0;
-  for (const auto& local : workers) {
-    const auto cpu = static_cast<double>(local->cpu() - local->cpu_reset);
-    const auto wall = static_cast<double>(local->wall() - local->wall_reset);
-    for (Share* share : {&all, local->worker->spec().role == Role::client ? &client : &server}) {
-      share->cpu += cpu;
-      share->wall += wall;
-    }
-    yields += static_cast<double>(local->worker->yields.load());
-    sleeps += static_cast<double>(local->worker->sleeps.load());
-  }
-  report.cpu_busy = all.busy();
-  report.client_busy = client.busy();
-  report.server_busy = server.busy();
-  report.counters = {{"shm.yields", yields}, {"shm.sleeps", sleeps}};
-  return report;
+  return crew_.run(running_workers(), [this] { await_clients(); });
 }
 
 FabricReport ShmFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
-    if (is_local(static_cast<NodeId>(node))) report.nodes[node] = report_of(workers_[node]);
+    if (is_local(static_cast<NodeId>(node)))
+      report.nodes[node] = crew_.report(static_cast<NodeId>(node), "shm");
     report.nodes[node].is_lost = shared_.is_lost(static_cast<NodeId>(node));
   }
   report.counters["shm.crowded"] = shared_.is_crowded.load() ? 1 : 0;

@@ -222,7 +222,7 @@ void ShmWorker::post_detached(const WorkRequest& request) {
 
 // Tries the stalled requests again, in their order on each queue pair.
 bool ShmWorker::poll_stalled() {
-  time_ = now();
+  refresh_time();
   for (Link& link : links_) link.stalled_lanes = 0;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < stalled_.size(); ++i) {
@@ -237,8 +237,8 @@ bool ShmWorker::poll_stalled() {
       stalled_[kept++] = entry;
       continue;
     } else if (perform(request, inline_data) == Attempt::not_ready) {
-      if (entry.deadline == 0) entry.deadline = time_ + rnr_patience;
-      if (time_ < entry.deadline) {
+      if (entry.deadline == 0) entry.deadline = recent_time() + rnr_patience;
+      if (recent_time() < entry.deadline) {
         link.stalled_lanes |= lane_bit(request);
         stalled_[kept++] = entry;
         continue;

@@ -1,17 +1,15 @@
 // The data path of shm: one worker is one thread. post() carries a request out at once, on the
 // issuing thread; its completion waits in the worker's queue until the worker's next turn. Nothing
-// here allocates, locks, throws or enters the kernel per operation once warm; the kernel is entered
-// to sleep (sleep_until), and, when there are more workers than cores, to give a core up after a
-// number of fruitless polls.
+// here allocates, locks, throws or enters the kernel per operation once warm (realtime/worker.h says
+// when a worker gives its core up).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "common/coro/run_queue.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/realtime/worker.h"
 #include "common/fabric/shm/job.h"
 #include "common/fabric/shm/receive_ring.h"
 
@@ -32,21 +30,14 @@ struct NodeTable {
   std::vector<ReceiveArea*> receive_areas;  // by worker index
 };
 
-// What the workers of this process share; fixed while they run, the atomics excepted.
-struct Shared {
-  Capabilities capabilities;
+// What the workers of this process share; fixed while they run.
+struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
   Job* job = nullptr;  // several processes
-  Nanos clock_base = 0;
-  std::atomic<bool> stopping = false;
-  std::atomic<bool> interrupted = false;
-  std::atomic<bool> deadlocked = false;
-  std::atomic<bool> is_crowded = false;  // more running workers than cores
   [[nodiscard]] bool is_lost(NodeId node) const { return job != nullptr && job->is_lost(node); }
-  [[nodiscard]] Nanos now() const;
 };
 
-class ShmWorker final : public Worker {
+class ShmWorker final : public realtime::RealtimeWorker {
  public:
   // An RC SEND to a peer without a receive buffer fails after this long.
   static constexpr Nanos rnr_patience = 1'000'000'000;
@@ -54,32 +45,22 @@ class ShmWorker final : public Worker {
 
   ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared, ReceiveArea* receive_area);
 
-  [[nodiscard]] coro::RunQueue& run_queue() override { return run_queue_; }
-  [[nodiscard]] Nanos now() const override { return shared_->now(); }
-  [[nodiscard]] Nanos node_clock() const override { return shared_->now(); }
-  [[nodiscard]] bool stopping() const override { return shared_->stopping.load(std::memory_order_relaxed); }
-  [[nodiscard]] const Capabilities& capabilities() const override { return shared_->capabilities; }
-
   void post(WorkRequest* chain) override;
   void post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
-  void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
-  void begin_timer(TimerWait* wait) override;
-  void begin_watch(WatchWait* wait) override;
-  void begin_receive(ReceiveWait* wait) override;
-  void begin_reconnect(ReconnectWait* wait) override;
-  void begin_compute(Nanos span, std::coroutine_handle<> waiter) override;
 
   // Control path. Called before the threads start.
   void connect(std::uint32_t nodes);
   void add_region(Region* region) { regions_.push_back(region); }  // by id, of this node
-  // The thread's body: runs `main` to its end. False: nothing of this worker can ever go on again.
-  [[nodiscard]] bool run(coro::Task<void>* main);
 
-  // How often this worker gave its core up; readable from any thread.
-  std::atomic<std::uint64_t> yields = 0, sleeps = 0;
+ protected:
+  bool poll_device() override;
+  [[nodiscard]] bool device_is_busy() const override { return !stalled_.empty(); }
+  [[nodiscard]] bool owes_completions() const override { return !completions_.empty(); }
+  bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
+  [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
   // The RC queue pairs to one peer, one bit a lane.
@@ -111,22 +92,10 @@ class ShmWorker final : public Worker {
   void retire(WorkRequest& request, bool is_detached);
   void stall(WorkRequest& request, bool is_detached);
 
-  bool poll_completions();
-  bool poll_watches();
-  bool poll_receives();
-  bool poll_timers();
   bool poll_stalled();
-  bool poll_reconnects();
-  [[nodiscard]] bool watch_ended(WatchWait& wait);
-  [[nodiscard]] bool find_ready(WatchWait& wait) const;
-  bool poll_receive(std::size_t transport);
-  void take(ReceiveWait& wait, const ReceiveSlot& slot);
-  [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
-  [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
-  void give_up_core();
+  void fill(Received& message, const ReceiveSlot& slot) const;
 
   Shared* shared_;
-  coro::RunQueue run_queue_;
   std::vector<Region*> regions_;
   std::vector<Link> links_;  // by node
 
@@ -136,15 +105,6 @@ class ShmWorker final : public Worker {
   std::vector<Copy*> free_copies_;
   ReceiveQueue receive_[3];
   std::uint32_t posted_receives_[3] = {};
-  ReceiveWait* receivers_[3] = {};  // first in, first served
-  WatchWait* watches_ = nullptr;
-  TimerWait* timers_ = nullptr;  // soonest first
-  std::uint32_t spinning_timers_ = 0;
-  ReconnectWait* reconnects_ = nullptr;
-  std::uint64_t turns_ = 0;
-  std::uint32_t fruitless_turns_ = 0;
-  Nanos time_ = 0;  // the clock as of a few turns ago
-  bool main_ended_ = false;
 };
 
 }  // namespace loch::fabric::shm

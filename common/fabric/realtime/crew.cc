@@ -1,0 +1,180 @@
+#include "common/fabric/realtime/crew.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+#if defined(LOCH_ASAN)
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace loch::fabric::realtime {
+
+Nanos read_clock(clockid_t clock) {
+  timespec at{};
+  if (clock_gettime(clock, &at) != 0) return 0;
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+std::uint32_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT(&set));
+}
+
+struct Crew::Member {
+  std::unique_ptr<RealtimeWorker> worker;
+  std::unique_ptr<coro::Task<void>> main;
+  std::thread thread;
+  std::atomic<bool> is_running = false;
+  std::atomic<Nanos> cpu_ended = 0;   // CPU time of ended runs
+  std::atomic<Nanos> wall_ended = 0;  // their duration
+  std::atomic<Nanos> run_started = 0;
+  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // at the last reset_counters
+  clockid_t cpu_clock = 0;                           // while is_running
+
+  [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
+  [[nodiscard]] Nanos wall() const {
+    return wall_ended + (is_running ? read_clock(CLOCK_MONOTONIC) - run_started : 0);
+  }
+};
+
+Crew::Crew(Shared* shared, std::uint32_t nodes, bool pin) : shared_(shared), pin_(pin), workers_(nodes) {}
+
+Crew::~Crew() {
+  each([](const Member& member) {
+    LOCH_CHECK(!member.thread.joinable(), "a fabric is destroyed after its run");
+  });
+}
+
+RealtimeWorker* Crew::add(std::unique_ptr<RealtimeWorker> worker) {
+  auto& node = workers_.at(worker->node());
+  for (const auto& other : node) {
+    if (other->worker->index() == worker->index()) return nullptr;
+  }
+  node.push_back(std::make_unique<Member>());
+  node.back()->worker = std::move(worker);
+  return node.back()->worker.get();
+}
+
+std::vector<RealtimeWorker*> Crew::workers(NodeId node) const {
+  std::vector<RealtimeWorker*> all;
+  for (const auto& member : workers_.at(node)) all.push_back(member->worker.get());
+  return all;
+}
+
+void Crew::start(Worker& worker, coro::Task<void> main) {
+  for (const auto& member : workers_.at(worker.node())) {
+    if (member->worker.get() != &worker) continue;
+    LOCH_CHECK(member->main == nullptr, "{} has a main already", worker.spec().name);
+    member->main = std::make_unique<coro::Task<void>>(std::move(main));
+    return;
+  }
+  LOCH_CHECK(false, "the worker is not one of this fabric's");
+}
+
+std::uint32_t Crew::started() const {
+  std::uint32_t count = 0;
+  each([&](const Member& member) { count += member.main != nullptr ? 1 : 0; });
+  return count;
+}
+
+void Crew::thread_body(Member& local) {
+  const WorkerSpec& spec = local.worker->spec();
+  pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
+  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
+  if (pin_ && spec.core >= 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(spec.core) % CPU_SETSIZE, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+  }
+  local.run_started = read_clock(CLOCK_MONOTONIC);
+  pthread_getcpuclockid(pthread_self(), &local.cpu_clock);
+  local.is_running = true;
+  if (!local.worker->run(local.main.get())) {
+    shared_->deadlocked.store(true);
+    shared_->stopping.store(true);
+  }
+  const Nanos cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  const Nanos wall = read_clock(CLOCK_MONOTONIC) - local.run_started;
+  local.is_running = false;
+  local.cpu_ended += cpu;
+  local.wall_ended += wall;
+  if (spec.role == Role::client && clients_left_.fetch_sub(1) == 1) clients_left_.notify_all();
+}
+
+void Crew::join() {
+  each([&](Member& local) {
+    if (!local.thread.joinable()) return;
+    local.thread.join();
+    if (shared_->deadlocked.load()) {
+      // Frames that will never go on cannot be unwound: left as they are.
+      [[maybe_unused]] auto* abandoned = local.main.release();
+#if defined(LOCH_ASAN)
+      __lsan_ignore_object(abandoned);
+#endif
+    }
+    local.main.reset();
+  });
+}
+
+RunEnd Crew::run(std::uint32_t running, const std::function<void()>& await_clients) {
+  shared_->stopping.store(shared_->interrupted.load());
+  // Workers that share cores must give them up; those that have their own burn them.
+  shared_->is_crowded.store(running > usable_cores());
+  std::uint32_t clients = 0;
+  each([&](const Member& member) {
+    if (member.main != nullptr && member.worker->spec().role == Role::client) ++clients;
+  });
+  clients_left_ = clients;
+  each([&](Member& member) {
+    if (member.main != nullptr) member.thread = std::thread([this, &member] { thread_body(member); });
+  });
+  await_clients();
+  const bool was_interrupted = shared_->interrupted.load();
+  shared_->stopping.store(true);
+  join();
+  if (shared_->deadlocked.load()) return RunEnd::deadlock;
+  return was_interrupted ? RunEnd::interrupted : RunEnd::finished;
+}
+
+void Crew::reset_counters() {
+  each([](Member& member) {
+    member.cpu_reset = member.cpu();
+    member.wall_reset = member.wall();
+  });
+}
+
+NodeReport Crew::report(NodeId node, const std::string& prefix) const {
+  struct Share {
+    double cpu = 0, wall = 0;
+    [[nodiscard]] double busy() const { return wall > 0 ? std::min(1.0, cpu / wall) : 0; }
+  } all, client, server;
+  NodeReport report;
+  double yields = 0, sleeps = 0;
+  for (const auto& local : workers_.at(node)) {
+    const auto cpu = static_cast<double>(local->cpu() - local->cpu_reset);
+    const auto wall = static_cast<double>(local->wall() - local->wall_reset);
+    for (Share* share : {&all, local->worker->spec().role == Role::client ? &client : &server}) {
+      share->cpu += cpu;
+      share->wall += wall;
+    }
+    yields += static_cast<double>(local->worker->yields.load());
+    sleeps += static_cast<double>(local->worker->sleeps.load());
+  }
+  report.cpu_busy = all.busy();
+  report.client_busy = client.busy();
+  report.server_busy = server.busy();
+  report.counters = {{prefix + ".yields", yields}, {prefix + ".sleeps", sleeps}};
+  return report;
+}
+
+}  // namespace loch::fabric::realtime

@@ -1,0 +1,287 @@
+#include "common/fabric/realtime/worker.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+
+namespace loch::fabric::realtime {
+namespace {
+
+// The clock is read every eighth turn when something has a deadline.
+constexpr std::uint64_t turns_per_clock = 8;
+// Crowded workers give their core up after so many fruitless turns, and sleep after many more.
+constexpr std::uint32_t turns_before_yield = 64;
+constexpr std::uint32_t turns_before_nap = 20'000;
+constexpr Nanos nap = 50'000;
+// Shorter sleeps than this are spun: the kernel's wake-up costs as much.
+constexpr Nanos shortest_sleep = 3'000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+template <typename Wait>
+void append(Wait*& list, Wait* wait) {
+  wait->next = nullptr;
+  Wait** at = &list;
+  while (*at != nullptr) at = &(*at)->next;
+  *at = wait;
+}
+
+// Owns the worker thread's side of a main: its frame is the worker's, the Task stays the fabric's.
+struct MainRunner {
+  struct promise_type {
+    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
+    static void operator delete(void* frame, std::size_t bytes) noexcept {
+      coro::FramePool::local().release(frame, bytes);
+    }
+    MainRunner get_return_object() noexcept {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept {
+      check_failed(__FILE__, __LINE__, "no exception leaves a main", "");
+    }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+MainRunner run_main(coro::Task<void>* main, bool* ended) {
+  co_await std::move(*main);
+  *ended = true;
+}
+
+}  // namespace
+
+Nanos Shared::now() const {
+  timespec at{};
+  clock_gettime(CLOCK_MONOTONIC, &at);  // the vDSO: no system call
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec - clock_base;
+}
+
+void RealtimeWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
+  store_word_release(region.at(offset), value);
+}
+
+void RealtimeWorker::begin_compute(Nanos, std::coroutine_handle<> waiter) { run_queue_.push(waiter); }
+
+void RealtimeWorker::begin_timer(TimerWait* wait) {
+  TimerWait** at = &timers_;
+  while (*at != nullptr && (*at)->at <= wait->at) at = &(*at)->next;
+  wait->next = *at;
+  *at = wait;
+  if (wait->is_spinning) ++spinning_timers_;
+}
+
+void RealtimeWorker::begin_watch(WatchWait* wait) {
+  LOCH_CHECK((wait->set.count == 0 ? wait->word.region : wait->set.region)->node() == node(),
+             "a worker watches memory of its own node");
+  if (find_ready(*wait)) {
+    run_queue_.push(wait->waiter);
+  } else {
+    append(watches_, wait);
+  }
+}
+
+void RealtimeWorker::begin_receive(ReceiveWait* wait) {
+  append(receivers_[static_cast<std::size_t>(wait->transport)], wait);
+}
+
+void RealtimeWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, wait); }
+
+bool RealtimeWorker::find_ready(WatchWait& wait) const {
+  if (wait.set.count == 0) {
+    const WatchWord& word = wait.word;
+    const bool equal = (load_word(word.region->at(word.offset)) & word.mask) == word.value;
+    if (equal != word.until_equal) return false;
+    wait.result = {WatchOutcome::ready, 0};
+    return true;
+  }
+  const WatchSet& set = wait.set;
+  std::uint32_t index = wait.start % set.count;
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    const std::uint64_t word = load_word(set.region->at(set.offset + std::uint64_t{index} * set.stride));
+    if (set.ready(set.context, index, word)) {
+      wait.result = {WatchOutcome::ready, index};
+      return true;
+    }
+    if (++index == set.count) index = 0;
+  }
+  return false;
+}
+
+bool RealtimeWorker::watch_ended(WatchWait& wait) {
+  // Whether it stops is looked at before the word: what was stored before the end counts as ready.
+  const bool is_stopping = stopping();
+  if (find_ready(wait)) return true;
+  if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
+    wait.result.outcome = WatchOutcome::link_down;
+    return true;
+  }
+  if (is_stopping) {
+    wait.result.outcome = WatchOutcome::stopping;
+    return true;
+  }
+  if (wait.deadline != forever && time_ >= wait.deadline) {
+    wait.result.outcome = WatchOutcome::timed_out;
+    return true;
+  }
+  return false;
+}
+
+bool RealtimeWorker::poll_watches() {
+  bool moved = false;
+  for (WatchWait** at = &watches_; *at != nullptr;) {
+    WatchWait* wait = *at;
+    if (watch_ended(*wait)) {
+      *at = wait->next;
+      run_queue_.push(wait->waiter);
+      moved = true;
+    } else {
+      at = &wait->next;
+    }
+  }
+  return moved;
+}
+
+void RealtimeWorker::finish_receive(ReceiveWait*& waiters) {
+  ReceiveWait* wait = waiters;
+  waiters = wait->next;
+  run_queue_.push(wait->waiter);
+}
+
+bool RealtimeWorker::poll_receive(Transport transport) {
+  ReceiveWait*& list = receivers_[static_cast<std::size_t>(transport)];
+  const bool is_stopping = stopping();
+  bool moved = poll_arrivals(transport, list);
+  for (ReceiveWait** at = &list; *at != nullptr;) {
+    ReceiveWait* wait = *at;
+    const bool timed_out = wait->deadline != forever && time_ >= wait->deadline;
+    if (is_stopping || timed_out) {
+      wait->result.outcome = is_stopping ? Received::Outcome::stopping : Received::Outcome::timed_out;
+      *at = wait->next;
+      run_queue_.push(wait->waiter);
+      moved = true;
+    } else {
+      at = &wait->next;
+    }
+  }
+  return moved;
+}
+
+bool RealtimeWorker::poll_receives() {
+  bool moved = false;
+  for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
+    if (receivers_[static_cast<std::size_t>(transport)] != nullptr) moved |= poll_receive(transport);
+  }
+  return moved;
+}
+
+bool RealtimeWorker::poll_timers() {
+  bool moved = false;
+  while (timers_ != nullptr && timers_->at <= time_) {
+    TimerWait* wait = timers_;
+    timers_ = wait->next;
+    if (wait->is_spinning) --spinning_timers_;
+    run_queue_.push(wait->waiter);
+    moved = true;
+  }
+  return moved;
+}
+
+bool RealtimeWorker::poll_reconnects() {
+  bool moved = false;
+  for (ReconnectWait** at = &reconnects_; *at != nullptr;) {
+    ReconnectWait* wait = *at;
+    const bool is_connected = try_reconnect(wait->peer);
+    if (is_connected || time_ >= wait->deadline || stopping()) {
+      wait->connected = is_connected;
+      *at = wait->next;
+      run_queue_.push(wait->waiter);
+      moved = true;
+    } else {
+      at = &wait->next;
+    }
+  }
+  return moved;
+}
+
+bool RealtimeWorker::turn() {
+  bool moved = poll_device();
+  if (const std::size_t ready = run_queue_.size(); ready != 0) {
+    run_queue_.drain(ready);
+    moved = true;
+  }
+  const bool has_clock_users =
+      timers_ != nullptr || watches_ != nullptr || reconnects_ != nullptr || is_receiving();
+  if (!has_clock_users) return moved;
+  if (turns_++ % turns_per_clock == 0) time_ = now();
+  if (watches_ != nullptr) moved |= poll_watches();
+  moved |= poll_receives();
+  if (timers_ != nullptr) moved |= poll_timers();
+  if (reconnects_ != nullptr) moved |= poll_reconnects();
+  return moved;
+}
+
+void RealtimeWorker::give_up_core() {
+  yields.fetch_add(1, std::memory_order_relaxed);
+  sched_yield();
+}
+
+bool RealtimeWorker::idle() {
+  ++fruitless_turns_;
+  const bool is_polling = watches_ != nullptr || is_receiving() || device_is_busy() || reconnects_ != nullptr;
+  if (!is_polling) {
+    if (timers_ == nullptr) return false;
+    time_ = now();
+    const Nanos span = timers_->at - time_;
+    if (spinning_timers_ == 0 && span > shortest_sleep) {
+      sleeps.fetch_add(1, std::memory_order_relaxed);
+      const Nanos until = timers_->at + shared_->clock_base;
+      const timespec at{until / 1'000'000'000, until % 1'000'000'000};
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
+      time_ = now();
+      return true;
+    }
+  }
+  if (fruitless_turns_ > turns_before_yield && shared_->is_crowded.load(std::memory_order_relaxed)) {
+    if (fruitless_turns_ > turns_before_nap) {
+      sleeps.fetch_add(1, std::memory_order_relaxed);
+      const timespec span{0, nap};
+      nanosleep(&span, nullptr);
+    } else {
+      give_up_core();
+    }
+  } else {
+    pause_cpu();
+  }
+  return true;
+}
+
+bool RealtimeWorker::run(coro::Task<void>* main) {
+  main_ended_ = false;
+  const std::uint64_t frames_before = coro::FramePool::local().live();
+  run_queue_.push(run_main(main, &main_ended_).handle);
+  while (!main_ended_ || !run_queue_.empty() || owes_completions()) {
+    if (turn()) {
+      fruitless_turns_ = 0;
+    } else if (!main_ended_ && !idle()) {
+      return false;
+    }
+  }
+  LOCH_CHECK(coro::FramePool::local().live() == frames_before, "{} of {} left coroutines behind", spec().name,
+             spec().node);
+  return true;
+}
+
+}  // namespace loch::fabric::realtime

@@ -1,0 +1,97 @@
+// A worker that is a thread of this machine in real time: its run queue, timers, watches and the
+// order in which it polls. What a device does (posting, completions, arrivals, reconnecting) is the
+// deriving fabric's. Nothing here allocates, locks, throws or enters the kernel per operation once
+// warm; the kernel is entered to sleep (sleep_until), and, when there are more workers than cores, to
+// give a core up after a number of fruitless polls.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "common/coro/run_queue.h"
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric::realtime {
+
+// What the workers of one process share; fixed while they run, the atomics excepted.
+struct Shared {
+  Capabilities capabilities;
+  Nanos clock_base = 0;  // CLOCK_MONOTONIC at zero of the fabric's clock
+  std::atomic<bool> stopping = false;
+  std::atomic<bool> interrupted = false;
+  std::atomic<bool> deadlocked = false;
+  std::atomic<bool> is_crowded = false;  // more running workers than cores
+  [[nodiscard]] Nanos now() const;
+};
+
+class RealtimeWorker : public Worker {
+ public:
+  RealtimeWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
+      : Worker(spec, seed), shared_(shared) {}
+
+  [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
+  [[nodiscard]] Nanos now() const final { return shared_->now(); }
+  [[nodiscard]] Nanos node_clock() const final { return shared_->now(); }
+  [[nodiscard]] bool stopping() const final { return shared_->stopping.load(std::memory_order_relaxed); }
+  [[nodiscard]] const Capabilities& capabilities() const final { return shared_->capabilities; }
+  void store_word(Region& region, std::uint64_t offset, std::uint64_t value) final;
+  void begin_timer(TimerWait* wait) final;
+  void begin_watch(WatchWait* wait) final;
+  void begin_receive(ReceiveWait* wait) final;
+  void begin_reconnect(ReconnectWait* wait) final;
+  void begin_compute(Nanos span, std::coroutine_handle<> waiter) final;
+
+  // The thread's body: runs `main` to its end. False: nothing of this worker can ever go on again.
+  [[nodiscard]] bool run(coro::Task<void>* main);
+
+  // How often this worker gave its core up; readable from any thread.
+  std::atomic<std::uint64_t> yields = 0, sleeps = 0;
+
+ protected:
+  // Moves what the device has to move: completions to their sinks, stalled requests on their way.
+  // False when nothing moved.
+  virtual bool poll_device() = 0;
+  // Something was posted whose end is still to come: polling goes on.
+  [[nodiscard]] virtual bool device_is_busy() const = 0;
+  // Someone is still to be told of a completion.
+  [[nodiscard]] virtual bool owes_completions() const = 0;
+  // Takes arrived messages of a transport to the first of `waiters`, by finish_receive.
+  virtual bool poll_arrivals(Transport transport, ReceiveWait*& waiters) = 0;
+  // Goes on with connecting to a peer; true once connected.
+  [[nodiscard]] virtual bool try_reconnect(NodeId peer) = 0;
+
+  // The first waiter has its message in `result`.
+  void finish_receive(ReceiveWait*& waiters);
+  // The clock as of a few turns ago.
+  [[nodiscard]] Nanos recent_time() const { return time_; }
+  void refresh_time() { time_ = now(); }
+  void give_up_core();
+
+ private:
+  bool poll_watches();
+  bool poll_receives();
+  bool poll_receive(Transport transport);
+  bool poll_timers();
+  bool poll_reconnects();
+  [[nodiscard]] bool watch_ended(WatchWait& wait);
+  [[nodiscard]] bool find_ready(WatchWait& wait) const;
+  [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
+  [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
+  [[nodiscard]] bool is_receiving() const {
+    return receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;
+  }
+
+  Shared* shared_;
+  coro::RunQueue run_queue_;
+  ReceiveWait* receivers_[3] = {};  // first in, first served
+  WatchWait* watches_ = nullptr;
+  TimerWait* timers_ = nullptr;  // soonest first
+  std::uint32_t spinning_timers_ = 0;
+  ReconnectWait* reconnects_ = nullptr;
+  std::uint64_t turns_ = 0;
+  std::uint32_t fruitless_turns_ = 0;
+  Nanos time_ = 0;
+  bool main_ended_ = false;
+};
+
+}  // namespace loch::fabric::realtime
