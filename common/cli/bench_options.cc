@@ -66,6 +66,9 @@ po::options_description bench_flags() {
   flag("repeats", "N", "runs with seeds seed, seed+1, …; the result is then a list (1)");
   flag("hogs", "N", "sim: background CPU workers a node (0)");
   flag("hog-pin", "WHERE", "sim: none (default), shared, separate");
+  flag("device", "NAME", "verbs: RDMA device (the first with an active port): loch doctor");
+  flag("port", "N", "verbs: port of the device (the first active one)");
+  flag("gid-index", "N", "verbs: GID of the port (the best: RoCE v2 over IPv4 first)");
   toggle("pin", "workers pinned to cores of their own (sim: true, shm: false)");
   toggle("verify", "check every GET's value (its stamp alone where values are elided)");
   toggle("verify-full", "verify, and keep every byte of every value in memory");
@@ -308,6 +311,16 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
   LOCH_TRY(one_of(given, "hog-pin", o.hog_pin, {"none", "shared", "separate"}));
   o.pin = o.fabric == "sim";
   LOCH_TRY(boolean(given, "pin", o.pin));
+  for (const char* key : {"device", "port", "gid-index"}) {
+    if (given.text(key) && o.fabric != "verbs")
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));
+  }
+  if (const auto text = given.text("device")) o.device = *text;
+  LOCH_TRY(whole(given, "port", o.port, 1, 255));
+  std::uint32_t gid_index = 0;
+  LOCH_TRY(whole(given, "gid-index", gid_index, 0, 255));
+  if (given.text("gid-index")) o.gid_index = static_cast<int>(gid_index);
   if (given.text("scrub")) {
     bool scrub = false;
     LOCH_TRY(boolean(given, "scrub", scrub));

@@ -25,6 +25,9 @@ struct BenchOptions {
   std::uint32_t hogs = 0;
   std::string hog_pin = "none";
   bool pin = true;
+  std::string device;      // verbs; empty: the first with an active port
+  std::uint32_t port = 0;  // verbs; 0: the first active one
+  int gid_index = -1;      // verbs; -1: by score
   bool verify_full = false;
   std::uint64_t memory_bytes = 0;  // a node
   std::uint32_t kept_value_bytes = 0;

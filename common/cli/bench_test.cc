@@ -170,8 +170,8 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "herd", "--fabric", a_fabric()}),
               HasSubstr("this build does not have it"));
   EXPECT_THAT(message({"--protocol", "nesie", "--fabric", a_fabric()}), HasSubstr("did you mean nessie?"));
-  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "verbs"}),
-              HasSubstr("this build does not have it"));
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--device", "mlx5_0"}),
+              HasSubstr("--device: for --fabric verbs"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
 }
 

@@ -14,6 +14,9 @@
 #ifdef LOCH_HAVE_SHM
 #include "common/fabric/shm/shm.h"
 #endif
+#ifdef LOCH_HAVE_VERBS
+#include "common/fabric/verbs/verbs.h"
+#endif
 #ifdef LOCH_HAVE_COUNT
 #include "common/fabric/count/count.h"
 #endif
@@ -49,7 +52,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
 }
 #endif
 
-#if defined(LOCH_HAVE_SHM) && defined(LOCH_HAVE_FAULT)
+#ifdef LOCH_HAVE_FAULT
 // The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig.
 Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
   fabric::FaultConfig faults;
@@ -103,6 +106,20 @@ Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
 }
 #endif
 
+// A real fabric, with the faults that were asked for.
+[[maybe_unused]] Result<std::unique_ptr<fabric::Fabric>> with_faults(std::unique_ptr<fabric::Fabric> fabric,
+                                                                     const BenchOptions& o,
+                                                                     [[maybe_unused]] std::uint64_t seed) {
+  if (o.faults.empty()) return fabric;
+#ifdef LOCH_HAVE_FAULT
+  LOCH_ASSIGN(fabric::FaultConfig faults, load_fault_config(o.faults));
+  faults.seed = sub_seed(seed, "faults", faults.seed);
+  return fabric::inject_faults(std::move(fabric), faults);
+#else
+  return fail(ErrorCode::unsupported, "--faults: this build has no fault decorator");
+#endif
+}
+
 #ifdef LOCH_HAVE_SHM
 Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
                                                  const Place& place, OpenFabric& open) {
@@ -115,16 +132,24 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.pin_threads = o.pin;
   open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
-  if (!o.faults.empty()) {
-#ifdef LOCH_HAVE_FAULT
-    LOCH_ASSIGN(fabric::FaultConfig faults, load_fault_config(o.faults));
-    faults.seed = sub_seed(seed, "faults", faults.seed);
-    return fabric::inject_faults(std::move(fabric), faults);
-#else
-    return fail(ErrorCode::unsupported, "--faults: this build has no fault decorator");
+  return with_faults(std::move(fabric), o, seed);
+}
 #endif
-  }
-  return fabric;
+
+#ifdef LOCH_HAVE_VERBS
+Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::uint64_t seed,
+                                                   const Place& place, OpenFabric& open) {
+  fabric::verbs::VerbsConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.control = place.control;
+  config.device = o.device;
+  config.port = o.port;
+  config.gid_index = o.gid_index;
+  config.pin_threads = o.pin;
+  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
+  return with_faults(std::move(fabric), o, seed);
 }
 #endif
 
@@ -144,6 +169,9 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
 #endif
 #ifdef LOCH_HAVE_SHM
   if (o.fabric == "shm") return open_shm(o, seed, place, open);
+#endif
+#ifdef LOCH_HAVE_VERBS
+  if (o.fabric == "verbs") return open_verbs(o, seed, place, open);
 #endif
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/cli/bench_options.h"
+#include "common/cluster/control.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/trace/trace_writer.h"
 
@@ -15,6 +16,7 @@ namespace loch::cli {
 struct Place {
   std::uint32_t rank = 0, ranks = 1;
   std::string job;
+  cluster::Control* control = nullptr;  // verbs over several processes
 };
 
 struct OpenFabric {

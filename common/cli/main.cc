@@ -36,7 +36,8 @@ const std::map<std::string, Command>& commands() {
        [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
 #ifdef LOCH_HAVE_SIM
       {"fuzz", loch::cli::run_fuzz},
-      {"calibrate", [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
+      {"calibrate",
+       [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
 #else
       {"fuzz", not_here("fuzz")},
       {"calibrate", not_here("calibrate")},

@@ -38,6 +38,9 @@ bool has_fabric(std::string_view name) {
 #ifdef LOCH_HAVE_SHM
   if (name == "shm") return true;
 #endif
+#ifdef LOCH_HAVE_VERBS
+  if (name == "verbs") return true;
+#endif
   return false;
 }
 

@@ -7,6 +7,11 @@
 #if LOCH_HAS_SIM
 #include "common/fabric/sim/sim.h"
 #endif
+#if LOCH_HAS_VERBS
+#include "common/fabric/verbs/verbs.h"
+#endif
+
+#include <cstdlib>
 
 namespace loch::fabric {
 namespace {
@@ -72,16 +77,44 @@ Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
 }
 #endif
 
-}  // namespace
+#if LOCH_HAS_VERBS
+Made make_devices(std::uint32_t nodes, std::uint64_t seed) {
+  verbs::VerbsConfig config;
+  config.nodes = nodes;
+  config.seed = seed;
+  return verbs::make_verbs(config);
+}
 
-const std::vector<Backend>& backends() {
-  static const std::vector<Backend> all{
+Made make_counted_devices(std::uint32_t nodes, std::uint64_t seed) {
+  LOCH_ASSIGN(auto inner, make_devices(nodes, seed));
+  return count_requests(std::move(inner), CountConfig{});
+}
+#endif
+
+std::vector<Backend> embedded_backends() {
+  return {
       {"shm", make_threads},         {"shm_counted", make_counted},     {"shm_faultless", make_faultless},
       {"shm_delayed", make_delayed},
 #if LOCH_HAS_SIM
       {"sim", make_simulated},       {"sim_counted", make_counted_sim}, {"sim_weak", make_weak_sim},
 #endif
   };
+}
+
+// A machine with an RDMA device says so: its suites run over that device alone.
+std::vector<Backend> device_backends() {
+#if LOCH_HAS_VERBS
+  return {{"verbs", make_devices}, {"verbs_counted", make_counted_devices}};
+#else
+  return {};
+#endif
+}
+
+}  // namespace
+
+const std::vector<Backend>& backends() {
+  static const std::vector<Backend> all =
+      std::getenv("LOCH_TEST_VERBS") != nullptr ? device_backends() : embedded_backends();
   return all;
 }
 

@@ -17,7 +17,8 @@ struct Backend {
   std::function<Result<std::unique_ptr<Fabric>>(std::uint32_t nodes, std::uint64_t seed)> make;
 };
 
-// Every fabric of this build, plain and decorated.
+// Every fabric of this build, plain and decorated; with LOCH_TEST_VERBS in the environment, verbs over
+// this machine's RDMA device alone.
 [[nodiscard]] const std::vector<Backend>& backends();
 [[nodiscard]] std::string backend_name(const testing::TestParamInfo<Backend>& info);
 

@@ -1,0 +1,390 @@
+#include "common/fabric/verbs/connector.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000;
+constexpr int look_interval_ms = 100;
+
+}  // namespace
+
+Connector::Connector(Shared* shared)
+    : shared_(shared),
+      workers_(shared->peers.size()),
+      runs_ended_(shared->control == nullptr ? 1 : shared->control->ranks()) {}
+
+Connector::~Connector() {
+  stop();
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+Result<> Connector::open() {
+  passive_cq_.reset(ibv_create_cq(shared_->device->context(), 64, nullptr, nullptr, 0));
+  if (passive_cq_ == nullptr)
+    return fail(ErrorCode::exhausted, fmt::format("verbs: no completion queue: {}", std::strerror(errno)));
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_ < 0)
+    return fail(ErrorCode::exhausted, fmt::format("verbs: eventfd: {}", std::strerror(errno)));
+  const int fd = shared_->device->context()->async_fd;
+  if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+    return fail(ErrorCode::internal, fmt::format("verbs: asynchronous events: {}", std::strerror(errno)));
+  return {};
+}
+
+void Connector::add_worker(VerbsWorker* worker) {
+  auto& node = workers_.at(worker->node());
+  if (node.size() <= worker->index()) node.resize(worker->index() + 1u);
+  node[worker->index()] = worker;
+}
+
+bool Connector::is_local(NodeId node) const {
+  return shared_->control == nullptr || node == shared_->control->rank();
+}
+
+VerbsWorker* Connector::find_worker(NodeId node, std::uint16_t index) const {
+  const auto& workers = workers_.at(node);
+  return index < workers.size() ? workers[index] : nullptr;
+}
+
+// ---- Ends of queue pairs -----------------------------------------------------------------------
+
+Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue) {
+  const Device& device = *shared_->device;
+  if (!queue.qp) {
+    const Capabilities& can = device.capabilities();
+    queue.depth = std::bit_floor(can.send_queue_depth);
+    queue.slots.resize(queue.depth);
+    LOCH_ASSIGN(queue.qp,
+                QueuePair::create(device.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
+                                                nullptr, queue.depth, 1, can.max_inline_bytes}));
+    if (queue.key.transport == Transport::rc) {
+      queue.landing.resize(queue.depth);
+      queue.landing_memory.reset(ibv_reg_mr(device.pd(), queue.landing.data(),
+                                            queue.landing.size() * sizeof(std::uint64_t),
+                                            static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
+      if (queue.landing_memory == nullptr) {
+        return fail(ErrorCode::exhausted,
+                    fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
+                                std::strerror(errno)));
+      }
+    }
+  }
+  senders_[queue.key] = {&worker, &queue};
+  queue.posted = queue.retired = queue.since_signaled = 0;
+  LOCH_TRY(queue.qp.restart(device.port()));
+  return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};
+}
+
+Result<QueuePair> Connector::make_receiver(const LinkKey& key) {
+  VerbsWorker* worker = find_worker(key.peer, key.peer_worker);
+  QueuePairSpec spec;
+  spec.transport = key.transport;
+  spec.send_cq = passive_cq_.get();
+  spec.recv_cq = worker != nullptr ? worker->receive_cq() : passive_cq_.get();
+  spec.srq = worker != nullptr ? worker->shared_receives(key.transport) : nullptr;
+  spec.recv_depth = 1;
+  return QueuePair::create(shared_->device->pd(), spec);
+}
+
+Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
+  const LinkKey& key = sender.key;
+  const Peer* peer = shared_->peers.at(key.node);
+  if (peer == nullptr)
+    return fail(ErrorCode::unavailable, fmt::format("verbs: node {} is not known", key.node));
+  VerbsWorker* worker = find_worker(key.peer, key.peer_worker);
+  if (worker == nullptr && key.peer_worker != 0) {
+    return fail(ErrorCode::not_found,
+                fmt::format("verbs: node {} has no worker {}", key.peer, key.peer_worker));
+  }
+  QueuePair& end = receivers_[key];
+  if (!end) {
+    LOCH_ASSIGN(end, make_receiver(key));
+  }
+  const Device& device = *shared_->device;
+  LOCH_TRY(end.restart(device.port()));
+  if (worker != nullptr && !worker->sources().add(end.qpn(), {key.node, key.worker}))
+    return fail(ErrorCode::exhausted, fmt::format("verbs: too many queue pairs end at worker {} of node {}",
+                                                  key.peer_worker, key.peer));
+  LOCH_TRY(end.receive_from(device.port(), peer->record.address, sender,
+                            std::min(device.rd_atomic_in(), peer->record.rd_atomic_out)));
+  LOCH_TRY(end.make_sender(1));
+  return LinkRecord{key, end.qpn(), end.psn()};
+}
+
+Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver) {
+  const Device& device = *shared_->device;
+  const Peer* peer = shared_->peers.at(queue.key.peer);
+  if (peer == nullptr)
+    return fail(ErrorCode::unavailable, fmt::format("verbs: node {} is not known", queue.key.peer));
+  LOCH_TRY(queue.qp.receive_from(device.port(), peer->record.address, receiver, 1));
+  LOCH_TRY(queue.qp.make_sender(std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
+  ++connects_;
+  queue.state.store(SendQueue::State::ready, std::memory_order_release);
+  worker.notice();
+  return {};
+}
+
+// ---- The thread ----------------------------------------------------------------------------------
+
+void Connector::start() {
+  if (thread_.joinable()) return;
+  is_stopping_ = false;
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "connector");
+    body();
+  });
+}
+
+void Connector::stop() {
+  if (!thread_.joinable()) return;
+  is_stopping_ = true;
+  wake();
+  thread_.join();
+}
+
+void Connector::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+}
+
+void Connector::connect_later(VerbsWorker& worker, SendQueue& queue) {
+  {
+    const std::scoped_lock lock(mutex_);
+    wanted_.emplace_back(&worker, &queue);
+  }
+  wake();
+}
+
+void Connector::deliver(std::uint32_t from, std::string_view message) {
+  auto notice = parse_notice(message, {static_cast<std::uint32_t>(shared_->peers.size())});
+  if (!notice) {
+    ++bad_messages_;
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    incoming_.push_back({from, std::move(*notice)});
+  }
+  wake();
+}
+
+void Connector::body() {
+  while (!is_stopping_) {
+    pollfd waits[2] = {{wake_fd_, POLLIN, 0}, {shared_->device->context()->async_fd, POLLIN, 0}};
+    (void)poll(waits, 2, look_interval_ms);
+    std::uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_fd_, &wakes, sizeof wakes);
+    std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted;
+    std::vector<Incoming> incoming;
+    {
+      const std::scoped_lock lock(mutex_);
+      wanted.swap(wanted_);
+      incoming.swap(incoming_);
+    }
+    for (const Incoming& one : incoming) heed(one);
+    for (const auto& [worker, queue] : wanted) connect(*worker, *queue);
+    heed_events();
+    ask_again();
+  }
+}
+
+void Connector::refuse(VerbsWorker& worker, SendQueue& queue, const std::string& why) {
+  if (refusals_++ == 0 && !is_stopping_) fmt::print(stderr, "{}\n", why);
+  queue.state.store(SendQueue::State::refused, std::memory_order_release);
+  worker.notice();
+}
+
+void Connector::connect(VerbsWorker& worker, SendQueue& queue) {
+  if (shared_->is_lost(queue.key.peer))
+    return refuse(worker, queue, fmt::format("node {} is lost", queue.key.peer));
+  auto sender = open_sender(worker, queue);
+  if (!sender) return refuse(worker, queue, sender.error().message);
+  if (is_local(queue.key.peer)) {
+    auto receiver = answer(*sender);
+    if (!receiver) return refuse(worker, queue, receiver.error().message);
+    if (auto ok = complete(worker, queue, *receiver); !ok) refuse(worker, queue, ok.error().message);
+    return;
+  }
+  const Nanos now = shared_->now();
+  asking_[queue.key] = {&worker, &queue, *sender, now + connect_patience, now + ask_interval};
+  send(queue.key.peer, {Notice::Kind::connect, *sender, queue.key.peer, 0});
+}
+
+void Connector::ask_again() {
+  const Nanos now = shared_->now();
+  for (auto at = asking_.begin(); at != asking_.end();) {
+    Asking& asking = at->second;
+    if (shared_->is_lost(at->first.peer) || now >= asking.give_up) {
+      refuse(*asking.worker, *asking.queue, fmt::format("node {} does not answer", at->first.peer));
+      at = asking_.erase(at);
+      continue;
+    }
+    if (now >= asking.ask_again) {
+      asking.ask_again = now + ask_interval;
+      send(at->first.peer, {Notice::Kind::connect, asking.record, at->first.peer, 0});
+    }
+    ++at;
+  }
+}
+
+void Connector::heed(const Incoming& incoming) {
+  const Notice& notice = incoming.notice;
+  const LinkKey& key = notice.link.key;
+  switch (notice.kind) {
+    case Notice::Kind::connect: {
+      if (key.node != incoming.from || !is_local(key.peer)) break;
+      auto receiver = answer(notice.link);
+      if (receiver) return send(incoming.from, {Notice::Kind::accept, *receiver, key.peer, 0});
+      return send(incoming.from, {Notice::Kind::refuse, notice.link, key.peer, 0});
+    }
+    case Notice::Kind::accept:
+    case Notice::Kind::refuse: {
+      const auto found = asking_.find(key);
+      if (found == asking_.end() || key.peer != incoming.from) break;
+      const Asking asking = found->second;
+      asking_.erase(found);
+      if (notice.kind == Notice::Kind::refuse)
+        return refuse(*asking.worker, *asking.queue, fmt::format("node {} refuses a connection", key.peer));
+      if (auto ok = complete(*asking.worker, *asking.queue, notice.link); !ok)
+        refuse(*asking.worker, *asking.queue, ok.error().message);
+      return;
+    }
+    case Notice::Kind::mend:
+      if (key.peer != incoming.from || !is_local(key.node)) break;
+      return mend(key);
+    case Notice::Kind::fence:
+      cut_ends_of(notice.node);
+      return send(incoming.from, {Notice::Kind::fenced, {}, notice.node, 0});
+    case Notice::Kind::fenced: {
+      const std::scoped_lock lock(mutex_);
+      fenced_by_.push_back(incoming.from);
+      fenced_.notify_all();
+      return;
+    }
+    case Notice::Kind::clients_ended:
+      if (incoming.from < runs_ended_.size()) runs_ended_[incoming.from] = notice.number;
+      return;
+  }
+  ++bad_messages_;
+}
+
+// ---- Faults ----------------------------------------------------------------------------------------
+
+void Connector::heed_events() {
+  ibv_async_event event{};
+  while (ibv_get_async_event(shared_->device->context(), &event) == 0) {
+    ++events_;
+    const ibv_qp* broken = nullptr;
+    if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
+        event.event_type == IBV_EVENT_QP_ACCESS_ERR) {
+      broken = event.element.qp;
+    } else if (event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_PORT_ERR) {
+      fmt::print(stderr, "{}: {}\n", shared_->capabilities.device, ibv_event_type_str(event.event_type));
+    }
+    ibv_ack_async_event(&event);
+    if (broken != nullptr) receiving_end_broke(broken);
+  }
+}
+
+// An RC sender hears of it; a UC sender must be told, or all that it sends would be lost from now on.
+void Connector::receiving_end_broke(const ibv_qp* qp) {
+  for (const auto& [key, end] : receivers_) {
+    if (end.get() != qp || key.transport != Transport::uc) continue;
+    if (is_local(key.node)) return mend(key);
+    return send(key.node, {Notice::Kind::mend, {key, 0, 0}, key.peer, 0});
+  }
+}
+
+void Connector::mend(const LinkKey& key) {
+  const auto found = senders_.find(key);
+  if (found == senders_.end()) return;
+  ++mends_;
+  const auto [worker, queue] = found->second;
+  SendQueue::State expected = SendQueue::State::ready;
+  if (queue->state.compare_exchange_strong(expected, SendQueue::State::broken)) worker->notice();
+}
+
+void Connector::cut_ends_of(NodeId dead) {
+  for (auto& [key, end] : receivers_) {
+    if (key.node != dead || !end) continue;
+    if (auto ok = end.cut(); !ok) fmt::print(stderr, "{}\n", ok.error().message);
+  }
+}
+
+Result<> Connector::fence(NodeId dead, Nanos within) {
+  if (!shared_->is_lost(dead))
+    return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
+  {
+    const std::scoped_lock lock(mutex_);
+    fenced_by_.clear();
+  }
+  // Every live process, this one too by way of its own control plane.
+  for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
+    if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0});
+  }
+  std::unique_lock lock(mutex_);
+  const auto is_done = [&] {
+    for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
+      if (!shared_->is_lost(static_cast<NodeId>(rank)) &&
+          std::ranges::find(fenced_by_, rank) == fenced_by_.end())
+        return false;
+    }
+    return true;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
+  while (!is_done()) {
+    if (std::chrono::steady_clock::now() >= deadline)
+      return fail(ErrorCode::timed_out, fmt::format("fencing node {}: not every process has answered", dead));
+    fenced_.wait_for(lock, std::chrono::milliseconds(look_interval_ms));
+  }
+  return {};
+}
+
+void Connector::send(std::uint32_t to, const Notice& notice) {
+  if (shared_->control == nullptr || to == shared_->control->rank()) {
+    deliver(to, to_text(notice));
+  } else {
+    shared_->control->send(to, to_text(notice));
+  }
+}
+
+void Connector::clients_ended(std::uint64_t run) {
+  const Notice notice{Notice::Kind::clients_ended, {}, 0, run};
+  for (std::uint32_t rank = 0; rank < runs_ended_.size(); ++rank) send(rank, notice);
+}
+
+bool Connector::all_clients_ended(std::uint64_t run) const {
+  for (std::uint32_t rank = 0; rank < runs_ended_.size(); ++rank) {
+    if (!shared_->is_lost(static_cast<NodeId>(rank)) && runs_ended_[rank] < run) return false;
+  }
+  return true;
+}
+
+std::map<std::string, double> Connector::counters() const {
+  const auto number = [](const std::atomic<std::uint64_t>& count) {
+    return static_cast<double>(count.load());
+  };
+  return {{"verbs.connects", number(connects_)},
+          {"verbs.refusals", number(refusals_)},
+          {"verbs.mends", number(mends_)},
+          {"verbs.events", number(events_)},
+          {"verbs.bad_messages", number(bad_messages_)}};
+}
+
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,106 @@
+// Connects queue pairs: in bulk during the exchange, and one at a time during the run, on a thread of
+// its own, for first uses, after errors, and for what other processes ask. Control path.
+//
+// The posting end asks (connect), the receiving end makes or restarts its queue pair and answers
+// (accept); both with fresh PSNs. Within a process that is a function call.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/worker.h"
+
+namespace loch::fabric::verbs {
+
+class Connector {
+ public:
+  explicit Connector(Shared* shared);
+  ~Connector();
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+
+  [[nodiscard]] Result<> open();
+  // Workers of this process, before the exchange.
+  void add_worker(VerbsWorker* worker);
+  [[nodiscard]] bool is_local(NodeId node) const;
+
+  // ---- The exchange, on the set-up thread -----------------------------------------------------
+  // The posting end of a queue, ready to be told of the other.
+  [[nodiscard]] Result<LinkRecord> open_sender(VerbsWorker& worker, SendQueue& queue);
+  // The receiving end of a queue pair to a node of this process.
+  [[nodiscard]] Result<LinkRecord> answer(const LinkRecord& sender);
+  // The posting end goes up.
+  [[nodiscard]] Result<> complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver);
+
+  // ---- The run ----------------------------------------------------------------------------------
+  void start();
+  void stop();
+  // Before the workers whose receive queues they use are destroyed.
+  void drop_receivers() { receivers_.clear(); }
+  // Any worker's thread. The queue is `connecting`, has nothing outstanding, and is the connector's
+  // until it is `ready` or `refused`; the worker is noticed then.
+  void connect_later(VerbsWorker& worker, SendQueue& queue);
+  // A message of another process; on the control plane's thread.
+  void deliver(std::uint32_t from, std::string_view message);
+  // Cuts the receiving ends of a dead node's queue pairs, here and in every live process.
+  [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
+  void clients_ended(std::uint64_t run);
+  // Of every process that is not lost.
+  [[nodiscard]] bool all_clients_ended(std::uint64_t run) const;
+
+  [[nodiscard]] std::map<std::string, double> counters() const;
+
+ private:
+  struct Asking {
+    VerbsWorker* worker = nullptr;
+    SendQueue* queue = nullptr;
+    LinkRecord record;
+    Nanos give_up = 0, ask_again = 0;
+  };
+  struct Incoming {
+    std::uint32_t from = 0;
+    Notice notice;
+  };
+
+  void body();
+  void wake();
+  void connect(VerbsWorker& worker, SendQueue& queue);
+  void refuse(VerbsWorker& worker, SendQueue& queue, const std::string& why);
+  void ask_again();
+  void heed(const Incoming& incoming);
+  void heed_events();
+  void receiving_end_broke(const ibv_qp* qp);
+  void mend(const LinkKey& key);
+  void cut_ends_of(NodeId dead);
+  void send(std::uint32_t to, const Notice& notice);
+  [[nodiscard]] VerbsWorker* find_worker(NodeId node, std::uint16_t index) const;
+  [[nodiscard]] Result<QueuePair> make_receiver(const LinkKey& key);
+
+  Shared* shared_;
+  CompletionQueue passive_cq_;                      // of ends that complete nothing
+  std::vector<std::vector<VerbsWorker*>> workers_;  // by node, by index; null where there is none
+  std::map<LinkKey, QueuePair> receivers_;          // set-up thread, then the connector's
+  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // likewise
+  std::map<LinkKey, Asking> asking_;                                // the connector's thread
+  std::vector<std::atomic<std::uint64_t>> runs_ended_;              // by rank
+
+  int wake_fd_ = -1;
+  std::atomic<bool> is_stopping_ = false;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable fenced_;
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
+  std::vector<Incoming> incoming_;                           // under mutex_
+  std::vector<std::uint32_t> fenced_by_;                     // under mutex_
+  std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, mends_ = 0, events_ = 0, bad_messages_ = 0;
+};
+
+}  // namespace loch::fabric::verbs

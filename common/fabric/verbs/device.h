@@ -1,0 +1,59 @@
+// One RDMA device of this machine, open: context, protection domain, the port and GID in use, and
+// what it can do. Control path.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/gid.h"
+#include "common/fabric/verbs/queue_pair.h"
+
+namespace loch::fabric::verbs {
+
+struct DeviceChoice {
+  std::string device;      // "": the first with an active port
+  std::uint32_t port = 0;  // 0: the first active one
+  int gid_index = -1;      // -1: the best by score
+};
+
+class Device {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(const DeviceChoice& choice);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] ibv_context* context() const { return context_.get(); }
+  [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+  [[nodiscard]] const Port& port() const { return port_; }
+  [[nodiscard]] const Address& address() const { return port_.address; }
+  [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
+  // READs and atomics that a queue pair of it answers at once.
+  [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
+  [[nodiscard]] int most_completions() const { return most_completions_; }
+  // The old word of an atomic arrives with its bytes reversed on some devices; found by trying.
+  [[nodiscard]] bool swaps_atomic_replies() const { return swaps_atomic_replies_; }
+
+ private:
+  Device() = default;
+  [[nodiscard]] Result<> choose_port(const DeviceChoice& choice);
+  [[nodiscard]] Result<> choose_gid(const DeviceChoice& choice);
+  [[nodiscard]] Result<> query();
+  [[nodiscard]] Result<> try_queue_pairs();
+  [[nodiscard]] Result<> try_atomics();
+
+  Owned<ibv_context, ibv_close_device> context_;
+  Owned<ibv_pd, ibv_dealloc_pd> pd_;
+  Port port_;
+  Capabilities capabilities_;
+  std::uint32_t rd_atomic_in_ = 0;
+  int most_completions_ = 0;
+  bool swaps_atomic_replies_ = false;
+};
+
+}  // namespace loch::fabric::verbs

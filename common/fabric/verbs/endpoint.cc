@@ -1,0 +1,187 @@
+#include "common/fabric/verbs/endpoint.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace loch::fabric::verbs {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t qpn_most = (1u << 24) - 1;
+constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;
+constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
+
+// A field that is wrong ends the parse; caught in guarded().
+struct Malformed {
+  std::string what;
+};
+
+const Json& member(const Json& object, const char* name) {
+  if (!object.is_object()) throw Malformed{fmt::format("{}: not in an object", name)};
+  const auto found = object.find(name);
+  if (found == object.end()) throw Malformed{fmt::format("{}: missing", name)};
+  return *found;
+}
+
+std::uint64_t number(const Json& value, const char* name, std::uint64_t most) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw Malformed{fmt::format("{}: expected a whole number up to {}", name, most)};
+  return value.get<std::uint64_t>();
+}
+
+std::uint64_t number_in(const Json& object, const char* name, std::uint64_t most) {
+  return number(member(object, name), name, most);
+}
+
+const Json& array_in(const Json& object, const char* name, std::size_t most) {
+  const Json& array = member(object, name);
+  if (!array.is_array() || array.size() > most)
+    throw Malformed{fmt::format("{}: expected a list of up to {}", name, most)};
+  return array;
+}
+
+std::string text_in(const Json& object, const char* name, std::size_t most) {
+  const Json& value = member(object, name);
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > most)
+    throw Malformed{fmt::format("{}: expected a text of up to {} bytes", name, most)};
+  return value.get<std::string>();
+}
+
+NodeId node_in(const Json& object, const char* name, const Limits& limits) {
+  return static_cast<NodeId>(number_in(object, name, limits.nodes - 1));
+}
+
+template <typename T, typename Parse>
+Result<T> guarded(std::string_view text, const char* what, Parse parse) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return fail(ErrorCode::corrupt, fmt::format("{}: not JSON", what));
+  try {
+    return parse(json);
+  } catch (const Malformed& malformed) {
+    return fail(ErrorCode::corrupt, fmt::format("{}: {}", what, malformed.what));
+  }
+}
+
+Json address_json(const Address& address) {
+  return {{"lid", address.lid}, {"gid", address.gid}, {"mtu", address.mtu_bytes}};
+}
+
+Address address_of(const Json& json) {
+  Address address;
+  address.lid = static_cast<std::uint16_t>(number_in(json, "lid", u16_most));
+  const Json& gid = array_in(json, "gid", address.gid.size());
+  if (gid.size() != address.gid.size()) throw Malformed{"gid: expected 16 bytes"};
+  for (std::size_t i = 0; i < gid.size(); ++i)
+    address.gid[i] = static_cast<std::uint8_t>(number(gid[i], "gid", 255));
+  address.mtu_bytes = static_cast<std::uint32_t>(number_in(json, "mtu", 4096));
+  if (address.mtu_bytes < 256 || (address.mtu_bytes & (address.mtu_bytes - 1)) != 0)
+    throw Malformed{"mtu: expected 256, 512, 1024, 2048 or 4096"};
+  return address;
+}
+
+Json node_json(const NodeRecord& node) {
+  Json regions = Json::array(), workers = Json::array();
+  for (const RegionRecord& region : node.regions) {
+    regions.push_back(
+        {{"name", region.name}, {"address", region.address}, {"bytes", region.bytes}, {"rkey", region.rkey}});
+  }
+  for (const WorkerRecord& worker : node.workers)
+    workers.push_back({{"index", worker.index}, {"ud_qpn", worker.ud_qpn}});
+  return {{"node", node.node},
+          {"address", address_json(node.address)},
+          {"rd_atomic_in", node.rd_atomic_in},
+          {"rd_atomic_out", node.rd_atomic_out},
+          {"qkey", node.qkey},
+          {"regions", regions},
+          {"workers", workers}};
+}
+
+NodeRecord node_of(const Json& json, const Limits& limits) {
+  NodeRecord node;
+  node.node = node_in(json, "node", limits);
+  node.address = address_of(member(json, "address"));
+  node.rd_atomic_in = static_cast<std::uint32_t>(number_in(json, "rd_atomic_in", 255));
+  node.rd_atomic_out = static_cast<std::uint32_t>(number_in(json, "rd_atomic_out", 255));
+  node.qkey = static_cast<std::uint32_t>(number_in(json, "qkey", u32_most));
+  for (const Json& region : array_in(json, "regions", regions_most)) {
+    node.regions.push_back({text_in(region, "name", name_most),
+                            number_in(region, "address", ~std::uint64_t{0}),
+                            number_in(region, "bytes", ~std::uint64_t{0}),
+                            static_cast<std::uint32_t>(number_in(region, "rkey", u32_most))});
+    const RegionRecord& last = node.regions.back();
+    if (last.bytes == 0 || last.address + last.bytes < last.address)
+      throw Malformed{fmt::format("region {}: expected bytes within the address space", last.name)};
+  }
+  for (const Json& worker : array_in(json, "workers", workers_most)) {
+    node.workers.push_back({static_cast<std::uint16_t>(number_in(worker, "index", u16_most)),
+                            static_cast<std::uint32_t>(number_in(worker, "ud_qpn", qpn_most))});
+  }
+  return node;
+}
+
+// [node, worker, peer, peer worker, lane, transport, qpn, psn]: there may be very many of them.
+Json link_json(const LinkRecord& link) {
+  const LinkKey& key = link.key;
+  return {key.node, key.worker, key.peer, key.peer_worker, key.lane, static_cast<unsigned>(key.transport),
+          link.qpn, link.psn};
+}
+
+LinkRecord link_of(const Json& json, const Limits& limits) {
+  if (!json.is_array() || json.size() != 8) throw Malformed{"link: expected a list of 8"};
+  const auto at = [&](std::size_t i, std::uint64_t most) { return number(json[i], "link", most); };
+  LinkRecord link;
+  link.key = {static_cast<NodeId>(at(0, limits.nodes - 1)), static_cast<std::uint16_t>(at(1, u16_most)),
+              static_cast<NodeId>(at(2, limits.nodes - 1)), static_cast<std::uint16_t>(at(3, u16_most)),
+              static_cast<std::uint8_t>(at(4, 63)),         static_cast<Transport>(at(5, 1))};
+  link.qpn = static_cast<std::uint32_t>(at(6, qpn_most));
+  link.psn = static_cast<std::uint32_t>(at(7, qpn_most));
+  return link;
+}
+
+}  // namespace
+
+std::string to_text(const NodeRecord& node) { return node_json(node).dump(); }
+
+Result<NodeRecord> parse_node(std::string_view text, const Limits& limits) {
+  return guarded<NodeRecord>(text, "a node's record",
+                             [&](const Json& json) { return node_of(json, limits); });
+}
+
+std::string to_text(const std::vector<LinkRecord>& links) {
+  Json json = Json::array();
+  for (const LinkRecord& link : links) json.push_back(link_json(link));
+  return json.dump();
+}
+
+Result<std::vector<LinkRecord>> parse_links(std::string_view text, const Limits& limits) {
+  return guarded<std::vector<LinkRecord>>(text, "ends of queue pairs", [&](const Json& json) {
+    if (!json.is_array() || json.size() > links_most) throw Malformed{"expected a list"};
+    std::vector<LinkRecord> links;
+    for (const Json& link : json) links.push_back(link_of(link, limits));
+    return links;
+  });
+}
+
+std::string to_text(const Notice& notice) {
+  Json json = {{"kind", static_cast<unsigned>(notice.kind)},
+               {"link", link_json(notice.link)},
+               {"node", notice.node},
+               {"number", notice.number}};
+  return json.dump();
+}
+
+Result<Notice> parse_notice(std::string_view text, const Limits& limits) {
+  return guarded<Notice>(text, "a notice", [&](const Json& json) {
+    Notice notice;
+    notice.kind = static_cast<Notice::Kind>(
+        number_in(json, "kind", static_cast<std::uint64_t>(Notice::Kind::clients_ended)));
+    notice.link = link_of(member(json, "link"), limits);
+    notice.node = node_in(json, "node", limits);
+    notice.number = number_in(json, "number", ~std::uint64_t{0});
+    return notice;
+  });
+}
+
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,427 @@
+// The control path of verbs: regions, exchange, runs, and what several processes agree on.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/fabric/realtime/crew.h"
+#include "common/fabric/verbs/connector.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/verbs.h"
+#include "common/fabric/verbs/worker.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr std::size_t huge_page = 2 << 20;
+constexpr Nanos run_poll = 500'000;
+
+struct Memory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  bool is_huge = false;
+};
+
+// Zeroed memory in huge pages: those that were set aside, else (and for small regions) ordinary
+// memory that the kernel may make huge by itself.
+Result<Memory> allocate(std::size_t bytes, const std::string& what) {
+  const std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  if (bytes >= huge_page / 2) {
+    void* huge = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+    if (huge != MAP_FAILED) return Memory{static_cast<std::byte*>(huge), rounded, true};
+  }
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail(ErrorCode::exhausted,
+                fmt::format("region \"{}\": no memory of {} bytes: {}", what, bytes, std::strerror(errno)));
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  return Memory{static_cast<std::byte*>(memory), bytes, false};
+}
+
+int access_of(const RegionSpec& spec) {
+  int access = IBV_ACCESS_LOCAL_WRITE;  // for what lands here; the other write rights need it
+  if (spec.remote_read) access |= IBV_ACCESS_REMOTE_READ;
+  if (spec.remote_write) access |= IBV_ACCESS_REMOTE_WRITE;
+  if (spec.remote_atomic) access |= IBV_ACCESS_REMOTE_ATOMIC;
+  return access;
+}
+
+class VerbsFabric final : public Fabric {
+ public:
+  VerbsFabric(const VerbsConfig& config, std::unique_ptr<Device> device)
+      : config_(config),
+        device_(std::move(device)),
+        regions_(config.nodes),
+        crew_(&shared_, config.nodes, config.pin_threads) {
+    shared_.capabilities = device_->capabilities();
+    shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
+    shared_.device = device_.get();
+    shared_.control = config.control;
+    shared_.peers = std::vector<std::atomic<const Peer*>>(config.nodes);
+    connector_ = std::make_unique<Connector>(&shared_);
+    shared_.connector = connector_.get();
+  }
+  ~VerbsFabric() override;
+  [[nodiscard]] Result<> open() { return connector_->open(); }
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return shared_.capabilities; }
+  [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
+  [[nodiscard]] bool is_local(NodeId node) const override {
+    return node < config_.nodes && connector_->is_local(node);
+  }
+  [[nodiscard]] Result<Region*> register_region(NodeId node, const RegionSpec& spec) override;
+  [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override;
+  [[nodiscard]] Result<> exchange(Nanos within) override;
+  [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override;
+  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override { return find(node, region); }
+  [[nodiscard]] Result<> barrier(std::string_view what, Nanos within) override {
+    return config_.control == nullptr ? Result<>() : config_.control->barrier(what, within);
+  }
+  [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) override {
+    if (config_.control == nullptr) return std::vector<std::string>{mine};
+    return config_.control->gather("results", mine, within);
+  }
+  [[nodiscard]] std::uint32_t rank() const override {
+    return config_.control == nullptr ? 0 : config_.control->rank();
+  }
+  [[nodiscard]] std::uint32_t ranks() const override {
+    return config_.control == nullptr ? 1 : config_.control->ranks();
+  }
+  void start(Worker& worker, coro::Task<void> main) override {
+    LOCH_CHECK(is_exchanged_, "a main is started after the exchange");
+    crew_.start(worker, std::move(main));
+  }
+  [[nodiscard]] Result<RunEnd> run() override;
+  void interrupt() override {
+    shared_.interrupted.store(true, std::memory_order_relaxed);
+    shared_.stopping.store(true, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Result<> fence(NodeId dead) override {
+    if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
+    return connector_->fence(dead, 10'000'000'000);
+  }
+  void reset_counters() override { crew_.reset_counters(); }
+  [[nodiscard]] FabricReport report() const override;
+
+ private:
+  [[nodiscard]] VerbsRegion* find(NodeId node, std::string_view name) const;
+  [[nodiscard]] VerbsWorker& worker_at(Worker* worker) const { return static_cast<VerbsWorker&>(*worker); }
+  template <typename Visit>
+  [[nodiscard]] Result<> each_worker(Visit visit) const {
+    for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+      for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) LOCH_TRY(visit(worker_at(worker)));
+    }
+    return {};
+  }
+  [[nodiscard]] NodeRecord record_of(NodeId node) const;
+  [[nodiscard]] Result<> learn_peers(Nanos within);
+  [[nodiscard]] Result<> add_peer(NodeRecord record);
+  void learn_limits();
+  [[nodiscard]] Result<> connect_all(Nanos within);
+  [[nodiscard]] Result<std::vector<LinkRecord>> share(std::string_view what,
+                                                      const std::vector<LinkRecord>& mine, Nanos within);
+  void await_clients();
+
+  VerbsConfig config_;
+  std::unique_ptr<Device> device_;
+  Shared shared_;
+  std::vector<std::vector<std::unique_ptr<VerbsRegion>>> regions_;  // by node, by id
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Owned<ibv_ah, ibv_destroy_ah>> address_handles_;
+  DatagramSources datagram_sources_;
+  std::unique_ptr<Connector> connector_;
+  realtime::Crew crew_;
+  bool is_exchanged_ = false;
+  std::uint64_t runs_ = 0;
+  double huge_bytes_ = 0, plain_bytes_ = 0;
+};
+
+// Queue pairs go before what they point to: receiving ends before the workers' queues, workers before
+// regions, regions before the device.
+VerbsFabric::~VerbsFabric() {
+  if (config_.control != nullptr) config_.control->on_message([](std::uint32_t, std::string_view) {});
+  connector_->stop();
+  connector_->drop_receivers();
+}
+
+VerbsRegion* VerbsFabric::find(NodeId node, std::string_view name) const {
+  if (node >= regions_.size()) return nullptr;
+  for (const auto& region : regions_[node]) {
+    if (region->name() == name) return region.get();
+  }
+  return nullptr;
+}
+
+Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec) {
+  const auto refuse = [&](ErrorCode code, std::string_view why) {
+    return fail(code, fmt::format("region \"{}\" of node {}: {}", spec.name, node, why));
+  };
+  if (!is_local(node)) return refuse(ErrorCode::invalid_argument, "the node is not of this process");
+  if (is_exchanged_) return refuse(ErrorCode::invalid_argument, "registered after the exchange");
+  if (spec.bytes == 0) return refuse(ErrorCode::invalid_argument, "has no bytes");
+  if (find(node, spec.name) != nullptr) return refuse(ErrorCode::invalid_argument, "the name is taken");
+  if (spec.name.empty() || spec.name.size() >= 96)
+    return refuse(ErrorCode::invalid_argument, "the name has 1 to 95 characters");
+  LOCH_ASSIGN(const Memory memory, allocate(spec.bytes, spec.name));
+  MemoryRegion registered(ibv_reg_mr(device_->pd(), memory.data, spec.bytes, access_of(spec)));
+  if (registered == nullptr) {
+    const int reason = errno;
+    munmap(memory.data, memory.bytes);
+    return refuse(ErrorCode::exhausted,
+                  fmt::format("{} bytes cannot be registered: {}{}", spec.bytes, std::strerror(reason),
+                              reason == ENOMEM ? " (memlock limit: ./loch doctor)" : ""));
+  }
+  (memory.is_huge ? huge_bytes_ : plain_bytes_) += static_cast<double>(memory.bytes);
+  auto& regions = regions_[node];
+  const auto id = static_cast<std::uint32_t>(regions.size());
+  regions.push_back(std::make_unique<VerbsRegion>(node, id, spec, memory.data, std::move(registered)));
+  regions.back()->mapped_bytes = memory.bytes;
+  return regions.back().get();
+}
+
+Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("worker {} of node {}: {}", spec.index, spec.node, why));
+  };
+  if (!is_local(spec.node)) return refuse("the node is not of this process");
+  if (is_exchanged_) return refuse("added after the exchange");
+  auto worker = std::make_unique<VerbsWorker>(spec, config_.seed, &shared_);
+  LOCH_TRY(worker->open());
+  VerbsWorker* made = worker.get();
+  if (crew_.add(std::move(worker)) == nullptr) return refuse("the index is taken");
+  connector_->add_worker(made);
+  return made;
+}
+
+// ---- The exchange ------------------------------------------------------------------------------
+
+NodeRecord VerbsFabric::record_of(NodeId node) const {
+  NodeRecord record;
+  record.node = node;
+  record.address = device_->address();
+  record.rd_atomic_in = device_->rd_atomic_in();
+  record.rd_atomic_out = device_->capabilities().max_rd_atomic;
+  record.qkey = shared_.qkey;
+  for (const auto& region : regions_[node]) {
+    record.regions.push_back(
+        {region->name(), reinterpret_cast<std::uintptr_t>(region->at(0)), region->bytes(), region->rkey()});
+  }
+  for (Worker* worker : crew_.workers(node)) {
+    record.workers.push_back(
+        {worker->index(), shared_.capabilities.ud ? worker_at(worker).datagram_qpn() : 0});
+  }
+  return record;
+}
+
+Result<> VerbsFabric::add_peer(NodeRecord record) {
+  auto peer = std::make_unique<Peer>();
+  peer->record = std::move(record);
+  ibv_ah_attr path = path_to(device_->port(), peer->record.address);
+  Owned<ibv_ah, ibv_destroy_ah> handle(ibv_create_ah(device_->pd(), &path));
+  if (handle == nullptr) {
+    return fail(ErrorCode::unavailable, fmt::format("verbs: node {} cannot be addressed as {} from {}: {}",
+                                                    peer->record.node, to_text(peer->record.address.gid),
+                                                    to_text(device_->address().gid), std::strerror(errno)));
+  }
+  peer->address_handle = handle.get();
+  for (const WorkerRecord& worker : peer->record.workers) {
+    if (peer->datagram_qpn.size() <= worker.index) peer->datagram_qpn.resize(worker.index + 1u);
+    peer->datagram_qpn[worker.index] = worker.ud_qpn;
+  }
+  address_handles_.push_back(std::move(handle));
+  shared_.peers[peer->record.node].store(peer.get(), std::memory_order_release);
+  peers_.push_back(std::move(peer));
+  return {};
+}
+
+Result<> VerbsFabric::learn_peers(Nanos within) {
+  if (config_.control == nullptr) {
+    for (std::uint32_t node = 0; node < config_.nodes; ++node)
+      LOCH_TRY(add_peer(record_of(static_cast<NodeId>(node))));
+    return {};
+  }
+  LOCH_ASSIGN(const std::vector<std::string> texts,
+              config_.control->all_gather("regions and workers",
+                                          to_text(record_of(static_cast<NodeId>(rank()))), within));
+  for (std::uint32_t from = 0; from < texts.size(); ++from) {
+    if (texts[from].empty()) continue;  // lost
+    LOCH_ASSIGN(NodeRecord record, parse_node(texts[from], {config_.nodes}));
+    if (record.node != from)
+      return fail(ErrorCode::corrupt, fmt::format("process {} calls itself node {}", from, record.node));
+    LOCH_TRY(add_peer(std::move(record)));
+  }
+  return {};
+}
+
+// What both ends of every connection can do, and what the first node chose for all.
+void VerbsFabric::learn_limits() {
+  std::vector<DatagramSources::Sender> senders;
+  bool has_qkey = false;
+  for (const auto& peer : peers_) {
+    const NodeRecord& record = peer->record;
+    shared_.capabilities.max_rd_atomic =
+        std::min({shared_.capabilities.max_rd_atomic, record.rd_atomic_in, record.rd_atomic_out});
+    shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
+    for (const WorkerRecord& worker : record.workers)
+      senders.push_back({worker.ud_qpn, record.address.lid, record.address.gid, {record.node, worker.index}});
+    if (!std::exchange(has_qkey, true)) shared_.qkey = record.qkey;
+  }
+  datagram_sources_.set(std::move(senders));
+  shared_.datagram_sources.store(&datagram_sources_, std::memory_order_release);
+}
+
+// Gives every process's records to every process; those of this process come back first.
+Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const std::vector<LinkRecord>& mine,
+                                                   Nanos within) {
+  if (config_.control == nullptr) return mine;
+  LOCH_ASSIGN(const std::vector<std::string> texts, config_.control->all_gather(what, to_text(mine), within));
+  std::vector<LinkRecord> all;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    LOCH_ASSIGN(const std::vector<LinkRecord> links, parse_links(text, {config_.nodes}));
+    all.insert(all.end(), links.begin(), links.end());
+  }
+  return all;
+}
+
+// Every worker's RC queue pair to worker 0 of every node.
+Result<> VerbsFabric::connect_all(Nanos within) {
+  std::vector<LinkRecord> senders, receivers;
+  LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
+    worker.sources().reserve(4096);
+    LOCH_TRY(worker.open_datagram(shared_.qkey));
+    for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
+      if (shared_.peers[peer] == nullptr) continue;
+      SendQueue& queue =
+          worker.queue({worker.node(), worker.index(), static_cast<NodeId>(peer), 0, 0, Transport::rc});
+      LOCH_ASSIGN(const LinkRecord sender, connector_->open_sender(worker, queue));
+      senders.push_back(sender);
+    }
+    return {};
+  }));
+  LOCH_ASSIGN(const std::vector<LinkRecord> asking, share("posting ends", senders, within));
+  for (const LinkRecord& sender : asking) {
+    if (!is_local(sender.key.peer)) continue;
+    LOCH_ASSIGN(const LinkRecord receiver, connector_->answer(sender));
+    receivers.push_back(receiver);
+  }
+  LOCH_ASSIGN(const std::vector<LinkRecord> answered, share("receiving ends", receivers, within));
+  std::map<LinkKey, LinkRecord> by_key;
+  for (const LinkRecord& receiver : answered) by_key[receiver.key] = receiver;
+  LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
+    for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
+      const LinkKey key{worker.node(), worker.index(), static_cast<NodeId>(peer), 0, 0, Transport::rc};
+      const auto found = by_key.find(key);
+      if (found == by_key.end()) continue;  // lost meanwhile
+      LOCH_TRY(connector_->complete(worker, worker.queue(key), found->second));
+    }
+    return {};
+  }));
+  return {};
+}
+
+Result<> VerbsFabric::exchange(Nanos within) {
+  if (is_exchanged_) return fail(ErrorCode::invalid_argument, "exchange: done once");
+  is_exchanged_ = true;
+  if (getrandom(&shared_.qkey, sizeof shared_.qkey, 0) != sizeof shared_.qkey)
+    return fail(ErrorCode::internal, "no random numbers from the kernel");
+  shared_.qkey &= 0x7fffffffu;  // the highest bit means the queue pair's own
+  LOCH_TRY(learn_peers(within));
+  learn_limits();
+  LOCH_TRY(connect_all(within));
+  if (config_.control != nullptr) {
+    config_.control->on_message(
+        [this](std::uint32_t from, std::string_view text) { connector_->deliver(from, text); });
+  }
+  connector_->start();
+  return barrier("queue pairs connected", within);
+}
+
+Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) const {
+  const Peer* peer = is_exchanged_ && node < config_.nodes ? shared_.peers[node].load() : nullptr;
+  if (peer != nullptr) {
+    const auto& regions = peer->record.regions;
+    const auto found = std::ranges::find(regions, region, &RegionRecord::name);
+    if (found != regions.end())
+      return RemoteRegion{node, static_cast<std::uint32_t>(found - regions.begin()), found->rkey,
+                          found->bytes};
+  }
+  return fail(ErrorCode::not_found,
+              fmt::format("region \"{}\" of node {}: {}", region, node,
+                          is_exchanged_ ? "not registered" : "looked up before the exchange"));
+}
+
+// ---- Runs ----------------------------------------------------------------------------------------
+
+void VerbsFabric::await_clients() {
+  std::atomic<std::uint32_t>& left = crew_.clients_left();
+  if (config_.control == nullptr) {
+    for (std::uint32_t seen = left; seen != 0; seen = left) left.wait(seen);
+    return;
+  }
+  const timespec interval{0, run_poll};
+  bool has_told = false;
+  for (;;) {
+    if (left == 0) {
+      if (!std::exchange(has_told, true)) connector_->clients_ended(runs_);
+      if (connector_->all_clients_ended(runs_) || shared_.stopping.load()) return;
+    }
+    nanosleep(&interval, nullptr);
+  }
+}
+
+Result<RunEnd> VerbsFabric::run() {
+  if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
+  ++runs_;
+  return crew_.run(crew_.started(), [this] { await_clients(); });
+}
+
+FabricReport VerbsFabric::report() const {
+  FabricReport report;
+  report.nodes.resize(config_.nodes);
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    NodeReport& of = report.nodes[node];
+    of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
+    if (!is_local(static_cast<NodeId>(node))) continue;
+    of = crew_.report(static_cast<NodeId>(node), "verbs");
+    for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) {
+      const WorkerCounters& counts = worker_at(worker).counters();
+      of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
+      of.counters["verbs.posted"] += static_cast<double>(counts.posted.load());
+      of.counters["verbs.parked"] += static_cast<double>(counts.parked.load());
+      of.counters["verbs.errors"] += static_cast<double>(counts.errors.load());
+      of.counters["verbs.unknown_source"] += static_cast<double>(counts.unknown_source.load());
+    }
+  }
+  report.counters = connector_->counters();
+  report.counters["verbs.huge_page_bytes"] = huge_bytes_;
+  report.counters["verbs.plain_bytes"] = plain_bytes_;
+  report.counters["verbs.crowded"] = shared_.is_crowded.load() ? 1 : 0;
+  return report;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> make_verbs(const VerbsConfig& config) {
+  if (config.nodes == 0 || config.nodes > 4096)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("verbs: {} nodes; expected 1 to 4096", config.nodes));
+  if (config.control != nullptr && config.control->ranks() != config.nodes) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("verbs: {} processes for {} nodes; each process is one node",
+                            config.control->ranks(), config.nodes));
+  }
+  LOCH_ASSIGN(std::unique_ptr<Device> device, Device::open({config.device, config.port, config.gid_index}));
+  auto fabric = std::make_unique<VerbsFabric>(config, std::move(device));
+  LOCH_TRY(fabric->open());
+  return fabric;
+}
+
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,308 @@
+// Posting: from a chain of the contract's work requests to the device's, one doorbell for each run on
+// one queue pair.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/verbs/connector.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/worker.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+[[nodiscard]] bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
+
+ibv_wr_opcode opcode_of(const WorkRequest& request) {
+  switch (request.verb) {
+    case Verb::read:
+      return IBV_WR_RDMA_READ;
+    case Verb::write:
+      return request.has_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    case Verb::cas:
+      return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Verb::faa:
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case Verb::send:
+      return request.has_immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+    case Verb::recv:
+      break;
+  }
+  LOCH_CHECK(false, "a RECV is posted by post_recv");
+  return IBV_WR_SEND;
+}
+
+void check_transport(const WorkRequest& request) {
+  const bool is_reliable_only = request.verb == Verb::read || is_atomic(request.verb);
+  LOCH_CHECK(!is_reliable_only || request.transport == Transport::rc, "{} needs RC", name(request.verb));
+  LOCH_CHECK(request.verb != Verb::write || request.transport != Transport::ud, "UD has no WRITE");
+}
+
+}  // namespace
+
+WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
+  if (request.peer >= links_.size()) return WcStatus::local_error;
+  if (shared_->peers[request.peer].load(std::memory_order_relaxed) == nullptr)
+    return WcStatus::retry_exceeded;  // it was lost before it could be met
+  const Capabilities& can = shared_->capabilities;
+  if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
+    return WcStatus::local_error;
+  if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
+  const LocalSlice& local = request.local;
+  if (local.region == nullptr)
+    return is_atomic(request.verb) || request.length == 0 ? WcStatus::success : WcStatus::local_error;
+  const std::uint64_t length = is_atomic(request.verb) ? 8 : request.length;
+  if (local.region->node() != node() || length > local.region->bytes() ||
+      local.offset > local.region->bytes() - length) {
+    return WcStatus::local_error;
+  }
+  return WcStatus::success;
+}
+
+void VerbsWorker::finish(WorkRequest& request, WcStatus status) {
+  request.status = status;
+  if (request.sink != nullptr) completions_.push_back(&request);
+}
+
+bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
+  const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
+  return request.peer_worker < peer.datagram_qpn.size() && peer.datagram_qpn[request.peer_worker] != 0;
+}
+
+SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
+  if (request.transport == Transport::ud) return datagram_;
+  const auto& queues =
+      request.transport == Transport::rc ? links_[request.peer].queues : unreliable_[request.peer];
+  for (SendQueue* queue : queues) {
+    if (queue->key.peer_worker == request.peer_worker && queue->key.lane == request.lane) return *queue;
+  }
+  SendQueue& made =
+      queue({node(), index(), request.peer, request.peer_worker, request.lane, request.transport});
+  shared_->connector->connect_later(*this, made);
+  return made;
+}
+
+bool VerbsWorker::can_take(const SendQueue& queue) const {
+  return queue.state.load(std::memory_order_acquire) == SendQueue::State::ready && queue.has_room() &&
+         outstanding_ < most_outstanding_;
+}
+
+void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+  check_transport(request);
+  if (request.sink != nullptr) ++owed_;
+  if (const WcStatus status = check_local(request); status != WcStatus::success) [[unlikely]] {
+    if (request.transport == Transport::rc && status == WcStatus::local_error && request.peer < links_.size())
+      mark_failed(queue_of(request));
+    const bool is_silent = request.transport != Transport::rc && status == WcStatus::retry_exceeded;
+    return is_detached ? void() : finish(request, is_silent ? WcStatus::success : status);
+  }
+  if (request.transport == Transport::ud && !has_datagram_worker(request)) [[unlikely]]
+    return is_detached ? void() : finish(request, WcStatus::success);  // lost, as datagrams may be
+  SendQueue& queue = queue_of(request);
+  const SendQueue::State state = queue.state.load(std::memory_order_acquire);
+  if (request.transport == Transport::rc &&
+      (state == SendQueue::State::failed || state == SendQueue::State::refused)) [[unlikely]] {
+    return is_detached ? void() : finish(request, WcStatus::flushed);
+  }
+  if (request.transport == Transport::rc && links_[request.peer].failed != 0 &&
+      state == SendQueue::State::connecting) [[unlikely]] {
+    return is_detached ? void() : finish(request, WcStatus::flushed);  // until the reconnection is complete
+  }
+  if (queue.first_parked != nullptr || !can_take(queue)) [[unlikely]] {
+    park(queue, request, is_detached);
+  } else {
+    stage(queue, request, is_detached, nullptr);
+  }
+}
+
+void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached) {
+  if (free_parked_.empty()) {
+    parked_pool_.push_back(std::make_unique<Parked>());
+    free_parked_.reserve(parked_pool_.size());
+    free_parked_.push_back(parked_pool_.back().get());
+  }
+  Parked* waiting = free_parked_.back();
+  free_parked_.pop_back();
+  ++counters_.parked;
+  waiting->request = &request;
+  if (is_detached) {
+    waiting->copy = request;
+    waiting->request = nullptr;
+  }
+  if (request.is_inline && request.length != 0)
+    copy_from_shared(waiting->inline_data, request.local.data(), request.length);
+  queue.park(waiting);
+  if (!queue.is_listed) {
+    queue.is_listed = true;
+    waiting_queues_.push_back(&queue);
+  }
+}
+
+// Fills in where the request goes.
+void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const {
+  const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
+  if (request.verb == Verb::send) {
+    if (queue.key.transport != Transport::ud) return;
+    out.wr.ud.ah = peer.address_handle;
+    out.wr.ud.remote_qpn = peer.datagram_qpn[request.peer_worker];
+    out.wr.ud.remote_qkey = shared_->qkey;
+    return;
+  }
+  // A region that the peer does not have is the peer's NIC's to refuse.
+  const auto& regions = peer.record.regions;
+  const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
+  const std::uint64_t at = base + request.remote_offset;
+  if (!is_atomic(request.verb)) {
+    out.wr.rdma.remote_addr = at;
+    out.wr.rdma.rkey = request.remote.rkey;
+    return;
+  }
+  out.wr.atomic.remote_addr = at;
+  out.wr.atomic.rkey = request.remote.rkey;
+  out.wr.atomic.compare_add = request.verb == Verb::cas ? request.compare : request.operand;
+  out.wr.atomic.swap = request.operand;
+}
+
+void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached,
+                        const std::byte* inline_data) {
+  if (staged_ == batch || (staged_ != 0 && staged_queue_ != &queue)) ring_doorbell();
+  staged_queue_ = &queue;
+  ibv_send_wr& out = staged_requests_[staged_];
+  ibv_sge& slice = staged_slices_[staged_];
+  const std::uint32_t number = queue.posted++;
+  const std::uint32_t slot = queue.slot(number);
+  queue.slots[slot] = is_detached ? nullptr : &request;
+  ++outstanding_;
+  // The queue would fill up with requests that nothing retires.
+  const bool is_signaled = request.is_signaled || ++queue.since_signaled >= queue.depth / 2;
+  if (is_signaled) queue.since_signaled = 0;
+  out.wr_id = std::uint64_t{queue.number} << 32 | number;
+  out.next = nullptr;
+  out.opcode = opcode_of(request);
+  out.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0u) | (request.is_fenced ? IBV_SEND_FENCE : 0u) |
+                   (request.is_inline ? IBV_SEND_INLINE : 0u);
+  out.imm_data = request.has_immediate ? htobe32(request.immediate) : 0;
+  out.sg_list = &slice;
+  out.num_sge = 1;
+  if (is_atomic(request.verb)) {
+    slice = {reinterpret_cast<std::uintptr_t>(&queue.landing[slot]), 8, queue.landing_memory->lkey};
+  } else if (request.length != 0) {
+    const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
+    slice = {reinterpret_cast<std::uintptr_t>(data), request.length,
+             static_cast<const VerbsRegion*>(request.local.region)->lkey()};
+  } else {
+    out.num_sge = 0;
+  }
+  address(out, queue, request);
+  if (staged_ != 0) staged_requests_[staged_ - 1].next = &out;
+  ++staged_;
+}
+
+void VerbsWorker::ring_doorbell() {
+  if (staged_ == 0) return;
+  ibv_send_wr* bad = nullptr;
+  const int reason = ibv_post_send(staged_queue_->qp.get(), staged_requests_.data(), &bad);
+  ++counters_.doorbells;
+  counters_.posted += staged_;
+  if (reason != 0) [[unlikely]]
+    refuse_staged(bad != nullptr ? bad : staged_requests_.data());
+  staged_ = 0;
+}
+
+// The device took the staged requests before `bad` and none from there on.
+void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
+  SendQueue& queue = *staged_queue_;
+  const auto taken = static_cast<std::uint32_t>(bad - staged_requests_.data());
+  const std::uint32_t first = queue.posted - (staged_ - taken);
+  ++counters_.errors;
+  mark_failed(queue);
+  for (std::uint32_t number = first; number != queue.posted; ++number) {
+    WorkRequest* request = queue.slots[queue.slot(number)];
+    --outstanding_;
+    if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
+  }
+  queue.posted = first;
+}
+
+void VerbsWorker::post(WorkRequest* chain) {
+  while (chain != nullptr) {
+    WorkRequest* next = chain->next;
+    submit(*chain, false);
+    chain = next;
+  }
+  ring_doorbell();
+}
+
+void VerbsWorker::post_detached(const WorkRequest& request) {
+  WorkRequest copy = request;
+  copy.is_signaled = false;
+  copy.sink = nullptr;
+  copy.next = nullptr;
+  submit(copy, true);
+  ring_doorbell();
+}
+
+bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
+  const SendQueue::State state = queue.state.load(std::memory_order_acquire);
+  if (state == SendQueue::State::failed || state == SendQueue::State::refused) return true;
+  return state != SendQueue::State::ready && queue.key.transport != Transport::ud &&
+         shared_->is_lost(queue.key.peer);
+}
+
+// What waited on a queue that does not go up. RC says so; nobody hears of lost UC messages.
+void VerbsWorker::drop_parked(SendQueue& queue) {
+  const bool is_reliable = queue.key.transport == Transport::rc;
+  if (SendQueue::State refused = SendQueue::State::refused;
+      queue.state.compare_exchange_strong(
+          refused, is_reliable ? SendQueue::State::failed : SendQueue::State::broken) &&
+      is_reliable) {
+    ++links_[queue.key.peer].failed;
+  }
+  WcStatus status = is_reliable ? WcStatus::retry_exceeded : WcStatus::success;
+  while (queue.first_parked != nullptr) {
+    Parked* waiting = queue.unpark();
+    if (waiting->request != nullptr) finish(*waiting->request, status);
+    free_parked_.push_back(waiting);
+    if (is_reliable) status = WcStatus::flushed;
+  }
+}
+
+// Sends what waits on its way, in its order, as far as there is room.
+bool VerbsWorker::poll_waiting() {
+  bool moved = false;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < waiting_queues_.size(); ++i) {
+    SendQueue& queue = *waiting_queues_[i];
+    const SendQueue::State state = queue.state.load(std::memory_order_acquire);
+    Parked* sent = nullptr;
+    if (is_hopeless(queue)) {
+      drop_parked(queue);
+      moved = true;
+    } else if (state == SendQueue::State::broken && queue.outstanding() == 0) {
+      queue.state = SendQueue::State::connecting;
+      shared_->connector->connect_later(*this, queue);
+    }
+    while (queue.first_parked != nullptr && can_take(queue)) {
+      Parked* waiting = queue.unpark();
+      const bool is_detached = waiting->request == nullptr;
+      WorkRequest& request = is_detached ? waiting->copy : *waiting->request;
+      stage(queue, request, is_detached, request.is_inline ? waiting->inline_data : nullptr);
+      waiting->next = sent;
+      sent = waiting;
+      moved = true;
+    }
+    ring_doorbell();
+    for (; sent != nullptr; sent = sent->next) free_parked_.push_back(sent);
+    if (queue.first_parked != nullptr) {
+      waiting_queues_[kept++] = &queue;
+    } else {
+      queue.is_listed = false;
+    }
+  }
+  waiting_queues_.resize(kept);
+  return moved;
+}
+
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,162 @@
+#include "common/fabric/verbs/queue_pair.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr std::uint32_t psn_mask = (1u << 24) - 1;
+// Local ACK timeout 4.096 us * 2^14 = 67 ms, seven retries: a peer is given up after about half a
+// second. A receiver that is not ready is asked again after 41 ms (code 24), six times.
+constexpr std::uint8_t ack_timeout = 14, retries = 7, not_ready_timer = 24, not_ready_retries = 6;
+// Through as many routers as there may be: 1 would keep packets in the subnet.
+constexpr std::uint8_t hop_limit = 64;
+
+ibv_qp_type type_of(Transport transport) {
+  if (transport == Transport::rc) return IBV_QPT_RC;
+  return transport == Transport::uc ? IBV_QPT_UC : IBV_QPT_UD;
+}
+
+Error refused(const QueuePairSpec& spec, int reason) {
+  std::string text =
+      fmt::format("verbs: cannot create a {} queue pair: {}", name(spec.transport), std::strerror(reason));
+  if (reason == ENOMEM) text += " (memlock limit, or the device has no more: ./loch doctor)";
+  if (reason == EOPNOTSUPP || reason == EINVAL)
+    text += fmt::format(" (does the device have {}?)", name(spec.transport));
+  return {reason == ENOMEM ? ErrorCode::exhausted : ErrorCode::unsupported, std::move(text)};
+}
+
+}  // namespace
+
+std::uint32_t random_psn() {
+  std::uint32_t bits = 0;
+  LOCH_CHECK(getrandom(&bits, sizeof bits, 0) == sizeof bits, "getrandom: {}", std::strerror(errno));
+  return bits & psn_mask;
+}
+
+ibv_mtu to_ibv_mtu(std::uint32_t bytes) {
+  if (bytes >= 4096) return IBV_MTU_4096;
+  if (bytes >= 2048) return IBV_MTU_2048;
+  if (bytes >= 1024) return IBV_MTU_1024;
+  return bytes >= 512 ? IBV_MTU_512 : IBV_MTU_256;
+}
+
+std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128u << mtu; }
+
+ibv_ah_attr path_to(const Port& port, const Address& address) {
+  ibv_ah_attr path{};
+  path.port_num = port.number;
+  path.dlid = address.lid;
+  if (port.is_roce) {
+    path.is_global = 1;
+    std::copy(address.gid.begin(), address.gid.end(), path.grh.dgid.raw);
+    path.grh.sgid_index = port.gid_index;
+    path.grh.hop_limit = hop_limit;
+  }
+  return path;
+}
+
+Result<QueuePair> QueuePair::create(ibv_pd* pd, const QueuePairSpec& spec) {
+  ibv_qp_init_attr attributes{};
+  attributes.qp_type = type_of(spec.transport);
+  attributes.send_cq = spec.send_cq;
+  attributes.recv_cq = spec.recv_cq;
+  attributes.srq = spec.srq;
+  attributes.cap.max_send_wr = spec.send_depth;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_recv_wr = spec.srq == nullptr ? spec.recv_depth : 0;
+  attributes.cap.max_recv_sge = 1;
+  attributes.cap.max_inline_data = spec.inline_bytes;
+  QueuePair made;
+  made.qp_.reset(ibv_create_qp(pd, &attributes));
+  if (made.qp_ == nullptr) return std::unexpected(refused(spec, errno));
+  made.transport_ = spec.transport;
+  made.inline_bytes_ = attributes.cap.max_inline_data;
+  return made;
+}
+
+Result<> QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* to) {
+  const int reason = ibv_modify_qp(qp_.get(), &attributes, mask);
+  if (reason == 0) return {};
+  return fail(ErrorCode::unavailable, fmt::format("verbs: {} queue pair {} cannot go to {}: {}",
+                                                  name(transport_), qpn(), to, std::strerror(reason)));
+}
+
+Result<> QueuePair::restart(const Port& port) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  LOCH_TRY(modify(attributes, IBV_QP_STATE, "RESET"));
+  attributes = {};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = port.number;
+  int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  if (transport_ != Transport::ud) {
+    // What a region allows decides; the queue pair allows what its transport can do.
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    if (transport_ == Transport::rc)
+      attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    mask |= IBV_QP_ACCESS_FLAGS;
+  } else {
+    mask |= IBV_QP_QKEY;
+  }
+  psn_ = random_psn();
+  return modify(attributes, mask, "INIT");
+}
+
+Result<> QueuePair::receive_from(const Port& port, const Address& address, const LinkRecord& peer,
+                                 std::uint32_t incoming) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = to_ibv_mtu(std::min(port.address.mtu_bytes, address.mtu_bytes));
+  attributes.dest_qp_num = peer.qpn;
+  attributes.rq_psn = peer.psn;
+  attributes.ah_attr = path_to(port, address);
+  int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (transport_ == Transport::rc) {
+    attributes.max_dest_rd_atomic = static_cast<std::uint8_t>(incoming);
+    attributes.min_rnr_timer = not_ready_timer;
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  }
+  return modify(attributes, mask, "ready to receive");
+}
+
+Result<> QueuePair::make_sender(std::uint32_t outgoing) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = psn_;
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (transport_ == Transport::rc) {
+    attributes.timeout = ack_timeout;
+    attributes.retry_cnt = retries;
+    attributes.rnr_retry = not_ready_retries;
+    attributes.max_rd_atomic = static_cast<std::uint8_t>(outgoing);
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  return modify(attributes, mask, "ready to send");
+}
+
+Result<> QueuePair::make_datagram(const Port& port, std::uint32_t qkey) {
+  LOCH_TRY(restart(port));
+  ibv_qp_attr attributes{};
+  attributes.qkey = qkey;
+  LOCH_TRY(modify(attributes, IBV_QP_QKEY, "the run's QKey"));
+  attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  LOCH_TRY(modify(attributes, IBV_QP_STATE, "ready to receive"));
+  return make_sender(0);
+}
+
+Result<> QueuePair::cut() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  return modify(attributes, IBV_QP_STATE, "ERROR");
+}
+
+}  // namespace loch::fabric::verbs

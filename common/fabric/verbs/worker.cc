@@ -1,0 +1,315 @@
+#include "common/fabric/verbs/worker.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/verbs/connector.h"
+#include "common/fabric/verbs/device.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+// A RECV's wr_id: transport << 32 | slot.
+constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
+  return static_cast<std::uint64_t>(transport) << 32 | slot;
+}
+
+WcStatus status_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return WcStatus::success;
+    case IBV_WC_WR_FLUSH_ERR:
+      return WcStatus::flushed;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return WcStatus::rnr_exceeded;
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+      return WcStatus::remote_access;
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+      return WcStatus::local_error;
+    default:
+      return WcStatus::retry_exceeded;  // whether it executed is not known
+  }
+}
+
+Result<CompletionQueue> make_completion_queue(const Device& device, int entries) {
+  CompletionQueue queue(
+      ibv_create_cq(device.context(), std::min(entries, device.most_completions()), nullptr, nullptr, 0));
+  if (queue == nullptr) {
+    return fail(ErrorCode::exhausted, fmt::format("verbs: cannot create a completion queue of {}: {}",
+                                                  entries, std::strerror(errno)));
+  }
+  return queue;
+}
+
+}  // namespace
+
+VerbsRegion::~VerbsRegion() {
+  std::byte* data = at(0);
+  memory_.reset();
+  if (mapped_bytes != 0) munmap(data, mapped_bytes);
+}
+
+VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
+    : RealtimeWorker(spec, seed, shared),
+      shared_(shared),
+      links_(shared->peers.size()),
+      unreliable_(shared->peers.size()) {
+  completions_.reserve(256);
+  completing_.reserve(256);
+  queues_.emplace_back();  // number 0: datagrams
+}
+
+VerbsWorker::~VerbsWorker() = default;
+
+Result<> VerbsWorker::open() {
+  const Device& device = *shared_->device;
+  const Capabilities& can = device.capabilities();
+  LOCH_ASSIGN(send_cq_, make_completion_queue(device, most_completions));
+  most_outstanding_ = static_cast<std::uint32_t>(send_cq_->cqe);
+  LOCH_ASSIGN(receive_cq_, make_completion_queue(device, static_cast<int>(3 * can.recv_queue_depth)));
+  for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
+    Receives& receives = receives_[static_cast<std::size_t>(transport)];
+    receives.slots.resize(can.recv_queue_depth);
+    receives.arrived.resize(can.recv_queue_depth);
+    for (std::uint32_t slot = can.recv_queue_depth; slot-- > 0;) receives.free.push_back(slot);
+    if (transport == Transport::ud) continue;
+    ibv_srq_init_attr attributes{};
+    attributes.attr.max_wr = can.recv_queue_depth;
+    attributes.attr.max_sge = 1;
+    SharedReceiveQueue& queue = shared_receives_[static_cast<std::size_t>(transport)];
+    queue.reset(ibv_create_srq(device.pd(), &attributes));
+    if (queue == nullptr)
+      return fail(ErrorCode::exhausted,
+                  fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
+  }
+  if (!can.ud) return {};
+  datagram_.key.transport = Transport::ud;
+  datagram_.depth = std::bit_floor(can.send_queue_depth);
+  datagram_.slots.resize(datagram_.depth);
+  LOCH_ASSIGN(datagram_.qp,
+              QueuePair::create(device.pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
+                                              datagram_.depth, can.recv_queue_depth, can.max_inline_bytes}));
+  return {};
+}
+
+Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
+  if (!datagram_.qp) return {};
+  LOCH_TRY(datagram_.qp.make_datagram(shared_->device->port(), qkey));
+  datagram_.state = SendQueue::State::ready;
+  return {};
+}
+
+SendQueue& VerbsWorker::queue(const LinkKey& key) {
+  auto& queues = key.transport == Transport::rc ? links_.at(key.peer).queues : unreliable_.at(key.peer);
+  for (SendQueue* queue : queues) {
+    if (queue->key == key) return *queue;
+  }
+  queues_.push_back(std::make_unique<SendQueue>());
+  SendQueue& made = *queues_.back();
+  made.key = key;
+  made.number = static_cast<std::uint32_t>(queues_.size() - 1);
+  queues.push_back(&made);
+  return made;
+}
+
+bool VerbsWorker::connected(NodeId peer) const {
+  return links_.at(peer).failed == 0 && !shared_->is_lost(peer);
+}
+
+void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
+                            std::uint64_t user) {
+  LOCH_CHECK(buffer.region != nullptr && buffer.region->node() == node() &&
+                 length <= buffer.region->bytes() && buffer.offset <= buffer.region->bytes() - length,
+             "a receive buffer lies in a region of its own node");
+  Receives& receives = receives_[static_cast<std::size_t>(transport)];
+  LOCH_CHECK(!receives.free.empty(), "more receives are posted than the queue is deep");
+  const std::uint32_t slot = receives.free.back();
+  receives.free.pop_back();
+  receives.slots[slot] = {buffer, length, user};
+  ibv_sge slice{reinterpret_cast<std::uintptr_t>(buffer.data()), length,
+                static_cast<const VerbsRegion*>(buffer.region)->lkey()};
+  ibv_recv_wr request{receive_id(transport, slot), nullptr, &slice, 1}, *bad = nullptr;
+  const int reason = transport == Transport::ud
+                         ? ibv_post_recv(datagram_.qp.get(), &request, &bad)
+                         : ibv_post_srq_recv(shared_receives(transport), &request, &bad);
+  LOCH_CHECK(reason == 0, "a receive was not taken: {}", std::strerror(reason));
+  ++posted_receives_;
+}
+
+void VerbsWorker::arrive(const ibv_wc& wc) {
+  const auto transport = static_cast<Transport>(wc.wr_id >> 32);
+  const auto slot = static_cast<std::uint32_t>(wc.wr_id);
+  Receives& receives = receives_[static_cast<std::size_t>(transport)];
+  const ReceiveSlot posted = receives.slots.at(slot);
+  receives.free.push_back(slot);
+  --posted_receives_;
+  const auto* start = posted.buffer.data();
+  std::optional<Source> source;
+  if (transport == Transport::ud) {
+    const DatagramSources* senders = shared_->datagram_sources.load(std::memory_order_acquire);
+    if (wc.status == IBV_WC_SUCCESS && senders != nullptr)
+      source = senders->find(wc.src_qp, wc.slid, (wc.wc_flags & IBV_WC_GRH) != 0 ? start : nullptr);
+  } else {
+    source = sources_.find(wc.qp_num);
+  }
+  if (wc.status != IBV_WC_SUCCESS || !source) {
+    // From nobody of this run, or the receiving end broke: the buffer waits for the next message.
+    ++(wc.status != IBV_WC_SUCCESS ? counters_.errors : counters_.unknown_source);
+    post_recv(transport, posted.buffer, posted.length, posted.user);
+    return;
+  }
+  Received& message = receives.arrived[(receives.first + receives.count) % receives.arrived.size()];
+  ++receives.count;
+  message = {};
+  message.from = source->node;
+  message.from_worker = source->worker;
+  message.length = transport == Transport::ud ? wc.byte_len - grh_bytes : wc.byte_len;
+  message.has_immediate = (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
+  message.immediate = message.has_immediate ? be32toh(wc.imm_data) : 0;
+  message.buffer = posted.buffer;
+  message.user = posted.user;
+}
+
+bool VerbsWorker::drain_receives() {
+  if (posted_receives_ == 0) return false;
+  const int count = ibv_poll_cq(receive_cq_.get(), static_cast<int>(batch), completed_.data());
+  LOCH_CHECK(count >= 0, "the receive completion queue is gone");
+  for (int i = 0; i < count; ++i) arrive(completed_[static_cast<std::size_t>(i)]);
+  return count != 0;
+}
+
+bool VerbsWorker::poll_arrivals(Transport transport, ReceiveWait*& waiters) {
+  Receives& receives = receives_[static_cast<std::size_t>(transport)];
+  if (receives.count == 0 && !drain_receives()) return false;
+  bool moved = false;
+  while (waiters != nullptr && receives.count != 0) {
+    waiters->result = receives.arrived[receives.first];
+    receives.first = (receives.first + 1) % static_cast<std::uint32_t>(receives.arrived.size());
+    --receives.count;
+    finish_receive(waiters);
+    moved = true;
+  }
+  return moved;
+}
+
+// All requests up to the completed one have ended: those before it were not signaled and went well,
+// for an error would have a completion of its own.
+void VerbsWorker::retire(const ibv_wc& wc) {
+  SendQueue& queue = wc.wr_id >> 32 == 0 ? datagram_ : *queues_[wc.wr_id >> 32];
+  const auto ended = static_cast<std::uint32_t>(wc.wr_id);
+  const std::uint32_t count = ended + 1 - queue.retired;
+  LOCH_CHECK(count != 0 && count <= queue.outstanding(),
+             "a completion of request {} with {} to {} outstanding", ended, queue.retired, queue.posted);
+  queue.retired += count;
+  outstanding_ -= count;
+  const std::uint32_t slot = queue.slot(ended);
+  const WcStatus status = status_of(wc.status);
+  if (status != WcStatus::success) [[unlikely]] {
+    ++counters_.errors;
+    mark_failed(queue);
+  }
+  WorkRequest* request = queue.slots[slot];
+  if (request == nullptr) return;
+  request->status = status;
+  if (request->verb == Verb::cas || request->verb == Verb::faa) {
+    if (status == WcStatus::success) {
+      request->result = load_word(reinterpret_cast<const std::byte*>(&queue.landing[slot]));
+      if (shared_->device->swaps_atomic_replies()) request->result = std::byteswap(request->result);
+      if (request->local.region != nullptr) copy_to_shared(request->local.data(), &request->result, 8);
+    }
+  }
+  if (request->sink == nullptr) return;
+  --owed_;
+  request->sink->fn(request->sink, *request);
+}
+
+bool VerbsWorker::poll_sends() {
+  const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
+  LOCH_CHECK(count >= 0, "the send completion queue is gone");
+  for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
+  return count != 0;
+}
+
+// A connection came up, was refused or broke at its other end.
+void VerbsWorker::heed_notices() {
+  for (const auto& queue : queues_) {
+    if (queue == nullptr || queue->first_parked == nullptr || queue->is_listed) continue;
+    queue->is_listed = true;
+    waiting_queues_.push_back(queue.get());
+  }
+}
+
+bool VerbsWorker::poll_device() {
+  bool moved = false;
+  if (!completions_.empty()) [[unlikely]] {
+    completing_.swap(completions_);
+    for (WorkRequest* done : completing_) {
+      --owed_;
+      done->sink->fn(done->sink, *done);
+    }
+    completing_.clear();
+    moved = true;
+  }
+  if (outstanding_ != 0) moved |= poll_sends();
+  if (has_notice_.load(std::memory_order_relaxed)) [[unlikely]] {
+    has_notice_.store(false, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    heed_notices();
+  }
+  if (!waiting_queues_.empty()) [[unlikely]]
+    moved |= poll_waiting();
+  return moved;
+}
+
+void VerbsWorker::mark_failed(SendQueue& queue) {
+  if (queue.key.transport == Transport::ud) return;  // nothing that a peer does harms it
+  SendQueue::State expected = SendQueue::State::ready;
+  if (queue.key.transport == Transport::uc) {
+    queue.state.compare_exchange_strong(expected, SendQueue::State::broken);
+  } else if (queue.state.compare_exchange_strong(expected, SendQueue::State::failed)) {
+    ++links_[queue.key.peer].failed;
+  }
+}
+
+// Once every failed queue pair to the peer has drained, they are connected anew; an epoch later the
+// link is up.
+bool VerbsWorker::try_reconnect(NodeId peer) {
+  Link& link = links_.at(peer);
+  if (shared_->is_lost(peer)) return false;
+  if (link.failed == 0) return true;
+  if (!link.is_reconnecting) {
+    for (const SendQueue* queue : link.queues) {
+      if (queue->state == SendQueue::State::failed && queue->outstanding() != 0) return false;
+    }
+    for (SendQueue* queue : link.queues) {
+      const SendQueue::State state = queue->state;
+      if (state != SendQueue::State::failed && state != SendQueue::State::refused) continue;
+      queue->state = SendQueue::State::connecting;
+      shared_->connector->connect_later(*this, *queue);
+    }
+    link.is_reconnecting = true;
+    return false;
+  }
+  bool is_refused = false;
+  for (const SendQueue* queue : link.queues) {
+    if (queue->state == SendQueue::State::connecting) return false;
+    is_refused |= queue->state == SendQueue::State::refused;
+  }
+  link.is_reconnecting = false;
+  if (is_refused) return false;  // asked again at the next turn
+  link.failed = 0;
+  ++link.epoch;
+  return true;
+}
+
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,179 @@
+// The data path of verbs: one worker is one thread with one completion queue for what it posts and
+// one for what it receives. post() builds the device's work requests and rings one doorbell for a run
+// of them on one queue pair. No allocation, lock, exception or system call of its own once warm (a
+// provider may make one for its doorbell, as rxe's does).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/cluster/control.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/realtime/worker.h"
+#include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/send_queue.h"
+#include "common/fabric/verbs/sources.h"
+
+namespace loch::fabric::verbs {
+
+class Connector;
+class Device;
+
+class VerbsRegion final : public Region {
+ public:
+  VerbsRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, MemoryRegion memory)
+      : Region(node, id, spec.name, data, spec.bytes, Elision{}), memory_(std::move(memory)) {}
+  ~VerbsRegion() override;
+  [[nodiscard]] std::uint32_t lkey() const { return memory_->lkey; }
+  [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
+  std::uint64_t mapped_bytes = 0;  // unmapped at the end
+
+ private:
+  MemoryRegion memory_;
+};
+
+// A node as a requester reaches it; replaced as a whole when the node comes back.
+struct Peer {
+  NodeRecord record;
+  ibv_ah* address_handle = nullptr;         // UD
+  std::vector<std::uint32_t> datagram_qpn;  // by worker index; 0: no such worker
+};
+
+struct Shared : realtime::Shared {
+  Device* device = nullptr;
+  cluster::Control* control = nullptr;
+  Connector* connector = nullptr;
+  std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
+  std::atomic<const DatagramSources*> datagram_sources = nullptr;
+  std::uint32_t qkey = 0;
+  [[nodiscard]] bool is_lost(NodeId node) const { return control != nullptr && control->is_lost(node); }
+};
+
+// The device's counts of one worker; readable from any thread, written by its own.
+struct WorkerCounters {
+  std::atomic<std::uint64_t> doorbells = 0;       // calls of ibv_post_send
+  std::atomic<std::uint64_t> posted = 0;          // work requests
+  std::atomic<std::uint64_t> parked = 0;          // of them: waited for room or for a connection
+  std::atomic<std::uint64_t> errors = 0;          // completions other than success
+  std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped: from nobody of this run
+};
+
+class VerbsWorker final : public realtime::RealtimeWorker {
+ public:
+  VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared);
+  ~VerbsWorker() override;
+
+  // Control path, before the threads start: queues, the UD queue pair.
+  [[nodiscard]] Result<> open();
+  [[nodiscard]] std::uint32_t datagram_qpn() const { return datagram_.qp.qpn(); }
+  [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // once the run's QKey is known
+  // The queue to a peer, made when there is none.
+  [[nodiscard]] SendQueue& queue(const LinkKey& key);
+  // For the receiving ends that deliver to this worker.
+  [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
+  [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
+    return shared_receives_[static_cast<std::size_t>(transport)].get();
+  }
+  [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
+  [[nodiscard]] Sources& sources() { return sources_; }
+  // Any thread: some queue's state has changed.
+  void notice() { has_notice_.store(true, std::memory_order_release); }
+
+  void post(WorkRequest* chain) override;
+  void post_detached(const WorkRequest& request) override;
+  void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
+  [[nodiscard]] bool connected(NodeId peer) const override;
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
+
+  const WorkerCounters& counters() const { return counters_; }
+
+ protected:
+  bool poll_device() override;
+  [[nodiscard]] bool device_is_busy() const override {
+    return outstanding_ != 0 || !waiting_queues_.empty() || !completions_.empty();
+  }
+  [[nodiscard]] bool owes_completions() const override { return owed_ != 0; }
+  bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
+  [[nodiscard]] bool try_reconnect(NodeId peer) override;
+
+ private:
+  static constexpr std::uint32_t batch = 32;  // work requests a doorbell, completions a poll
+  static constexpr int most_completions = 4096;
+
+  // The RC queue pairs to one peer.
+  struct Link {
+    std::vector<SendQueue*> queues;
+    std::uint32_t failed = 0;  // of them: in error until reconnected
+    std::uint32_t epoch = 1;
+    bool is_reconnecting = false;
+  };
+  struct ReceiveSlot {
+    LocalSlice buffer;
+    std::uint32_t length = 0;
+    std::uint64_t user = 0;
+  };
+  struct Receives {
+    std::vector<ReceiveSlot> slots;
+    std::vector<std::uint32_t> free;
+    std::vector<Received> arrived;  // a ring: at most as many as are posted
+    std::uint32_t first = 0, count = 0;
+  };
+
+  // post.cc
+  void submit(WorkRequest& request, bool is_detached);
+  [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
+  [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
+  [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
+  [[nodiscard]] bool can_take(const SendQueue& queue) const;
+  void park(SendQueue& queue, WorkRequest& request, bool is_detached);
+  void stage(SendQueue& queue, WorkRequest& request, bool is_detached, const std::byte* inline_data);
+  void address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const;
+  void ring_doorbell();
+  void refuse_staged(ibv_send_wr* bad);
+  bool poll_waiting();
+  [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
+  void drop_parked(SendQueue& queue);
+  void finish(WorkRequest& request, WcStatus status);  // without the device
+  void mark_failed(SendQueue& queue);
+  // poll.cc
+  bool poll_sends();
+  void retire(const ibv_wc& wc);
+  bool drain_receives();
+  void arrive(const ibv_wc& wc);
+  void heed_notices();
+
+  Shared* shared_;
+  CompletionQueue send_cq_, receive_cq_;
+  SharedReceiveQueue shared_receives_[2];  // rc, uc
+  SendQueue datagram_;
+  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; 0 is the datagram queue's
+  std::vector<Link> links_;                          // by node
+  std::vector<std::vector<SendQueue*>> unreliable_;  // UC queues, by node
+  std::uint32_t outstanding_ = 0;                    // over all queues
+  std::uint32_t most_outstanding_ = 0;               // what the completion queue holds
+  std::uint64_t owed_ = 0;                           // sinks still to be called
+  Sources sources_;
+
+  // One doorbell's worth.
+  SendQueue* staged_queue_ = nullptr;
+  std::uint32_t staged_ = 0;
+  std::array<ibv_send_wr, batch> staged_requests_{};
+  std::array<ibv_sge, batch> staged_slices_{};
+  std::array<ibv_wc, batch> completed_{};
+
+  std::vector<WorkRequest*> completions_, completing_;  // ended without the device; swapped each turn
+  std::vector<SendQueue*> waiting_queues_;              // with parked requests
+  std::vector<std::unique_ptr<Parked>> parked_pool_;
+  std::vector<Parked*> free_parked_;
+  Receives receives_[3];
+  std::uint32_t posted_receives_ = 0;
+  std::atomic<bool> has_notice_ = false;
+  WorkerCounters counters_;
+};
+
+}  // namespace loch::fabric::verbs
