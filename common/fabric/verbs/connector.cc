@@ -123,7 +123,7 @@ Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
                                                   key.peer_worker, key.peer));
   LOCH_TRY(end.receive_from(device.port(), peer->record.address, sender,
                             std::min(device.rd_atomic_in(), peer->record.rd_atomic_out)));
-  LOCH_TRY(end.make_sender(1));
+  LOCH_TRY(end.make_sender(device.port(), 1));
   return LinkRecord{key, end.qpn(), end.psn()};
 }
 
@@ -133,7 +133,8 @@ Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRe
   if (peer == nullptr)
     return fail(ErrorCode::unavailable, fmt::format("verbs: node {} is not known", queue.key.peer));
   LOCH_TRY(queue.qp.receive_from(device.port(), peer->record.address, receiver, 1));
-  LOCH_TRY(queue.qp.make_sender(std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
+  LOCH_TRY(queue.qp.make_sender(device.port(),
+                                std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
   ++connects_;
   queue.state.store(SendQueue::State::ready, std::memory_order_release);
   worker.notice();

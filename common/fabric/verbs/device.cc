@@ -169,7 +169,10 @@ Result<> Device::query() {
   if (ibv_query_device(context(), &attributes) != 0)
     return fail(ErrorCode::unsupported, fmt::format("verbs: {} does not answer", capabilities_.device));
   Capabilities& can = capabilities_;
-  if (attributes.vendor_id == software_vendor) can.device += " (Soft-RoCE)";
+  if (attributes.vendor_id == software_vendor) {
+    can.device += " (Soft-RoCE)";
+    port_.ack_timeout = 17;  // half a second
+  }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic
                                                                : AtomicScope::none;
@@ -230,7 +233,7 @@ Result<> Device::try_atomics() {
   LOCH_TRY(qp.restart(port_));
   const LinkRecord self{{}, qp.qpn(), qp.psn()};
   LOCH_TRY(qp.receive_from(port_, address(), self, 1));
-  LOCH_TRY(qp.make_sender(1));
+  LOCH_TRY(qp.make_sender(port_, 1));
   ibv_sge landing{reinterpret_cast<std::uintptr_t>(&words[1]), 8, memory->lkey};
   ibv_send_wr request{}, *bad = nullptr;
   request.sg_list = &landing;

@@ -50,6 +50,8 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
+  // A NIC refuses these at the other end, some libraries when they are posted.
+  if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
     return is_atomic(request.verb) || request.length == 0 ? WcStatus::success : WcStatus::local_error;
@@ -69,6 +71,11 @@ void VerbsWorker::finish(WorkRequest& request, WcStatus status) {
 bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   return request.peer_worker < peer.datagram_qpn.size() && peer.datagram_qpn[request.peer_worker] != 0;
+}
+
+// Where the device itself puts the old word of an atomic: the local slice, unless it comes reversed.
+bool VerbsWorker::lands_in_place(const WorkRequest& request) const {
+  return request.local.region != nullptr && !shared_->device->swaps_atomic_replies();
 }
 
 SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
@@ -93,7 +100,8 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   check_transport(request);
   if (request.sink != nullptr) ++owed_;
   if (const WcStatus status = check_local(request); status != WcStatus::success) [[unlikely]] {
-    if (request.transport == Transport::rc && status == WcStatus::local_error && request.peer < links_.size())
+    if (request.transport == Transport::rc && status != WcStatus::retry_exceeded &&
+        request.peer < links_.size())
       mark_failed(queue_of(request));
     const bool is_silent = request.transport != Transport::rc && status == WcStatus::retry_exceeded;
     return is_detached ? void() : finish(request, is_silent ? WcStatus::success : status);
@@ -117,14 +125,19 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   }
 }
 
-void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached) {
+Parked* VerbsWorker::take_parked() {
   if (free_parked_.empty()) {
     parked_pool_.push_back(std::make_unique<Parked>());
     free_parked_.reserve(parked_pool_.size());
     free_parked_.push_back(parked_pool_.back().get());
   }
-  Parked* waiting = free_parked_.back();
+  Parked* taken = free_parked_.back();
   free_parked_.pop_back();
+  return taken;
+}
+
+void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached) {
+  Parked* waiting = take_parked();
   ++counters_.parked;
   waiting->request = &request;
   if (is_detached) {
@@ -186,11 +199,11 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   out.imm_data = request.has_immediate ? htobe32(request.immediate) : 0;
   out.sg_list = &slice;
   out.num_sge = 1;
-  if (is_atomic(request.verb)) {
+  if (is_atomic(request.verb) && !lands_in_place(request)) {
     slice = {reinterpret_cast<std::uintptr_t>(&queue.landing[slot]), 8, queue.landing_memory->lkey};
-  } else if (request.length != 0) {
+  } else if (request.length != 0 || is_atomic(request.verb)) {
     const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
-    slice = {reinterpret_cast<std::uintptr_t>(data), request.length,
+    slice = {reinterpret_cast<std::uintptr_t>(data), is_atomic(request.verb) ? 8 : request.length,
              static_cast<const VerbsRegion*>(request.local.region)->lkey()};
   } else {
     out.num_sge = 0;
@@ -235,7 +248,26 @@ void VerbsWorker::post(WorkRequest* chain) {
   ring_doorbell();
 }
 
+// Some devices reverse the old word of an atomic, and nobody waits for this one: it is put right when
+// it completes, in a request that the worker keeps.
+void VerbsWorker::post_reversed(const WorkRequest& request) {
+  Parked* kept = take_parked();
+  kept->worker = this;
+  kept->fn = [](CompletionSink* self, WorkRequest&) {
+    auto* done = static_cast<Parked*>(self);
+    done->worker->free_parked_.push_back(done);
+  };
+  kept->copy = request;
+  kept->copy.is_signaled = true;
+  kept->copy.sink = kept;
+  kept->copy.next = nullptr;
+  submit(kept->copy, false);
+  ring_doorbell();
+}
+
 void VerbsWorker::post_detached(const WorkRequest& request) {
+  if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
+    return post_reversed(request);
   WorkRequest copy = request;
   copy.is_signaled = false;
   copy.sink = nullptr;

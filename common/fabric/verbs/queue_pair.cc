@@ -13,9 +13,8 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t psn_mask = (1u << 24) - 1;
-// Local ACK timeout 4.096 us * 2^14 = 67 ms, seven retries: a peer is given up after about half a
-// second. A receiver that is not ready is asked again after 41 ms (code 24), six times.
-constexpr std::uint8_t ack_timeout = 14, retries = 7, not_ready_timer = 24, not_ready_retries = 6;
+// A receiver that is not ready is asked again after 41 ms (code 24), six times.
+constexpr std::uint8_t retries = 7, not_ready_timer = 24, not_ready_retries = 6;
 // Through as many routers as there may be: 1 would keep packets in the subnet.
 constexpr std::uint8_t hop_limit = 64;
 
@@ -127,13 +126,13 @@ Result<> QueuePair::receive_from(const Port& port, const Address& address, const
   return modify(attributes, mask, "ready to receive");
 }
 
-Result<> QueuePair::make_sender(std::uint32_t outgoing) {
+Result<> QueuePair::make_sender(const Port& port, std::uint32_t outgoing) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = psn_;
   int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   if (transport_ == Transport::rc) {
-    attributes.timeout = ack_timeout;
+    attributes.timeout = port.ack_timeout;
     attributes.retry_cnt = retries;
     attributes.rnr_retry = not_ready_retries;
     attributes.max_rd_atomic = static_cast<std::uint8_t>(outgoing);
@@ -150,7 +149,7 @@ Result<> QueuePair::make_datagram(const Port& port, std::uint32_t qkey) {
   attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   LOCH_TRY(modify(attributes, IBV_QP_STATE, "ready to receive"));
-  return make_sender(0);
+  return make_sender(port, 0);
 }
 
 Result<> QueuePair::cut() {

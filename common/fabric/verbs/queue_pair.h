@@ -32,6 +32,9 @@ struct Port {
   std::uint8_t number = 1;
   std::uint8_t gid_index = 0;
   bool is_roce = true;  // addressed by GID; InfiniBand within a subnet by LID
+  // How long an ACK may take, 4.096 us * 2^n; seven retries later a peer is given up. 14 (67 ms) for
+  // a NIC; Soft-RoCE answers when its kernel gets a core.
+  std::uint8_t ack_timeout = 14;
   Address address;
 };
 
@@ -63,7 +66,7 @@ class QueuePair {
   [[nodiscard]] Result<> receive_from(const Port& port, const Address& address, const LinkRecord& peer,
                                       std::uint32_t incoming);
   // … to ready to send. `outgoing`: READs and atomics outstanding.
-  [[nodiscard]] Result<> make_sender(std::uint32_t outgoing);
+  [[nodiscard]] Result<> make_sender(const Port& port, std::uint32_t outgoing);
   // UD: INIT to ready to send, with the run's QKey.
   [[nodiscard]] Result<> make_datagram(const Port& port, std::uint32_t qkey);
   // Nothing gets in or out any more; what was queued is flushed.

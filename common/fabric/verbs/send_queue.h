@@ -17,11 +17,14 @@
 
 namespace loch::fabric::verbs {
 
+class VerbsWorker;
+
 // What must outlive post(): a request that waits, its copy where nobody keeps it, its inline data.
-struct Parked {
+struct Parked : CompletionSink {
   static constexpr std::uint32_t inline_most = 256;
   WorkRequest* request = nullptr;
   Parked* next = nullptr;
+  VerbsWorker* worker = nullptr;
   WorkRequest copy;
   std::byte inline_data[inline_most];
 };

@@ -221,11 +221,13 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   WorkRequest* request = queue.slots[slot];
   if (request == nullptr) return;
   request->status = status;
-  if (request->verb == Verb::cas || request->verb == Verb::faa) {
-    if (status == WcStatus::success) {
+  if ((request->verb == Verb::cas || request->verb == Verb::faa) && status == WcStatus::success) {
+    if (lands_in_place(*request)) {
+      request->result = load_word(request->local.data());
+    } else {
       request->result = load_word(reinterpret_cast<const std::byte*>(&queue.landing[slot]));
       if (shared_->device->swaps_atomic_replies()) request->result = std::byteswap(request->result);
-      if (request->local.region != nullptr) copy_to_shared(request->local.data(), &request->result, 8);
+      if (request->local.region != nullptr) store_word_release(request->local.data(), request->result);
     }
   }
   if (request->sink == nullptr) return;

@@ -130,6 +130,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
   [[nodiscard]] bool can_take(const SendQueue& queue) const;
+  [[nodiscard]] bool lands_in_place(const WorkRequest& request) const;
+  void post_reversed(const WorkRequest& request);
+  [[nodiscard]] Parked* take_parked();
   void park(SendQueue& queue, WorkRequest& request, bool is_detached);
   void stage(SendQueue& queue, WorkRequest& request, bool is_detached, const std::byte* inline_data);
   void address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const;
