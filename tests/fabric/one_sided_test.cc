@@ -224,6 +224,30 @@ TEST_P(FabricTest, FencedWriteWaitsForTheRead) {  // rule 4
   cluster.run();
 }
 
+coro::Task<void> detached_swap(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  for (std::uint64_t round = 1; round <= 50; ++round) {
+    cluster->set_word(0, 8, ~0ull);
+    WorkRequest swap = request_of(Verb::cas, cluster->remote[1], 64, cluster->at(0, 8), 8);
+    swap.compare = round - 1;
+    swap.operand = round;
+    worker.post_detached(swap);
+    WatchWord old{cluster->memory[0], 8};
+    old.value = round - 1;
+    const Nanos deadline = worker.now() + 5 * second;
+    const WatchOutcome seen = co_await worker.watch(old, deadline);
+    EXPECT_EQ(seen, WatchOutcome::ready) << round;
+    if (seen != WatchOutcome::ready) co_return;
+  }
+}
+
+TEST_P(FabricTest, TheOldWordOfADetachedAtomicLands) {
+  Cluster cluster(GetParam());
+  cluster.start(0, detached_swap(&cluster));
+  cluster.run();
+  EXPECT_EQ(cluster.word(1, 64), 50u);
+}
+
 coro::Task<void> loopback(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   cluster->fill(0, 0, 256, 9);
