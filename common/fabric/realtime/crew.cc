@@ -126,10 +126,9 @@ void Crew::join() {
   });
 }
 
-RunEnd Crew::run(std::uint32_t running, const std::function<void()>& await_clients) {
+RunEnd Crew::run(bool shares_cores, const std::function<void()>& await_clients) {
   shared_->stopping.store(shared_->interrupted.load());
-  // Workers that share cores must give them up; those that have their own burn them.
-  shared_->is_crowded.store(running > usable_cores());
+  shared_->is_crowded.store(shares_cores);
   std::uint32_t clients = 0;
   each([&](const Member& member) {
     if (member.main != nullptr && member.worker->spec().role == Role::client) ++clients;

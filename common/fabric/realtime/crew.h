@@ -34,9 +34,9 @@ class Crew {
   // Mains that were started and have not run.
   [[nodiscard]] std::uint32_t started() const;
   // Runs every main on a thread of its own. `await_clients` returns when the clients of all processes
-  // are done; then servers are told to stop and all threads are joined. `running` workers of the whole
-  // machine decide whether cores are shared.
-  [[nodiscard]] RunEnd run(std::uint32_t running, const std::function<void()>& await_clients);
+  // are done; then servers are told to stop and all threads are joined. `shares_cores`: workers that
+  // poll in vain give their cores up.
+  [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
   // Clients of this process whose mains have not ended; await_clients may wait for its change.
   [[nodiscard]] std::atomic<std::uint32_t>& clients_left() { return clients_left_; }
 

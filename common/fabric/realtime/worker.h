@@ -20,7 +20,7 @@ struct Shared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  std::atomic<bool> is_crowded = false;  // more running workers than cores
+  std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
   [[nodiscard]] Nanos now() const;
 };
 

@@ -286,7 +286,7 @@ void ShmFabric::await_clients() {
 Result<RunEnd> ShmFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  return crew_.run(running_workers(), [this] { await_clients(); });
+  return crew_.run(running_workers() > realtime::usable_cores(), [this] { await_clients(); });
 }
 
 FabricReport ShmFabric::report() const {

@@ -171,6 +171,7 @@ Result<> Device::query() {
   Capabilities& can = capabilities_;
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";
+    is_software_ = true;
     port_.ack_timeout = 17;  // half a second
   }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global

@@ -36,6 +36,8 @@ class Device {
   // READs and atomics that a queue pair of it answers at once.
   [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
   [[nodiscard]] int most_completions() const { return most_completions_; }
+  // The "NIC" is this machine's kernel, which needs cores too.
+  [[nodiscard]] bool is_software() const { return is_software_; }
   // The old word of an atomic arrives with its bytes reversed on some devices; found by trying.
   [[nodiscard]] bool swaps_atomic_replies() const { return swaps_atomic_replies_; }
 
@@ -54,6 +56,7 @@ class Device {
   std::uint32_t rd_atomic_in_ = 0;
   int most_completions_ = 0;
   bool swaps_atomic_replies_ = false;
+  bool is_software_ = false;
 };
 
 }  // namespace loch::fabric::verbs

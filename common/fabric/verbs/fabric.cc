@@ -380,7 +380,9 @@ void VerbsFabric::await_clients() {
 Result<RunEnd> VerbsFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  return crew_.run(crew_.started(), [this] { await_clients(); });
+  const bool shares_cores =
+      config_.shares_cores.value_or(device_->is_software() || crew_.started() > realtime::usable_cores());
+  return crew_.run(shares_cores, [this] { await_clients(); });
 }
 
 FabricReport VerbsFabric::report() const {

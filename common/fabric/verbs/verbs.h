@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -26,6 +27,9 @@ struct VerbsConfig {
   std::uint32_t port = 0;  // 0: the first active one
   int gid_index = -1;      // -1: the best by score (gid.h)
   bool pin_threads = false;
+  // Polling workers give their cores up after a while (realtime/worker.h); not set: when there are more
+  // workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
+  std::optional<bool> shares_cores;
 };
 
 // Refuses, with what to do: no device, no such device or port, none active, no GID fit for use, a
