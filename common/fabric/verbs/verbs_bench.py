@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""Sets the verbs fabric beside perftest's tools on this machine's RDMA device, in one run.
+
+Each pair is measured in turn, several rounds; the table has the medians and the median ratio. Peers:
+ib_read_lat, ib_atomic_lat, ib_write_lat -c UC, ib_send_lat -c UD (latencies) and ib_read_bw with 32
+READs outstanding (message rate). With --counters, prints what the data path asks of the system over
+100,000 operations instead, on shm and on verbs, by strace.
+
+  ./loch softroce -- common/fabric/verbs/verbs_bench.py
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+LIMITS = {"latency": 1.10, "rate": 0.90}
+
+# name, our test, perftest's command, which way is better
+PAIRS = [
+    ("READ latency, window 1", ["read"], ["ib_read_lat"], "latency"),
+    ("CAS latency", ["cas"], ["ib_atomic_lat", "-A", "CMP_AND_SWAP"], "latency"),
+    ("UC WRITE latency", ["uc-write"], ["ib_write_lat", "-c", "UC"], "latency"),
+    ("UD SEND latency", ["ud-send"], ["ib_send_lat", "-c", "UD"], "latency"),
+    ("READ rate, window 32", ["read-rate", "--window", "32"], ["ib_read_bw", "-t", "32"], "rate"),
+]
+
+
+def fail(message, status=1):
+    print(f"verbs_bench: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+def micro():
+    build = os.environ.get("LOCH_BUILD", os.path.join(SOURCE, "build"))
+    return os.path.join(build, "release", "common", "fabric", "verbs", "verbs_micro")
+
+
+def ours(test, size, operations, extra=()):
+    done = subprocess.run([micro(), *test, "--bytes", str(size), "--operations", str(operations), *extra],
+                          capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        fail(f"{' '.join(test)}: {done.stderr.strip()}")
+    result = json.loads(done.stdout)
+    return result.get("median_us", result.get("mops")), result
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def parse_latency(text):
+    """perftest's one row of numbers: bytes, iterations, min, max, typical (median), ..."""
+    for line in text.splitlines():
+        numbers = re.findall(r"[\d.]+", line)
+        if re.match(r"^\s*\d+\s+\d+\s", line) and len(numbers) >= 5:
+            return float(numbers[4])
+    return None
+
+
+def parse_rate(text):
+    """The last column of the row: millions of messages a second."""
+    for line in text.splitlines():
+        if re.match(r"^\s*\d+\s+\d+\s", line):
+            return float(line.split()[-1])
+    return None
+
+
+def theirs(command, size, operations, kind):
+    port = free_port()
+    flags = ["-F", "-p", str(port), "-n", str(operations)]
+    if "atomic" not in command[0]:
+        flags += ["-s", str(size)]
+    server = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(100):  # until it listens
+            time.sleep(0.1)
+            done = subprocess.run([*command, *flags, "127.0.0.1"], capture_output=True, text=True, timeout=300)
+            value = (parse_latency if kind == "latency" else parse_rate)(done.stdout)
+            if value is not None:
+                return value
+            if server.poll() is not None:
+                break
+        fail(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+    finally:
+        server.kill()
+        server.wait()
+
+
+def compare(arguments):
+    rows, worst = [], 0
+    for name, test, command, kind in PAIRS:
+        unit = "us" if kind == "latency" else "M/s"
+        pairs = []
+        for _ in range(arguments.rounds):
+            mine, _ = ours(test, arguments.bytes, arguments.operations)
+            pairs.append((mine, theirs(command, arguments.bytes, arguments.operations, kind)))
+        ratio = statistics.median(a / b for a, b in pairs)
+        holds = ratio <= LIMITS[kind] if kind == "latency" else ratio >= LIMITS[kind]
+        worst += not holds
+        sign = "at most" if kind == "latency" else "at least"
+        rows.append((name, f"{statistics.median(a for a, _ in pairs):.4g} {unit}", " ".join(command),
+                     f"{statistics.median(b for _, b in pairs):.4g} {unit}", f"{ratio:.2f}",
+                     f"{sign} {LIMITS[kind]:.2f}", "holds" if holds else "FALLS SHORT"))
+        print(f"{name}: {rows[-1][1]} against {rows[-1][3]}, ratio {ratio:.2f}", file=sys.stderr, flush=True)
+    print(f"| {arguments.bytes} bytes, {arguments.operations} operations, median of {arguments.rounds} rounds "
+          "| loch | peer | peer's | ratio | wanted | |")
+    print("|---|---|---|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    return 0 if worst == 0 else 1
+
+
+def system_calls(command):
+    """How often each system call was made, by strace."""
+    with_counts = subprocess.run(["strace", "-f", "-c", "-o", "/dev/stderr", *command], capture_output=True, text=True,
+                                 timeout=900)
+    if with_counts.returncode != 0:
+        fail(f"{' '.join(command)}: {with_counts.stderr.strip()[-300:]}")
+    calls = {}
+    for line in with_counts.stderr.splitlines():
+        fields = line.split()
+        if len(fields) >= 5 and re.fullmatch(r"[\d.]+", fields[0]) and fields[3].isdigit() and fields[-1] != "total":
+            calls[fields[-1]] = int(fields[3])
+    return calls, json.loads(with_counts.stdout.splitlines()[-1])
+
+
+def count(arguments):
+    if shutil.which("strace") is None:
+        fail("strace is not here: apt-get install strace")
+    fabrics = ["shm"] + (["verbs"] if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband") else [])
+    print("| fabric, test | operations | allocations | system calls beyond those of set-up | of them the provider's doorbell | cores given up |")
+    print("|---|---|---|---|---|---|")
+    for fabric in fabrics:
+        for test in (["read"], ["cas"], ["read-rate", "--window", "32"]):
+            command = [micro(), "--fabric", fabric, *test, "--operations"]
+            few, _ = system_calls([*command, "1000"])
+            many, result = system_calls([*command, str(1000 + arguments.operations)])
+            more = {name: many[name] - few.get(name, 0) for name in many if many[name] > few.get(name, 0)}
+            bell = sum(more.get(name, 0) for name in ("write", "ioctl"))  # rxe: one write to uverbs a doorbell
+            given_up = more.get("sched_yield", 0) + more.get("clock_nanosleep", 0)
+            rest = {name: n for name, n in more.items() if name not in ("write", "ioctl", "sched_yield", "clock_nanosleep")}
+            print(f"| {fabric} {' '.join(test)} | {arguments.operations} | {result['allocations']} | {sum(more.values())} "
+                  f"{'(' + ', '.join(f'{k} {v}' for k, v in sorted(rest.items())) + ' besides)' if rest else ''} | {bell} | {given_up} |", flush=True)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bytes", type=int, default=64, help="payload (default 64)")
+    parser.add_argument("--operations", type=int, default=5000, help="a measurement (default 5000; 100000 with --counters)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each pair, in turn (default 5)")
+    parser.add_argument("--counters", action="store_true", help="allocations and system calls instead")
+    arguments = parser.parse_args()
+    if not os.path.exists(micro()):
+        fail(f"{micro()} is not built: ninja -C build/release verbs_micro", 2)
+    if arguments.counters:
+        arguments.operations = 100_000
+        return count(arguments)
+    return compare(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
