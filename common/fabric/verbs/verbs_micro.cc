@@ -3,8 +3,8 @@
 // a ping-pong for WRITE and SEND, as perftest counts them. Allocations are counted over the measured
 // operations, those of all threads.
 //
-//   verbs_micro [--fabric verbs|shm] TEST [--bytes N] [--window W] [--operations N]
-//   TEST: read, cas, uc-write, ud-send, read-rate
+//   verbs_micro [--fabric verbs|shm] TEST [--bytes N] [--window W] [--operations N] [--spin]
+//   TEST: read, cas, uc-write, ud-send, read-rate; --spin: workers never give their cores up
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ struct Test {
   std::string name = "read";
   std::uint32_t bytes = 64, window = 32;
   std::uint64_t operations = 10'000;
+  bool spins = false;
 };
 
 struct Bench {
@@ -60,7 +61,9 @@ Result<> set_up(Bench& bench, const std::string& name) {
   if (name == "shm") {
     LOCH_ASSIGN(bench.fabric, shm::make_shm({.nodes = 2}));
   } else {
-    LOCH_ASSIGN(bench.fabric, verbs::make_verbs({.nodes = 2}));
+    verbs::VerbsConfig config{.nodes = 2};
+    if (bench.test.spins) config.shares_cores = false;
+    LOCH_ASSIGN(bench.fabric, verbs::make_verbs(config));
   }
   for (NodeId node = 0; node < 2; ++node) {
     LOCH_ASSIGN(bench.memory[node],
@@ -211,6 +214,8 @@ int main_of(const std::vector<std::string>& arguments) {
     const bool has_value = i + 1 < arguments.size();
     if (std::ranges::find(tests, word) != tests.end()) {
       bench.test.name = word;
+    } else if (word == "--spin") {
+      bench.test.spins = true;
     } else if (word == "--fabric" && has_value) {
       fabric = arguments[++i];
     } else if ((word == "--bytes" || word == "--window" || word == "--operations") && has_value) {
@@ -221,7 +226,7 @@ int main_of(const std::vector<std::string>& arguments) {
     } else {
       fmt::print(stderr,
                  "verbs_micro: {}: expected a test (read, cas, uc-write, ud-send, read-rate), --fabric, "
-                 "--bytes, --window or --operations\n",
+                 "--bytes, --window, --operations or --spin\n",
                  word);
       return 2;
     }
