@@ -1,0 +1,55 @@
+// What the processes of one launch agree on outside the data path: endpoints, barriers, results, and
+// who is gone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/units.h"
+
+namespace loch::cluster {
+
+// All calls come from one thread (the set-up thread), except is_lost and send, which any thread may
+// call. A meeting (all_gather, gather, barrier) is held by every live rank in the same order with the
+// same `what`; ranks that are lost, before or during it, are left out and nobody waits for them. When
+// a live rank has not come after `within`, the meeting fails in each rank that waits, with an error
+// (timed_out) that names the missing ranks and their hosts; when two ranks come to different meetings,
+// it fails (internal) and names both.
+class Control {
+ public:
+  virtual ~Control() = default;
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+  [[nodiscard]] virtual std::uint32_t ranks() const = 0;
+
+  // Every live rank gives a text and gets all of them, by rank; a lost rank's is empty, unless it had
+  // already given it. All ranks that succeed get the same texts.
+  [[nodiscard]] virtual Result<std::vector<std::string>> all_gather(std::string_view what,
+                                                                    const std::string& mine, Nanos within) = 0;
+  // As all_gather, but only rank 0 gets the texts; the others get an empty vector, as soon as theirs
+  // is on its way.
+  [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view what,
+                                                                const std::string& mine, Nanos within) = 0;
+  // Nobody returns before every live rank has come.
+  [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
+
+  // The rank's process, or its machine, died: certainly silent from now on. A relaxed load.
+  [[nodiscard]] virtual bool is_lost(std::uint32_t rank) const = 0;
+
+  // One message to another rank, in order per pair; lost silently when that rank is. Does not wait.
+  virtual void send(std::uint32_t to, std::string_view message) = 0;
+  // The handler is called on the control thread for each message of send(). Set it before the first
+  // barrier returns: messages that come before it is set wait for it.
+  virtual void on_message(std::function<void(std::uint32_t from, std::string_view message)> handler) = 0;
+  // The handler is called on the control thread once for each rank that is lost, those included that
+  // were lost before it was set. is_lost(rank) is true by then.
+  virtual void on_lost(std::function<void(std::uint32_t rank)> handler) = 0;
+
+  // Host name of a rank, for messages.
+  [[nodiscard]] virtual std::string host(std::uint32_t rank) const = 0;
+};
+
+}  // namespace loch::cluster
