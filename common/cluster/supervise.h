@@ -11,6 +11,9 @@ namespace loch::cluster {
 
 struct SuperviseConfig {
   std::string label = "process";  // "node 1": named in messages
+  // Waits for the child's end in the place of waitpid, doing other work meanwhile, and returns the
+  // status that waitpid gave.
+  std::function<int(pid_t child)> wait;
   // Called in the supervisor after the child was killed by a signal and reaped: nothing of it runs
   // any more. Marks the rank lost, cleans what it left.
   std::function<void(pid_t child, int signal)> on_killed;
