@@ -11,14 +11,14 @@ namespace loch::cluster {
 
 struct SuperviseConfig {
   std::string label = "process";  // "node 1": named in messages
-  // Waits for the child's end in the place of waitpid, doing other work meanwhile, and returns the
-  // status that waitpid gave.
-  std::function<int(pid_t child)> wait;
   // Called in the supervisor after the child was killed by a signal and reaped: nothing of it runs
   // any more. Marks the rank lost, cleans what it left.
   std::function<void(pid_t child, int signal)> on_killed;
   // Called after the child has ended in whatever way, after on_killed.
   std::function<void()> on_ended;
+  // In the supervisor: waits for the child's end in the place of waitpid, doing other work meanwhile, and
+  // returns the status that waitpid gave.
+  std::function<int(pid_t child)> wait;
 };
 
 // Forks, runs `child` in the child process and exits there with what it returns. In the parent:
