@@ -27,7 +27,6 @@ void prefer_plain_tcp() {
   setenv("OMPI_MCA_btl", "self,tcp", 0);
   setenv("OMPI_MCA_osc", "^ucx", 0);
   setenv("OMPI_MCA_coll", "^hcoll", 0);
-  setenv("OMPI_MCA_btl_tcp_disable_family", "6", 0);
   setenv("OMPI_MCA_btl_tcp_warn_all_unfound_interfaces", "0", 0);
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -78,6 +79,12 @@ int run_alone(const std::function<int(Control&)>& work) {
   NoChannel channel;
   ChannelControl control(channel, 0, {host_name()});
   return work(control);
+}
+
+void warn_of_a_frail_launch(const LaunchEnv& env, const std::string& label) {
+  if (env.rank != 0 || env.launcher != "mpirun" || std::getenv("OMPI_MCA_orte_enable_recovery") != nullptr)
+    return;
+  fmt::print(stderr, "{}: mpirun without --enable-recovery ends every rank when a host is lost\n", label);
 }
 
 int run_work(const LaunchEnv& env, const RankConfig& config, int socket,
@@ -193,6 +200,7 @@ int run_as_rank(const LaunchEnv& env, const RankConfig& given, const std::functi
     fmt::print(stderr, "{}: socketpair: {}\n", config.label, std::strerror(errno));
     return 1;
   }
+  warn_of_a_frail_launch(env, config.label);
   std::optional<Launcher> launcher;
   launcher.emplace(env, config, sockets[0]);
   SuperviseConfig supervision;
