@@ -32,7 +32,7 @@ class Control {
                                                                     const std::string& mine,
                                                                     Nanos within) = 0;
   // As all_gather, but only rank 0 gets the texts; the others get an empty vector, as soon as theirs
-  // is on its way.
+  // is on its way, or at once when rank 0 is lost.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view what,
                                                                 const std::string& mine, Nanos within) = 0;
   // Nobody returns before every live rank has come.

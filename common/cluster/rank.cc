@@ -133,6 +133,7 @@ class Launcher {
 
   // Passes on for the others until their work is over too, and ends MPI. Returns only if that is safe.
   void stay_for_the_others(int status) {
+    if (!board_) return;  // the child could not be started
     while (!board_->is_over()) turn();
     if (const std::string refused = board_->refused(); !refused.empty())
       fmt::print(stderr, "{}: control messages refused: {}\n", config_.label, refused);

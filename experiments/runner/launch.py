@@ -82,10 +82,11 @@ class Launch:
             if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD"):
                 argv += ["-x", name]
         parameters = dict(_MCA)
-        interface = self.interface or ("lo" if all(_is_here(host.name) for host in used) else None)
+        are_all_here = all(_is_here(host.name) for host in used)
+        interface = self.interface or ("lo" if are_all_here else None)
         if interface:
             parameters |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}
-        if "OMPI_MCA_plm_rsh_agent" not in environment:
+        if not are_all_here and "OMPI_MCA_plm_rsh_agent" not in environment:
             parameters["plm_rsh_agent"] = _SSH
         for name, value in parameters.items():
             argv += ["--mca", name, value]
