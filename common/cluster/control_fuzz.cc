@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/cluster/frame.h"
@@ -60,24 +61,23 @@ void read_notice(std::string_view bytes) {
 
 // The same frames come out, in whatever pieces they come in.
 void read_frames(std::string_view bytes) {
-  std::string outcome[2];
+  std::vector<std::string> outcomes;
   for (const std::size_t piece : {std::size_t{1}, bytes.size() + 1}) {
     FrameReader reader;
-    std::string& out = outcome[piece == 1 ? 0 : 1];
-    for (std::size_t at = 0; at < bytes.size() && !out.ends_with('!'); at += piece) {
+    std::string& out = outcomes.emplace_back();
+    bool is_broken = false;
+    for (std::size_t at = 0; at < bytes.size() && !is_broken; at += piece) {
       reader.feed(bytes.substr(at, piece));
       for (;;) {
         const auto frame = reader.next();
-        if (!frame) {
-          out += '!';
-          break;
-        }
-        if (!*frame) break;
+        is_broken = !frame.has_value();
+        if (is_broken || !*frame) break;
         out += to_bytes(**frame);
       }
     }
+    out += is_broken ? "broken" : "whole";
   }
-  LOCH_CHECK(outcome[0] == outcome[1]);
+  LOCH_CHECK(outcomes[0] == outcomes[1]);
 }
 
 void read_hosts(std::string_view bytes) {
