@@ -35,7 +35,10 @@ def parser() -> Parser:
     run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                      help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)")
     run.add_argument("--fabric", metavar="F", help="sim, shm or verbs, for every system")
-    run.add_argument("--hostfile", metavar="H", help="run shm and verbs points under mpirun on these hosts")
+    run.add_argument("--hostfile", metavar="H", help="run shm and verbs points under mpirun (in a Slurm job: srun) on these hosts, "
+                     "one at a time; a hostfile of Open MPI or a list of names")
+    run.add_argument("--interface", metavar="I", help="network interface, or range such as 10.1.0.0/16, of Open MPI's "
+                     "own connections (with --hostfile; by default all but loopback)")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                      help="simulated points side by side (default: one a core); measured ones run alone")
     run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")

@@ -18,19 +18,21 @@ namespace loch::cluster {
 // same `what`; ranks that are lost, before or during it, are left out and nobody waits for them. When
 // a live rank has not come after `within`, the meeting fails in each rank that waits, with an error
 // (timed_out) that names the missing ranks and their hosts; when two ranks come to different meetings,
-// it fails (internal) and names both.
+// it fails (internal) and names both; when a rank has ended without coming, it fails at once
+// (unavailable). After an error the next meeting may still be held.
 class Control {
  public:
   virtual ~Control() = default;
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
 
-  // Every live rank gives a text and gets all of them, by rank; a lost rank's is empty, unless it had
-  // already given it. All ranks that succeed get the same texts.
+  // Every live rank gives a text and gets all of them, by rank; a lost rank's is empty. That of a rank
+  // that dies in the middle may reach some and not others.
   [[nodiscard]] virtual Result<std::vector<std::string>> all_gather(std::string_view what,
-                                                                    const std::string& mine, Nanos within) = 0;
+                                                                    const std::string& mine,
+                                                                    Nanos within) = 0;
   // As all_gather, but only rank 0 gets the texts; the others get an empty vector, as soon as theirs
-  // is on its way.
+  // is on its way, or at once when rank 0 is lost.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view what,
                                                                 const std::string& mine, Nanos within) = 0;
   // Nobody returns before every live rank has come.
@@ -42,7 +44,8 @@ class Control {
   // One message to another rank, in order per pair; lost silently when that rank is. Does not wait.
   virtual void send(std::uint32_t to, std::string_view message) = 0;
   // The handler is called on the control thread for each message of send(). Set it before the first
-  // barrier returns: messages that come before it is set wait for it.
+  // barrier returns: messages that come before it is set wait for it. Setting a handler (an empty one
+  // too) returns when no call of the old one is running, unless it is done by a handler.
   virtual void on_message(std::function<void(std::uint32_t from, std::string_view message)> handler) = 0;
   // The handler is called on the control thread once for each rank that is lost, those included that
   // were lost before it was set. is_lost(rank) is true by then.

@@ -71,7 +71,7 @@ int supervise(const std::function<int()>& child, const SuperviseConfig& config) 
   for (std::size_t i = 0; i < std::size(forwarded); ++i) sigaction(forwarded[i], &action, &old_actions[i]);
   sigprocmask(SIG_SETMASK, &before, nullptr);
 
-  const int status = wait_for(pid);
+  const int status = config.wait ? config.wait(pid) : wait_for(pid);
   supervised.store(0);
   for (std::size_t i = 0; i < std::size(forwarded); ++i) sigaction(forwarded[i], &old_actions[i], nullptr);
   int result = 1;

@@ -16,6 +16,9 @@ struct SuperviseConfig {
   std::function<void(pid_t child, int signal)> on_killed;
   // Called after the child has ended in whatever way, after on_killed.
   std::function<void()> on_ended;
+  // In the supervisor: waits for the child's end in the place of waitpid, doing other work meanwhile, and
+  // returns the status that waitpid gave.
+  std::function<int(pid_t child)> wait;
 };
 
 // Forks, runs `child` in the child process and exits there with what it returns. In the parent:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import claims, grid, located, outputs, overrides, published, report, schema, score, tuning
+from . import claims, grid, launch, located, outputs, overrides, published, report, schema, score, tuning
 from .errors import BadInput
 from .execute import OTHERS_LIMIT, Executor, Outcome
 from .model import Experiment
@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """`loch run`: 0 all points ran, 1 some failed."""
     binary = _binary()
     _check_flags(args, binary)
+    launched = launch.from_flags(args.hostfile, args.interface, os.environ)
     files = _files(args.files)
     loaded = []
     for file in files:  # all are checked before any is run
@@ -32,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
         if experiment.paper:
             published.check(document.mapping()["paper"], experiment.paper.source)
         _runnable(document, experiment, binary)
+        if launched:
+            launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
         loaded.append(experiment)
     status = 0
     for experiment in loaded:
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         if args.dry_run:
             print(f"{experiment.name}: {grid.plan(experiment)}, {_estimate(experiment, folder, args.jobs)}")
             continue
-        status = max(status, _run_one(experiment, folder, binary, args))
+        status = max(status, _run_one(experiment, folder, binary, args, launched))
     return status
 
 
@@ -94,10 +97,6 @@ def _listed(binary: str, what: str) -> list[str] | None:
 def _check_flags(args: argparse.Namespace, binary: str) -> None:
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: expected at least 1")
-    if args.hostfile and not Path(args.hostfile).is_file():
-        raise BadInput(f"--hostfile {args.hostfile}: no such file")
-    if args.hostfile:
-        args.hostfile = os.path.abspath(args.hostfile)
     if args.fabric == "verbs":
         _require_fabric("--fabric", "verbs", binary)
 
@@ -173,7 +172,8 @@ def guess_seconds(point: grid.Point) -> float:
     return 0.5 + operations * 12e-6 + float(point.params.get("keys", 0)) * 0.5e-6
 
 
-def _run_one(experiment: Experiment, folder: Path, binary: str, args: argparse.Namespace) -> int:
+def _run_one(experiment: Experiment, folder: Path, binary: str, args: argparse.Namespace,
+             launched: launch.Launch | None) -> int:
     store = Store(folder / "points", binary)
     store.open()
     try:
@@ -181,7 +181,7 @@ def _run_one(experiment: Experiment, folder: Path, binary: str, args: argparse.N
             store.forget_all()
             outputs.clear(folder)
         kept = _Kept()
-        executor = Executor(experiment, store, args.jobs, args.hostfile)
+        executor = Executor(experiment, store, args.jobs, launched)
         print(f"{experiment.name}: {grid.plan(experiment)}, {_estimate(experiment, folder, args.jobs)}", file=sys.stderr)
         _warn_governor(experiment, executor)
         _run_points(experiment, grid.tuning_points(experiment), store, executor, args, kept)

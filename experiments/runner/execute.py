@@ -16,12 +16,15 @@ from typing import Callable
 
 from . import options, provenance
 from .grid import Point
+from .launch import LAUNCHERS, Launch
 from .model import Experiment
 from .points import Store, point_hash, result_error, stamp
 
 SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
 MPIRUN_GRACE_S = 5.0
+# After the loss of a host mpirun waits for it for ever; the result is there by then.
+RESULT_GRACE_S = 5.0
 TAIL_BYTES = 2000
 OTHERS_LIMIT = 0.05
 SOURCE = Path(__file__).resolve().parent.parent.parent
@@ -54,13 +57,15 @@ class _Running:
     meter: provenance.OthersMeter
     timed_out: bool = False
     cpu_s: float = 0.0
+    result_seen: float | None = None  # when the result of several processes was first there
+    outlived_result: bool = False     # its launcher had to be ended after that
 
 
 class Executor:
     """Runs points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
 
-    def __init__(self, experiment: Experiment, store: Store, jobs: int, hostfile: str | None) -> None:
-        self.experiment, self.store, self.jobs, self.hostfile = experiment, store, jobs, hostfile
+    def __init__(self, experiment: Experiment, store: Store, jobs: int, launch: Launch | None) -> None:
+        self.experiment, self.store, self.jobs, self.launch = experiment, store, jobs, launch
         self.host = provenance.host()
         self._running: list[_Running] = []
 
@@ -95,11 +100,10 @@ class Executor:
         """The `loch bench` command of a point, without --json."""
         return [self.store.binary, "bench", *options.arguments(point.params)]
 
-    def _launch(self, point: Point) -> list[str]:
-        if self.hostfile is None or point.params["fabric"] == "sim":
+    def _launched(self, point: Point, environment: dict[str, str]) -> list[str]:
+        if self.launch is None or not self.launch.is_for(point):
             return self.command(point)
-        mpirun = ["mpirun", "--hostfile", self.hostfile, "-n", str(point.params["nodes"])]
-        return mpirun + (["--allow-run-as-root"] if os.geteuid() == 0 else []) + self.command(point)
+        return self.launch.command(point, self.command(point), environment)
 
     def _timeout(self, point: Point) -> float:
         if self.experiment.measure.timeout_s is not None:
@@ -113,10 +117,10 @@ class Executor:
         name = point_hash(point)
         result = self.store.folder / f".{name}.{os.getpid()}.result.tmp"
         output = self.store.folder / f".{name}.{os.getpid()}.output.tmp"
-        argv = self._launch(point) + ["--json", str(result)]
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
+        argv = self._launched(point, environment) + ["--json", str(result)]
         now = time.monotonic()
         meter = provenance.OthersMeter(now)
-        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         with open(output, "wb") as stream:
             try:
                 process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
@@ -137,7 +141,10 @@ class Executor:
                 each.process.returncode = os.waitstatus_to_exitcode(status)
                 each.cpu_s = usage.ru_utime + usage.ru_stime
         if each.process.returncode is None:
-            if now > each.deadline and not each.timed_out:
+            if _outlives_result(each, now):
+                each.outlived_result = True
+                _end(each)
+            elif now > each.deadline and not each.timed_out:
                 each.timed_out = True
                 _end(each)
             return
@@ -161,12 +168,15 @@ class Executor:
         code = each.process.returncode
         if each.timed_out:
             return f"timed out after {self._timeout(each.point):g} s", {}
-        if code != 0:
+        if code != 0 and not each.outlived_result:
             return (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"), {}
         try:
             document = json.loads(each.result.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             return f"no readable result: {error}", {}
+        lost = document.get("lost_nodes") if each.argv[0] in LAUNCHERS and isinstance(document, dict) else None
+        if lost:
+            return f"lost during the run: node {', '.join(map(str, lost))}", {}
         return result_error(document), document
 
     def _failure(self, point: Point, reason: str, code: int | None, tail: str) -> dict:
@@ -198,6 +208,15 @@ def _tail(path: Path) -> str:
         return ""
 
 
+def _outlives_result(each: _Running, now: float) -> bool:
+    """The result of several processes is there, and their launcher has not ended for long."""
+    if each.argv[0] not in LAUNCHERS or each.timed_out or each.outlived_result:
+        return False
+    if each.result_seen is None and each.result.exists():
+        each.result_seen = now
+    return each.result_seen is not None and now - each.result_seen > RESULT_GRACE_S
+
+
 def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -206,8 +225,8 @@ def _kill_group(pid: int) -> None:
 
 
 def _end(each: _Running) -> None:
-    """Ends a point. mpirun is asked first: it keeps its ranks in groups of their own and ends them itself."""
-    if each.argv[0] == "mpirun":
+    """Ends a point. A launcher is asked first: it keeps its ranks in groups of their own and ends them itself."""
+    if each.argv[0] in LAUNCHERS:
         each.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + MPIRUN_GRACE_S
         while time.monotonic() < until and each.process.poll() is None:

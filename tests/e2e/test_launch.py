@@ -5,9 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import unittest
 
-from support import BINARY, EndToEnd
+from support import BINARY, ROOT, EndToEnd
+
+EXPERIMENT = """\
+name: tiny
+title: Tiny
+fabric: shm
+cluster: {nodes: 2}
+systems:
+  CD: {protocol: nessie, clients: 1}
+workload: {key_size: 128, get: 0.5, distribution: uniform, keys: 500}
+axes: {value_size: [256]}
+measure: {warmup: 50ms, duration: 300ms, repeats: 1}
+figure: {kind: bars, x: value_size, y: [latency_us.get.mean]}
+"""
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "mpirun (Debian: openmpi-bin) is not here")
@@ -34,6 +48,19 @@ class Launch(EndToEnd):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("--value-size", done.stderr)
         self.assertFalse((self.folder / "out.json").exists())
+
+    def test_the_runner_brings_up_the_ranks_of_a_hostfile(self) -> None:
+        self.write("tiny.yaml", EXPERIMENT)
+        self.write("hosts", "localhost slots=2\n")
+        done = self.call([sys.executable, str(ROOT / "experiments/loch.py"), "run", "tiny.yaml", "--hostfile", "hosts"],
+                         timeout=200, LOCH_BIN=BINARY)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        kept = [json.loads(path.read_text()) for path in (self.folder / "results/tiny/points").glob("*.json")]
+        self.assertEqual(len(kept), 1)
+        self.assertEqual(kept[0]["runner"]["argv"][0], "mpirun")
+        self.assertEqual([node["node"] for node in kept[0]["nodes"]], [0, 1])
+        self.assertTrue(all(node["operations"]["total"] > 0 for node in kept[0]["nodes"]))
+        self.assertEqual(kept[0]["operations"]["corrupt"], 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,274 @@
+#include "common/cluster/channel_control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/base/check.h"
+
+namespace loch::cluster {
+namespace {
+
+// What is kept for those who are behind; a rank that floods another gets no further than this.
+constexpr std::uint64_t meetings_ahead_max = 4096;
+constexpr std::size_t held_bytes_max = std::size_t{1} << 30;
+constexpr std::size_t waiting_texts_max = 65'536;
+
+std::string describe(const Notice& notice) {
+  switch (notice.fate) {
+    case Fate::ended:
+      return fmt::format("has ended with exit status {}", notice.detail);
+    case Fate::killed:
+      return fmt::format("was killed by signal {}", notice.detail);
+    case Fate::silent:
+      return "is silent";
+  }
+  return "is gone";
+}
+
+}  // namespace
+
+ChannelControl::ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts)
+    : channel_(channel),
+      rank_(rank),
+      hosts_(std::move(hosts)),
+      lost_(std::make_unique<std::atomic<bool>[]>(hosts_.size())),
+      fates_(hosts_.size()) {
+  LOCH_CHECK_LT(rank_, hosts_.size());
+  control_thread_ = std::thread([this] { control_loop(); });
+  channel_.start(*this);
+}
+
+ChannelControl::~ChannelControl() {
+  channel_.stop();
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+  }
+  for_handlers_.notify_all();
+  control_thread_.join();
+}
+
+// ---- Meetings --------------------------------------------------------------------------------
+
+Result<std::vector<std::string>> ChannelControl::all_gather(std::string_view what, const std::string& mine,
+                                                            Nanos within) {
+  return meet(Meeting::all_gather, what, mine, within);
+}
+
+Result<std::vector<std::string>> ChannelControl::gather(std::string_view what, const std::string& mine,
+                                                        Nanos within) {
+  return meet(Meeting::gather, what, mine, within);
+}
+
+Result<> ChannelControl::barrier(std::string_view what, Nanos within) {
+  LOCH_TRY(meet(Meeting::barrier, what, {}, within));
+  return {};
+}
+
+Result<std::vector<std::string>> ChannelControl::meet(Meeting meeting, std::string_view what,
+                                                      const std::string& mine, Nanos within) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
+  std::unique_lock lock(mutex_);
+  const Part part = {next_meeting_++, meeting, std::string(what.substr(0, what_bytes_max)), mine};
+  lock.unlock();
+  const std::string bytes = to_bytes(part);
+  if (bytes.size() > payload_bytes_max) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: a text of {} bytes; at most {} may be sent",
+                                                         what, mine.size(), payload_bytes_max));
+  }
+  const bool is_for_root = meeting == Meeting::gather;
+  for (std::uint32_t to = 0; to < (is_for_root ? 1 : ranks()); ++to) {
+    if (to != rank_) channel_.send(Kind::part, to, bytes);
+  }
+  lock.lock();
+  if (is_for_root && rank_ != 0) {
+    forget_until(part.number);
+    return {};
+  }
+  std::vector<std::uint32_t> missing;
+  std::optional<Error> wrong;
+  arrived_.wait_until(lock, deadline, [&] {
+    missing = awaited(part.number);
+    wrong = quarrel(part);
+    return missing.empty() || wrong;
+  });
+  std::vector<std::string> texts(hosts_.size());
+  texts[rank_] = mine;
+  for (auto it = parts_.lower_bound({part.number, 0}); it != parts_.end() && it->first.first == part.number;
+       ++it) {
+    texts[it->first.second] = it->second.text;
+  }
+  forget_until(part.number);
+  if (wrong) return std::unexpected(std::move(*wrong));
+  if (missing.empty()) return texts;
+  return fail(ErrorCode::timed_out,
+              fmt::format("{}: no word within {} from {}", what, format_duration(within), people(missing)));
+}
+
+std::vector<std::uint32_t> ChannelControl::awaited(std::uint64_t number) const {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank) {
+    if (rank != rank_ && !fates_[rank] && !parts_.contains({number, rank})) missing.push_back(rank);
+  }
+  return missing;
+}
+
+// Somebody is at another meeting, or has ended where it should have come to this one.
+std::optional<Error> ChannelControl::quarrel(const Part& mine) const {
+  for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank) {
+    if (rank == rank_) continue;
+    const auto theirs = parts_.find({mine.number, rank});
+    if (theirs == parts_.end()) {
+      const auto& fate = fates_[rank];
+      if (!fate || fate->fate != Fate::ended) continue;
+      return Error{ErrorCode::unavailable,
+                   fmt::format("{}: {} {} before it came here", mine.what, people({rank}), describe(*fate))};
+    }
+    const Part& other = theirs->second;
+    if (other.meeting == mine.meeting && other.what == mine.what) continue;
+    return Error{ErrorCode::internal,
+                 fmt::format("meeting {}: {} came to {} \"{}\", {} to {} \"{}\"", mine.number,
+                             people({rank_}), name(mine.meeting), mine.what, people({rank}),
+                             name(other.meeting), clean_host(other.what))};
+  }
+  return std::nullopt;
+}
+
+std::string ChannelControl::people(const std::vector<std::uint32_t>& who) const {
+  std::string out;
+  for (const std::uint32_t rank : who) {
+    if (!out.empty()) out += ", ";
+    out += fmt::format("rank {} ({})", rank, hosts_[rank]);
+  }
+  return out;
+}
+
+void ChannelControl::forget_until(std::uint64_t number) {
+  while (!parts_.empty() && parts_.begin()->first.first <= number) {
+    held_bytes_ -= parts_.begin()->second.text.size();
+    parts_.erase(parts_.begin());
+  }
+}
+
+// ---- What comes in ---------------------------------------------------------------------------
+
+void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string payload) {
+  if (from >= ranks() || from == rank_ || (kind != Kind::part && kind != Kind::text)) {
+    ++dropped_;
+    return;
+  }
+  if (kind == Kind::part) {
+    keep_part(from, std::move(payload));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (texts_.size() >= waiting_texts_max) {
+      ++dropped_;
+      return;
+    }
+    texts_.emplace_back(from, std::move(payload));
+  }
+  for_handlers_.notify_one();
+}
+
+void ChannelControl::keep_part(std::uint32_t from, std::string payload) {
+  auto part = parse_part(payload);
+  const std::lock_guard lock(mutex_);
+  // next_meeting_ - 1 may be the one that waits now; a part of one that is over is of no use.
+  const bool is_of_now = part && part->number + 1 >= next_meeting_ &&
+                         part->number < next_meeting_ + meetings_ahead_max &&
+                         held_bytes_ + part->text.size() <= held_bytes_max;
+  if (!is_of_now || !parts_.emplace(Key{part->number, from}, *part).second) {
+    ++dropped_;
+    return;
+  }
+  held_bytes_ += part->text.size();
+  arrived_.notify_all();
+}
+
+void ChannelControl::on_fate(const Notice& notice) {
+  if (notice.rank >= ranks() || notice.rank == rank_) {
+    ++dropped_;
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (fates_[notice.rank]) return;
+    fates_[notice.rank] = notice;
+    if (notice.fate != Fate::ended) {
+      lost_[notice.rank].store(true, std::memory_order_relaxed);
+      losses_.push_back(notice.rank);
+    }
+  }
+  arrived_.notify_all();
+  for_handlers_.notify_one();
+}
+
+// ---- Handlers --------------------------------------------------------------------------------
+
+bool ChannelControl::is_lost(std::uint32_t rank) const {
+  LOCH_CHECK_LT(rank, hosts_.size());
+  return lost_[rank].load(std::memory_order_relaxed);
+}
+
+void ChannelControl::send(std::uint32_t to, std::string_view message) {
+  LOCH_CHECK_LT(to, hosts_.size());
+  LOCH_CHECK_LE(message.size(), payload_bytes_max);
+  LOCH_CHECK(to != rank_, "a rank does not send to itself");
+  channel_.send(Kind::text, to, std::string(message));
+}
+
+void ChannelControl::on_message(std::function<void(std::uint32_t, std::string_view)> handler) {
+  between_calls([&] { message_handler_ = std::move(handler); });
+}
+
+void ChannelControl::on_lost(std::function<void(std::uint32_t)> handler) {
+  between_calls([&] { lost_handler_ = std::move(handler); });
+}
+
+void ChannelControl::between_calls(const std::function<void()>& change) {
+  std::unique_lock calls(calling_, std::defer_lock);
+  if (std::this_thread::get_id() != control_thread_.get_id()) calls.lock();
+  {
+    const std::lock_guard lock(mutex_);
+    change();
+  }
+  for_handlers_.notify_one();
+}
+
+void ChannelControl::control_loop() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      for_handlers_.wait(lock, [this] {
+        return is_closing_ || (!texts_.empty() && message_handler_) || (!losses_.empty() && lost_handler_);
+      });
+      if (is_closing_) return;
+    }
+    const std::lock_guard calls(calling_);
+    std::unique_lock lock(mutex_);
+    call_handlers(lock);
+  }
+}
+
+// One message, or else one loss: what a rank has said is heard before its end.
+void ChannelControl::call_handlers(std::unique_lock<std::mutex>& lock) {
+  if (!texts_.empty() && message_handler_) {
+    const auto [from, text] = std::move(texts_.front());
+    texts_.pop_front();
+    const auto handler = message_handler_;
+    lock.unlock();
+    handler(from, text);
+  } else if (!losses_.empty() && lost_handler_) {
+    const std::uint32_t rank = losses_.front();
+    losses_.pop_front();
+    const auto handler = lost_handler_;
+    lock.unlock();
+    handler(rank);
+  }
+}
+
+}  // namespace loch::cluster

@@ -1,0 +1,112 @@
+// Any bytes at all, read as whatever may come in on the control plane: nothing that the secret has not
+// signed is taken; what is refused is counted; what is taken survives being written and read again.
+// The first byte says what the rest is read as.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/cluster/frame.h"
+#include "common/cluster/message.h"
+
+namespace {
+
+using namespace loch::cluster;
+
+constexpr std::uint32_t ranks = 4, self = 1;
+
+Secret known_secret() {
+  Secret secret;
+  secret.fill(7);
+  return secret;
+}
+
+// As it comes, which the tag refuses; and with its payload under a good tag, which must come through.
+void read_message(std::string_view bytes) {
+  Opener opener(known_secret(), self, ranks);
+  std::uint64_t refused = 0;
+  for (const std::uint32_t from : {0U, 2U}) {
+    const auto message = opener.open(bytes, from);
+    if (!message) {
+      ++refused;
+      continue;
+    }
+    LOCH_CHECK(message->from == from && message->to == self);
+    LOCH_CHECK(opener.open(bytes, from).error() == Refusal::replay);
+    ++refused;
+  }
+  std::uint64_t counted = 0;
+  for (const std::uint64_t each : opener.refused()) counted += each;
+  LOCH_CHECK_EQ(counted, refused);
+  Sealer sealer(known_secret(), ranks);
+  (void)sealer.seal({Kind::hello, 3, self, "the tests have signed the first one"});
+  const auto again = opener.open(sealer.seal({Kind::text, 3, self, std::string(bytes)}), 3);
+  LOCH_CHECK(again.has_value() && again->payload == bytes);
+}
+
+void read_part(std::string_view bytes) {
+  const auto part = parse_part(bytes);
+  if (!part) return;
+  LOCH_CHECK(to_bytes(*part) == bytes);
+}
+
+void read_notice(std::string_view bytes) {
+  const auto notice = parse_notice(bytes, ranks);
+  if (!notice) return;
+  LOCH_CHECK(notice->rank < ranks);
+  LOCH_CHECK(to_bytes(*notice) == bytes);
+}
+
+// The same frames come out, in whatever pieces they come in.
+void read_frames(std::string_view bytes) {
+  std::vector<std::string> outcomes;
+  for (const std::size_t piece : {std::size_t{1}, bytes.size() + 1}) {
+    FrameReader reader;
+    std::string& out = outcomes.emplace_back();
+    bool is_broken = false;
+    for (std::size_t at = 0; at < bytes.size() && !is_broken; at += piece) {
+      reader.feed(bytes.substr(at, piece));
+      for (;;) {
+        const auto frame = reader.next();
+        is_broken = !frame.has_value();
+        if (is_broken || !*frame) break;
+        out += to_bytes(**frame);
+      }
+    }
+    out += is_broken ? "broken" : "whole";
+  }
+  LOCH_CHECK(outcomes[0] == outcomes[1]);
+}
+
+void read_hosts(std::string_view bytes) {
+  const auto hosts = parse_hosts(bytes);
+  if (!hosts) return;
+  LOCH_CHECK(parse_hosts(to_bytes(*hosts)) == *hosts);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 5) {
+    case 0:
+      read_message(rest);
+      break;
+    case 1:
+      read_part(rest);
+      break;
+    case 2:
+      read_notice(rest);
+      break;
+    case 3:
+      read_frames(rest);
+      break;
+    case 4:
+      read_hosts(rest);
+      break;
+  }
+  return 0;
+}

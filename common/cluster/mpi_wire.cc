@@ -1,0 +1,180 @@
+#include "common/cluster/mpi_wire.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <list>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace loch::cluster {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int tag_secret = 1, tag_message = 2;
+static_assert(message_bytes_max < std::size_t{1} << 31, "MPI counts in int");
+
+// What a message needs and no more: plain TCP. Without this Open MPI would open the RDMA devices
+// that are about to be measured. What the user has set stays.
+void prefer_plain_tcp() {
+  setenv("OMPI_MCA_pml", "ob1", 0);
+  setenv("OMPI_MCA_btl", "self,tcp", 0);
+  setenv("OMPI_MCA_osc", "^ucx", 0);
+  setenv("OMPI_MCA_coll", "^hcoll", 0);
+  setenv("OMPI_MCA_btl_tcp_warn_all_unfound_interfaces", "0", 0);
+}
+
+struct Sending {
+  std::string bytes;  // MPI's until the request is done
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+struct Receiving {
+  std::string bytes;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool is_too_large = false;
+};
+
+bool is_done(MPI_Request& request) {
+  int done = 0;
+  // A request that failed is done too: who is behind it will be missed by the heartbeats.
+  return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+}
+
+class OpenWire final : public MpiWire {
+ public:
+  OpenWire(std::uint32_t rank, std::uint32_t ranks)
+      : rank_(rank), ranks_(ranks), sending_(ranks), receiving_(ranks), is_given_up_(ranks, false) {}
+
+  Result<Secret> share_secret(Nanos within) override {
+    Secret secret{};
+    if (rank_ == 0) {
+      LOCH_ASSIGN(secret, draw_secret());
+      for (std::uint32_t to = 1; to < ranks_; ++to)
+        post(to, std::string(reinterpret_cast<const char*>(secret.data()), secret.size()), tag_secret);
+      return secret;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(secret.data(), static_cast<int>(secret.size()), MPI_BYTE, 0, tag_secret, MPI_COMM_WORLD,
+              &request);
+    const auto deadline = Clock::now() + std::chrono::nanoseconds(within);
+    while (!is_done(request)) {
+      if (Clock::now() > deadline) {
+        return fail(ErrorCode::timed_out,
+                    fmt::format("no word from rank 0 within {}", format_duration(within)));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return secret;
+  }
+
+  void send(std::uint32_t to, std::string bytes) override {
+    if (!is_given_up_[to]) post(to, std::move(bytes), tag_message);
+  }
+
+  std::optional<std::pair<std::uint32_t, std::string>> receive() override {
+    retire_sent();
+    take_up_arrivals();
+    for (std::uint32_t i = 0; i < ranks_; ++i) {
+      const std::uint32_t from = (next_ + i) % ranks_;
+      auto& queue = receiving_[from];
+      if (queue.empty() || is_given_up_[from] || !is_done(queue.front().request)) continue;
+      next_ = from + 1;  // the others come first next time
+      // An empty message is refused by whoever opens it, and counted there.
+      std::string bytes = queue.front().is_too_large ? std::string() : std::move(queue.front().bytes);
+      queue.pop_front();
+      return std::pair(from, std::move(bytes));
+    }
+    return std::nullopt;
+  }
+
+  // The buffers stay, since MPI may still read them.
+  void give_up(std::uint32_t rank) override { is_given_up_[rank] = true; }
+
+  void flush(Nanos within) override {
+    const auto deadline = Clock::now() + std::chrono::nanoseconds(within);
+    for (;;) {
+      retire_sent();
+      take_up_arrivals();
+      bool is_flushed = true;
+      for (std::uint32_t to = 0; to < ranks_; ++to)
+        is_flushed = is_flushed && (is_given_up_[to] || sending_[to].empty());
+      if (is_flushed || Clock::now() > deadline) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  void close() override { MPI_Finalize(); }
+
+ private:
+  void post(std::uint32_t to, std::string bytes, int tag) {
+    Sending& sending = sending_[to].emplace_back(std::move(bytes));
+    MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, static_cast<int>(to),
+              tag, MPI_COMM_WORLD, &sending.request);
+  }
+
+  void retire_sent() {
+    for (std::uint32_t to = 0; to < ranks_; ++to) {
+      if (is_given_up_[to]) continue;
+      auto& queue = sending_[to];
+      while (!queue.empty() && is_done(queue.front().request)) queue.pop_front();
+    }
+  }
+
+  // Begins to receive what has arrived. Messages of a sender are handed out in their order, a large
+  // one that is still on its way before a small one behind it.
+  void take_up_arrivals() {
+    for (std::uint32_t most = 0; most < 4 * ranks_ + 64; ++most) {
+      int has_one = 0, bytes = 0;
+      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Status status{};
+      if (MPI_Improbe(MPI_ANY_SOURCE, tag_message, MPI_COMM_WORLD, &has_one, &message, &status) !=
+              MPI_SUCCESS ||
+          has_one == 0)
+        return;
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      const auto from = static_cast<std::uint32_t>(status.MPI_SOURCE);
+      LOCH_CHECK_LT(from, ranks_);
+      Receiving& receiving = receiving_[from].emplace_back();
+      receiving.is_too_large = bytes < 0 || static_cast<std::size_t>(bytes) > message_bytes_max;
+      // One that is too large is cut off by MPI and dropped.
+      receiving.bytes.resize(receiving.is_too_large ? 1 : static_cast<std::size_t>(bytes));
+      MPI_Imrecv(receiving.bytes.data(), static_cast<int>(receiving.bytes.size()), MPI_BYTE, &message,
+                 &receiving.request);
+    }
+  }
+
+  std::uint32_t rank_, ranks_;
+  std::vector<std::deque<Sending>> sending_;      // by receiver; a deque keeps its elements where they are
+  std::vector<std::deque<Receiving>> receiving_;  // by sender
+  std::vector<bool> is_given_up_;
+  std::uint32_t next_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MpiWire>> MpiWire::open(const LaunchEnv& env) {
+  prefer_plain_tcp();
+  if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) return fail(ErrorCode::unavailable, "MPI_Init failed");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (static_cast<std::uint32_t>(rank) != env.rank || static_cast<std::uint32_t>(ranks) != env.ranks) {
+    return fail(
+        ErrorCode::unavailable,
+        fmt::format("{} says rank {} of {}, MPI says rank {} of {}: srun needs --mpi=pmix, and an Open "
+                    "MPI that was built with it",
+                    env.launcher, env.rank, env.ranks, rank, ranks));
+  }
+  return std::make_unique<OpenWire>(env.rank, env.ranks);
+}
+
+}  // namespace loch::cluster

@@ -1,0 +1,223 @@
+#include "common/cluster/rank.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "common/base/check.h"
+#include "common/cluster/channel_control.h"
+#include "common/cluster/mpi_wire.h"
+#include "common/cluster/socket_channel.h"
+#include "common/cluster/supervise.h"
+#include "common/cluster/switchboard.h"
+
+namespace loch::cluster {
+namespace {
+
+// How often a launcher looks for messages: MPI gives it nothing to sleep on.
+constexpr Nanos look_often = 1'000'000, look_seldom = 10'000'000;
+constexpr Nanos often_after_traffic = 1'000'000'000;
+constexpr Nanos flush_within = 500'000'000;
+constexpr unsigned finalize_within_s = 10;
+
+Nanos now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+std::string host_name() {
+  std::array<char, host_bytes_max + 1> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return clean_host(name.data());
+}
+
+// A call of MPI that may wait for ever ends the process instead.
+class Alarm {
+ public:
+  Alarm(unsigned seconds, int status, std::string last_words) {
+    text = std::move(last_words);
+    exit_status = status;
+    struct sigaction action{};
+    action.sa_handler = [](int) {
+      (void)!write(STDERR_FILENO, text.data(), text.size());
+      _exit(exit_status);
+    };
+    sigaction(SIGALRM, &action, &before_);
+    alarm(seconds);
+  }
+  ~Alarm() {
+    alarm(0);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+ private:
+  // For the handler, which has no argument of ours.
+  static inline std::string text;
+  static inline int exit_status = 1;
+  struct sigaction before_{};
+};
+
+// A channel to nobody, for a launch of one rank.
+class NoChannel final : public Channel {
+ public:
+  void start(ChannelListener&) override {}
+  void stop() override {}
+  void send(Kind, std::uint32_t, const std::string&) override {}
+};
+
+int run_alone(const std::function<int(Control&)>& work) {
+  NoChannel channel;
+  ChannelControl control(channel, 0, {host_name()});
+  return work(control);
+}
+
+void warn_of_a_frail_launch(const LaunchEnv& env, const std::string& label) {
+  if (env.rank != 0 || env.launcher != "mpirun" || std::getenv("OMPI_MCA_orte_enable_recovery") != nullptr)
+    return;
+  fmt::print(stderr, "{}: mpirun without --enable-recovery ends every rank when a host is lost\n", label);
+}
+
+int run_work(const LaunchEnv& env, const RankConfig& config, int socket,
+             const std::function<int(Control&)>& work) {
+  SocketChannel channel(socket);
+  // The launcher gives up first, and says why.
+  auto hosts = channel.await_welcome(config.setup_within + 5'000'000'000);
+  if (hosts && hosts->size() != env.ranks) hosts = fail(ErrorCode::corrupt, "a welcome for another launch");
+  if (!hosts) {
+    fmt::print(stderr, "{}: {}\n", config.label, hosts.error().message);
+    return 1;
+  }
+  ChannelControl control(channel, env.rank, std::move(*hosts));
+  return work(control);
+}
+
+// The launcher process of one rank.
+class Launcher {
+ public:
+  Launcher(const LaunchEnv& env, const RankConfig& config, int socket)
+      : env_(env), config_(config), child_(socket) {}
+
+  // Until the child has ended; returns its status as waitpid gives it.
+  int accompany(pid_t pid) {
+    child_.set_process(pid);
+    if (auto ok = meet_the_others(); !ok) {
+      fmt::print(stderr, "{}: {}\n", config_.label, ok.error().message);
+      std::fflush(stderr);
+      _exit(1);  // the child goes with this process; MPI's exit handlers may wait for ever
+    }
+    int status = 0;
+    for (;;) {
+      const pid_t reaped = waitpid(pid, &status, WNOHANG);
+      if (reaped == pid) break;
+      LOCH_CHECK(reaped == 0 || errno == EINTR, "waitpid: {}", std::strerror(errno));
+      turn();
+    }
+    child_.set_process(0);
+    if (WIFSIGNALED(status)) {
+      board_->child_ended(Fate::killed, static_cast<std::uint32_t>(WTERMSIG(status)));
+    } else {
+      board_->child_ended(Fate::ended, static_cast<std::uint32_t>(WEXITSTATUS(status)));
+    }
+    return status;
+  }
+
+  // Passes on for the others until their work is over too, and ends MPI. Returns only if that is safe.
+  void stay_for_the_others(int status) {
+    if (!board_) return;  // the child could not be started
+    while (!board_->is_over()) turn();
+    if (const std::string refused = board_->refused(); !refused.empty())
+      fmt::print(stderr, "{}: control messages refused: {}\n", config_.label, refused);
+    wire_->flush(flush_within);
+    std::fflush(nullptr);
+    if (board_->has_silent()) _exit(board_->is_cut_off() ? 1 : status);
+    const Alarm alarm(finalize_within_s, status, "");
+    wire_->close();
+  }
+
+ private:
+  Result<> meet_the_others() {
+    const Nanos deadline = now_ns() + config_.setup_within;
+    {
+      const auto seconds = static_cast<unsigned>((config_.setup_within + 999'999'999) / 1'000'000'000);
+      const Alarm alarm(seconds, 1,
+                        fmt::format("{}: MPI did not start within {}\n", config_.label,
+                                    format_duration(config_.setup_within)));
+      LOCH_ASSIGN(wire_, MpiWire::open(env_));
+    }
+    SwitchboardConfig config = {.rank = env_.rank,
+                                .ranks = env_.ranks,
+                                .host = host_name(),
+                                .heartbeat = config_.heartbeat,
+                                .lost_after = config_.lost_after,
+                                .report = [](const std::string& line) {
+                                  fmt::print(stderr, "{}\n", line);
+                                  std::fflush(stderr);
+                                }};
+    LOCH_ASSIGN(config.secret, wire_->share_secret(deadline - now_ns()));
+    board_.emplace(config, *wire_, child_, now_ns());
+    while (!board_->is_complete()) {
+      if (now_ns() > deadline) {
+        return fail(ErrorCode::timed_out,
+                    fmt::format("no word within {} from rank {}", format_duration(config_.setup_within),
+                                fmt::join(board_->unheard_of(), ", ")));
+      }
+      turn();
+    }
+    return {};
+  }
+
+  void turn() {
+    const Nanos now = now_ns();
+    if (board_->step(now)) last_traffic_ = now;
+    child_.wait(now - last_traffic_ < often_after_traffic ? look_often : look_seldom);
+  }
+
+  const LaunchEnv env_;
+  const RankConfig config_;
+  SocketChild child_;
+  std::unique_ptr<MpiWire> wire_;
+  std::optional<Switchboard> board_;
+  Nanos last_traffic_ = 0;
+};
+
+}  // namespace
+
+int run_as_rank(const LaunchEnv& env, const RankConfig& given, const std::function<int(Control&)>& work) {
+  if (env.ranks == 1) return run_alone(work);
+  RankConfig config = given;
+  if (config.label.empty()) config.label = fmt::format("node {}", env.rank);
+  std::array<int, 2> sockets;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    fmt::print(stderr, "{}: socketpair: {}\n", config.label, std::strerror(errno));
+    return 1;
+  }
+  warn_of_a_frail_launch(env, config.label);
+  std::optional<Launcher> launcher;
+  launcher.emplace(env, config, sockets[0]);
+  SuperviseConfig supervision;
+  supervision.label = config.label;
+  supervision.wait = [&](pid_t child) {
+    close(sockets[1]);
+    return launcher->accompany(child);
+  };
+  const int status = supervise(
+      [&] {
+        close(sockets[0]);
+        return run_work(env, config, sockets[1], work);
+      },
+      supervision);
+  launcher->stay_for_the_others(status);
+  return status;
+}
+
+}  // namespace loch::cluster

@@ -1,0 +1,33 @@
+// What the main of a rank calls when its fabric spans machines.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/base/units.h"
+#include "common/cluster/control.h"
+#include "common/cluster/launch_env.h"
+
+namespace loch::cluster {
+
+struct RankConfig {
+  std::string label;                    // "node 1": named in messages; empty: "node RANK"
+  Nanos heartbeat = 250'000'000;        // between two signs of life of a rank's launcher process
+  Nanos lost_after = 5'000'000'000;     // of silence a rank is lost
+  Nanos setup_within = 60'000'000'000;  // every rank must have come, MPI_Init included
+};
+
+// Forks. The child runs `work` with a Control and exits with what it returns; it never calls MPI. This
+// process becomes the rank's launcher: it holds MPI, passes messages between its child and the other
+// launchers, and stays until the work of every rank has ended or is lost.
+//
+// Returns the child's exit status; 0 when it was killed (its death is a result, told to the others),
+// and 1 when the ranks do not find each other, with a line on standard error. Where somebody's
+// launcher was lost it does not return but exits with that status: MPI_Finalize would wait for ever,
+// and so would MPI's own exit handlers.
+//
+// Call it before the process has threads. A launch of one rank runs `work` right here.
+[[nodiscard]] int run_as_rank(const LaunchEnv& env, const RankConfig& config,
+                              const std::function<int(Control&)>& work);
+
+}  // namespace loch::cluster

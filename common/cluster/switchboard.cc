@@ -1,0 +1,238 @@
+#include "common/cluster/switchboard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace loch::cluster {
+namespace {
+
+constexpr std::size_t early_frames_max = 65'536;
+
+}  // namespace
+
+Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now)
+    : config_(config),
+      wire_(wire),
+      child_(child),
+      sealer_(config.secret, config.ranks),
+      opener_(config.secret, config.rank, config.ranks),
+      peers_(config.ranks),
+      next_beat_(now),
+      last_step_(now) {
+  LOCH_CHECK_LT(config.rank, config.ranks);
+  LOCH_CHECK_GT(config.heartbeat, 0);
+  LOCH_CHECK_GT(config.lost_after, config.heartbeat);
+  for (Peer& peer : peers_) peer.heard = now;
+  peers_[config.rank].host = clean_host(config.host);
+  tell_others(Kind::hello, peers_[config.rank].host);
+}
+
+bool Switchboard::step(Nanos now) {
+  was_busy_ = false;
+  // Who was stopped himself has heard nobody meanwhile, and may not blame them for it.
+  if (now - last_step_ > config_.lost_after / 2) {
+    for (Peer& peer : peers_) peer.heard = now;
+  }
+  last_step_ = now;
+  while (auto received = wire_.receive()) take(now, received->first, received->second);
+  pass_on_childs_frames();
+  welcome_when_complete();
+  if (now >= next_beat_) {
+    next_beat_ = now + config_.heartbeat;
+    tell_others(Kind::heartbeat, {});
+  }
+  listen_for_silence(now);
+  return was_busy_;
+}
+
+void Switchboard::child_ended(Fate fate, std::uint32_t detail) {
+  pass_on_childs_frames();
+  has_child_ended_ = true;
+  const Notice notice = {config_.rank, fate, detail};
+  tell_others(fate == Fate::ended ? Kind::left : Kind::lost, to_bytes(notice));
+}
+
+// ---- What comes in ---------------------------------------------------------------------------
+
+void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
+  auto message = opener_.open(bytes, from);
+  if (!message) return;
+  Peer& peer = peers_[from];
+  if (peer.is_silent) return;  // it was declared lost, and stays it
+  peer.heard = now;
+  was_busy_ |= message->kind != Kind::heartbeat;
+  switch (message->kind) {
+    case Kind::hello:
+      peer.host = clean_host(message->payload);
+      break;
+    case Kind::heartbeat:
+      break;
+    case Kind::part:
+    case Kind::text:
+      tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
+                  std::move(message->payload)});
+      break;
+    case Kind::lost:
+    case Kind::left:
+      take_fate(*message);
+      break;
+  }
+}
+
+// A rank speaks for itself, except about one that is silent.
+void Switchboard::take_fate(const Message& message) {
+  const auto notice = parse_notice(message.payload, config_.ranks);
+  const bool is_of_sender = notice && notice->rank == message.from && notice->fate != Fate::silent &&
+                            (notice->fate == Fate::ended) == (message.kind == Kind::left);
+  const bool is_of_silent =
+      notice && notice->rank != message.from && notice->fate == Fate::silent && message.kind == Kind::lost;
+  if (!is_of_sender && !is_of_silent) {
+    ++malformed_;
+  } else if (notice->rank == config_.rank) {
+    cut_off(fmt::format("rank {} ({}) has taken it for lost", message.from, peers_[message.from].host));
+  } else {
+    settle(*notice);
+  }
+}
+
+// The fate of another rank is known: its first one holds.
+void Switchboard::settle(const Notice& notice) {
+  Peer& peer = peers_[notice.rank];
+  if (notice.fate == Fate::silent && !peer.is_silent) {
+    peer.is_silent = true;
+    wire_.give_up(notice.rank);
+  }
+  if (peer.fate) return;
+  peer.fate = notice;
+  if (notice.fate == Fate::silent && is_speaker() && config_.report) {
+    config_.report(fmt::format("node {} ({}) is lost: nothing was heard of it for {}", notice.rank,
+                               peer.host.empty() ? "?" : peer.host, format_duration(config_.lost_after)));
+  }
+  tell_child({notice.fate == Fate::ended ? FrameKind::left : FrameKind::lost, notice.rank, to_bytes(notice)});
+}
+
+// ---- What goes out ---------------------------------------------------------------------------
+
+void Switchboard::pass_on_childs_frames() {
+  while (auto frame = child_.hear()) {
+    was_busy_ = true;
+    const bool is_for_peer = (frame->kind == FrameKind::part || frame->kind == FrameKind::text) &&
+                             frame->rank < config_.ranks && frame->rank != config_.rank;
+    if (!is_for_peer) {
+      ++malformed_;
+      continue;
+    }
+    // To one whose work is over there is nobody to give it to.
+    if (peers_[frame->rank].fate) continue;
+    send(frame->kind == FrameKind::part ? Kind::part : Kind::text, frame->rank, std::move(frame->payload));
+  }
+}
+
+void Switchboard::welcome_when_complete() {
+  if (is_welcome_told_ || has_child_ended_) return;
+  for (const Peer& peer : peers_) {
+    if (peer.host.empty() && !peer.fate) return;
+  }
+  is_welcome_told_ = true;
+  std::vector<std::string> hosts;
+  for (const Peer& peer : peers_) hosts.push_back(peer.host.empty() ? "?" : peer.host);
+  child_.tell({FrameKind::welcome, config_.rank, to_bytes(hosts)});
+  for (const Frame& frame : early_) child_.tell(frame);
+  early_.clear();
+}
+
+// Others may know all names, and begin, before this rank does.
+void Switchboard::tell_child(Frame frame) {
+  if (has_child_ended_) return;
+  if (is_welcome_told_) {
+    child_.tell(frame);
+  } else if (early_.size() < early_frames_max) {
+    early_.push_back(std::move(frame));
+  } else {
+    ++malformed_;
+  }
+}
+
+void Switchboard::tell_others(Kind kind, const std::string& payload) {
+  for (std::uint32_t to = 0; to < config_.ranks; ++to) send(kind, to, payload);
+}
+
+void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
+  if (to == config_.rank || peers_[to].is_silent) return;
+  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload)}));
+}
+
+// ---- Silence ---------------------------------------------------------------------------------
+
+void Switchboard::listen_for_silence(Nanos now) {
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
+    Peer& peer = peers_[rank];
+    if (rank == config_.rank || peer.is_silent || now - peer.heard <= config_.lost_after) continue;
+    const Notice notice = {rank, Fate::silent, 0};
+    // The silent one hears of it too, if it hears anything.
+    if (!peer.fate) tell_others(Kind::lost, to_bytes(notice));
+    settle(notice);
+  }
+  const auto is_gone = [&](const Peer& peer) {
+    return &peer == &peers_[config_.rank] || (peer.fate && peer.fate->fate == Fate::silent);
+  };
+  if (config_.rank != 0 && config_.ranks > 1 && std::ranges::all_of(peers_, is_gone))
+    cut_off("it hears nobody any more");
+}
+
+void Switchboard::cut_off(const std::string& why) {
+  if (is_cut_off_) return;
+  is_cut_off_ = true;
+  if (has_child_ended_) return;
+  if (config_.report) {
+    config_.report(fmt::format("node {} ({}) ends: {}", config_.rank, peers_[config_.rank].host, why));
+  }
+  child_.kill();
+}
+
+// The lowest rank that is still there speaks for all.
+bool Switchboard::is_speaker() const {
+  for (std::uint32_t rank = 0; rank < config_.rank; ++rank) {
+    if (!peers_[rank].is_silent) return false;
+  }
+  return true;
+}
+
+// ---- How it stands ---------------------------------------------------------------------------
+
+std::vector<std::uint32_t> Switchboard::unheard_of() const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
+    if (peers_[rank].host.empty() && !peers_[rank].fate) out.push_back(rank);
+  }
+  return out;
+}
+
+bool Switchboard::is_over() const {
+  if (!has_child_ended_) return false;
+  if (is_cut_off_) return true;
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
+    if (rank != config_.rank && !peers_[rank].fate) return false;
+  }
+  return true;
+}
+
+bool Switchboard::has_silent() const {
+  return is_cut_off_ || std::ranges::any_of(peers_, [](const Peer& peer) { return peer.is_silent; });
+}
+
+std::string Switchboard::refused() const {
+  std::string out;
+  const auto add = [&](std::uint64_t count, const char* what) {
+    if (count > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, what);
+  };
+  for (std::size_t i = 0; i < refusals; ++i) add(opener_.refused()[i], name(static_cast<Refusal>(i)));
+  add(malformed_, "malformed");
+  return out;
+}
+
+}  // namespace loch::cluster

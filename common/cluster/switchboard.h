@@ -1,0 +1,113 @@
+// The launcher process of a rank, without MPI and without a clock: passes messages between its child,
+// which does the rank's work, and the launchers of the other ranks; notices who dies and tells the
+// others. rank.cc turns it with MPI as the wire; the tests with one in memory.
+//
+// A child that is killed is announced by its launcher at once. A launcher that is silent for
+// `lost_after` is declared lost by whoever notices first, and everybody believes it, the silent one
+// too should it still live: it kills its child. So does a rank other than 0 that hears nobody any
+// more, for it is the one that is cut off.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/units.h"
+#include "common/cluster/frame.h"
+#include "common/cluster/message.h"
+
+namespace loch::cluster {
+
+// Between the launchers of the ranks: whole messages, in order per pair. No call waits.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual void send(std::uint32_t to, std::string bytes) = 0;
+  // The next message that has come in, and its sender.
+  virtual std::optional<std::pair<std::uint32_t, std::string>> receive() = 0;
+  // Nothing more is sent to, or expected from, this rank.
+  virtual void give_up(std::uint32_t rank) = 0;
+};
+
+// The child, seen by its launcher. No call waits.
+class ChildLink {
+ public:
+  virtual ~ChildLink() = default;
+  virtual void tell(const Frame& frame) = 0;
+  virtual std::optional<Frame> hear() = 0;
+  virtual void kill() = 0;
+};
+
+struct SwitchboardConfig {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::string host;
+  Secret secret{};
+  Nanos heartbeat = 0;   // between two signs of life
+  Nanos lost_after = 0;  // of silence
+  // One line for people, from the rank whose turn it is to say it.
+  std::function<void(const std::string& line)> report;
+};
+
+class Switchboard {
+ public:
+  Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now);
+
+  // Everything that can be done now. `now` never goes back. Returns whether anything but signs of
+  // life came by.
+  bool step(Nanos now);
+  // After the child was reaped: `fate` ended or killed. What it has sent is passed on first.
+  void child_ended(Fate fate, std::uint32_t detail);
+
+  // All host names are known, and the child knows them.
+  [[nodiscard]] bool is_complete() const { return is_welcome_told_; }
+  // Those whose host name has not come.
+  [[nodiscard]] std::vector<std::uint32_t> unheard_of() const;
+  // The work of every rank has ended or is lost: nothing remains to be passed on.
+  [[nodiscard]] bool is_over() const;
+  // Some launcher is silent: a call of MPI that waits for all would wait for ever.
+  [[nodiscard]] bool has_silent() const;
+  // This rank was taken for lost by others, or hears nobody; its child was killed.
+  [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
+  // Messages that were refused, "2 tag, 1 replay"; empty when none was.
+  [[nodiscard]] std::string refused() const;
+
+ private:
+  struct Peer {
+    std::string host;
+    std::optional<Notice> fate;
+    Nanos heard = 0;
+    bool is_silent = false;
+  };
+  void take(Nanos now, std::uint32_t from, std::string_view bytes);
+  void take_fate(const Message& message);
+  void settle(const Notice& notice);
+  void pass_on_childs_frames();
+  void listen_for_silence(Nanos now);
+  void cut_off(const std::string& why);
+  void welcome_when_complete();
+  void tell_child(Frame frame);
+  void tell_others(Kind kind, const std::string& payload);
+  void send(Kind kind, std::uint32_t to, std::string payload);
+  [[nodiscard]] bool is_speaker() const;
+
+  const SwitchboardConfig config_;
+  Wire& wire_;
+  ChildLink& child_;
+  Sealer sealer_;
+  Opener opener_;
+  std::vector<Peer> peers_;   // by rank; one's own has a host and nothing else
+  std::vector<Frame> early_;  // for the child, after its welcome
+  Nanos next_beat_;
+  Nanos last_step_;
+  std::uint64_t malformed_ = 0;
+  bool has_child_ended_ = false;
+  bool is_welcome_told_ = false;
+  bool is_cut_off_ = false;
+  bool was_busy_ = false;
+};
+
+}  // namespace loch::cluster
