@@ -8,9 +8,11 @@ from __future__ import annotations
 import fcntl
 import gzip
 import hashlib
+import lzma
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -96,8 +98,19 @@ def module_chain(tree: Path, version: str) -> list[Path]:
     return chain
 
 
+def unpacked_kernel(packed: bytes) -> bytes:
+    """The ELF inside a bzImage (Linux, Documentation/x86/boot.rst): unpacking in an emulator takes seconds."""
+    sectors = packed[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", packed, 0x248)
+    start = (sectors + 1) * 512 + offset
+    try:
+        return lzma.LZMADecompressor().decompress(packed[start:start + length])
+    except lzma.LZMAError as error:
+        raise Unavailable(f"the kernel of {kernel_package()} is not packed with xz: {error}") from error
+
+
 def fetch_kernel(folder: Path) -> Path:
-    """A folder named after the kernel, with `vmlinuz`, `modules/` and the `order` of loading."""
+    """A folder named after the kernel, with `vmlinux`, `modules/` and the `order` of loading."""
     with unpacked(folder, kernel_package()) as files:
         version = next((files / "lib/modules").iterdir()).name
         made = Path(tempfile.mkdtemp(prefix="unpack-", dir=folder))
@@ -106,7 +119,7 @@ def fetch_kernel(folder: Path) -> Path:
         for module in order:
             shutil.copy(module, made / "modules")
         (made / "order").write_text("".join(f"{module.name}\n" for module in order))
-        shutil.copy(files / f"boot/vmlinuz-{version}", made / "vmlinuz")
+        (made / "vmlinux").write_bytes(unpacked_kernel((files / f"boot/vmlinuz-{version}").read_bytes()))
     made.chmod(0o755)
     return made.rename(folder / f"kernel-{version}")
 
@@ -135,7 +148,7 @@ def image(folder: Path) -> Image:
     """Kernel and initramfs from the cache folder, fetched and made where they are missing."""
     digest = hashlib.sha256(INIT.read_bytes() + repr(MODULES).encode()).hexdigest()[:12]
     with locked(folder):
-        kernels = sorted(folder.glob("kernel-*/vmlinuz"), key=lambda path: path.stat().st_mtime)
+        kernels = sorted(folder.glob("kernel-*/vmlinux"), key=lambda path: path.stat().st_mtime)
         kernel = kernels[-1].parent if kernels else None
         if kernel and not (kernel / f"initrd-{digest}.gz").exists():
             known = (kernel / "order").read_text().replace("-", "_").split()
@@ -146,7 +159,7 @@ def image(folder: Path) -> Image:
         initrd = kernel / f"initrd-{digest}.gz"
         if not initrd.exists():
             make_initrd(kernel, initrd)
-    return Image(kernel / "vmlinuz", initrd, kernel.name.removeprefix("kernel-"))
+    return Image(kernel / "vmlinux", initrd, kernel.name.removeprefix("kernel-"))
 
 
 def sshd(folder: Path) -> Path:

@@ -17,6 +17,8 @@ from switch import mac
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 CONSOLE_LINES_KEPT = 40
+HUGE_PAGE_MB = 2
+HUGE_SHARE = 8  # of memory, one in so many bytes is in huge pages
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _command(number: int, image: Image, hardware: Hardware, run: Path, numbers: 
              network: socket.socket | None) -> list[str]:
     kvm = hardware.accelerator == "kvm"
     kernel = ["console=ttyS0", "quiet", "panic=-1", "mitigations=off", "random.trust_cpu=on",
-              f"loch.run={run}", f"loch.machine={number}"]
+              f"hugepages={hardware.memory_mb // HUGE_PAGE_MB // HUGE_SHARE}", f"loch.run={run}", f"loch.machine={number}"]
     if not kvm:  # an emulated machine cannot measure its clock, which is the host's and steady
         kernel += ["tsc=reliable", "no_timer_check"]
     command = ["qemu-system-x86_64", "-name", f"loch{number}", "-accel", "kvm" if kvm else "tcg,thread=multi",
