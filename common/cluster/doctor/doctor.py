@@ -81,7 +81,7 @@ def _bad(message: str) -> int:
 
 def ask(host: str) -> Asked:
     """Runs probe.py there, sent over standard input."""
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "python3", "-"]
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
     before = time.time()
     try:
         done = subprocess.run(command, input=(HERE / "probe.py").read_bytes(), capture_output=True, timeout=SSH_LIMIT_S, check=False)

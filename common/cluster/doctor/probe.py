@@ -2,7 +2,7 @@
 """What a machine has, as JSON on standard output: facts only, no judgement.
 
 One file with the standard library alone, because it is also sent to other hosts over ssh (`python3 -`).
-probe.py [ROOT] reads /sys, /proc, /dev and /etc below ROOT and then asks no program.
+probe.py [ROOT] reads /sys, /proc and /dev below ROOT, and there what a program prints is the file ROOT/said/PROGRAM.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import re
-import resource
 import shutil
 import socket
 import subprocess
@@ -49,13 +48,25 @@ def entries(path: Path) -> list[Path]:
         return []
 
 
-def program(*command: str) -> str | None:
+SEARCHED = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def whole(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def program(root: Path, name: str, *arguments: str) -> str | None:
     """What a program printed; None if it is missing or fails."""
-    if not shutil.which(command[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
+    if root != Path("/"):
+        return whole(root / "said" / name) or None
+    if not shutil.which(name, path=SEARCHED):
         return None
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PROGRAM_LIMIT_S, check=False,
-                              stdin=subprocess.DEVNULL, env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"})
+        done = subprocess.run([name, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              timeout=PROGRAM_LIMIT_S, check=False, env={**os.environ, "PATH": SEARCHED})
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -121,17 +132,11 @@ def devices(root: Path) -> list[dict]:
 
 # ---- The machine -----------------------------------------------------------------------------
 def memory_lock(root: Path) -> dict:
-    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    capable = re.search(r"^CapEff:\s*([0-9a-f]+)", _whole(root / "proc/self/status"), re.MULTILINE)
-    return {"soft": soft if soft != resource.RLIM_INFINITY else None, "hard": hard if hard != resource.RLIM_INFINITY else None,
-            "exempt": bool(capable and int(capable.group(1), 16) >> CAP_IPC_LOCK & 1)}
-
-
-def _whole(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    """This process's limits in bytes, None without one; `exempt` if it may exceed them."""
+    limits = re.search(r"^Max locked memory\s+(\w+)\s+(\w+)", whole(root / "proc/self/limits"), re.MULTILINE)
+    soft, hard = (int(each) if each.isdigit() else None for each in limits.groups()) if limits else (0, 0)
+    capable = re.search(r"^CapEff:\s*([0-9a-f]+)", whole(root / "proc/self/status"), re.MULTILINE)
+    return {"soft": soft, "hard": hard, "exempt": bool(capable and int(capable.group(1), 16) >> CAP_IPC_LOCK & 1)}
 
 
 def huge_pages(root: Path) -> dict:
@@ -154,17 +159,17 @@ class _Timex(ctypes.Structure):
                 ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("rest", ctypes.c_char * 512)]
 
 
-def clock() -> dict:
+def clock(root: Path) -> dict:
     """The kernel's own word, which every time service leaves there; and which services run."""
     timex = _Timex()
     known = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) >= 0
-    services = [name for name in ("chronyd", "ntpd", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys") if _runs(name)]
+    services = [name for name in ("chronyd", "ntpd", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys") if _runs(root, name)]
     return {"synchronised": known and not timex.status & STA_UNSYNC, "error_us": timex.maxerror if known else None,
             "services": services}
 
 
-def _runs(name: str) -> bool:
-    return any(text(process / "comm") == name[:15] for process in entries(Path("/proc")) if process.name.isdigit())
+def _runs(root: Path, name: str) -> bool:
+    return any(text(process / "comm") == name[:15] for process in entries(root / "proc") if process.name.isdigit())
 
 
 def ipmi(root: Path) -> dict:
@@ -172,26 +177,21 @@ def ipmi(root: Path) -> dict:
     return {"file": "/" + str(files[0].relative_to(root)) if files else "",
             "usable": any(os.access(path, os.R_OK | os.W_OK) for path in files),
             "tools": [tool for tool in ("ipmitool", "ipmi-dcmi", "ipmi-sensors")
-                      if shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")]}
+                      if shutil.which(tool, path=SEARCHED)]}
 
 
-def launchers() -> dict[str, str]:
+def launchers(root: Path) -> dict[str, str]:
     """mpirun and srun, with the first line of what they say of their version."""
-    found = {}
-    for name, flag in (("mpirun", "--version"), ("srun", "--version")):
-        said = program(name, flag)
-        if said:
-            found[name] = said.strip().split("\n")[0]
-    return found
+    said = {name: program(root, name, "--version") for name in ("mpirun", "srun")}
+    return {name: each.strip().split("\n")[0] for name, each in said.items() if each}
 
 
 def facts(root: Path = Path("/")) -> dict:
-    real = root == Path("/")
-    printed = program("ibv_devinfo", "-v") if real else _whole(root / "ibv_devinfo.txt")
+    printed = program(root, "ibv_devinfo", "-v")  # fails where there is no device
     return {"host": socket.gethostname(), "kernel": platform.release(), "cpus": os.cpu_count(), "devices": devices(root),
-            "verbs": devinfo(printed or ""), "ibv_devinfo": bool(shutil.which("ibv_devinfo")) if real else bool(printed),
-            "memory_lock": memory_lock(root), "huge_pages": huge_pages(root), "governors": governors(root), "clock": clock(),
-            "ipmi": ipmi(root), "launchers": launchers(), "time": time.time()}
+            "verbs": devinfo(printed or ""), "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
+            "memory_lock": memory_lock(root), "huge_pages": huge_pages(root), "governors": governors(root),
+            "clock": clock(root), "ipmi": ipmi(root), "launchers": launchers(root), "time": time.time()}
 
 
 if __name__ == "__main__":
