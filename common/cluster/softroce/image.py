@@ -158,6 +158,8 @@ def image(folder: Path) -> Image:
         kernel = kernel or fetch_kernel(folder)
         initrd = kernel / f"initrd-{digest}.gz"
         if not initrd.exists():
+            for older in kernel.glob("initrd-*"):
+                older.unlink()
             make_initrd(kernel, initrd)
     return Image(kernel / "vmlinux", initrd, kernel.name.removeprefix("kernel-"))
 
