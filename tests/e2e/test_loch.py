@@ -14,7 +14,7 @@ class Script(EndToEnd):
     def test_help_lists_the_commands(self) -> None:
         done = self.script("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("run", "bench", "check", "fuzz", "score", "plot", "list", "calibrate", "test"):
+        for command in ("run", "bench", "check", "fuzz", "score", "plot", "list", "calibrate", "doctor", "softroce", "test"):
             self.assertIn(f"./loch {command}", done.stdout)
 
     def test_an_unknown_command_is_named_with_the_nearest(self) -> None:
@@ -24,9 +24,6 @@ class Script(EndToEnd):
     def test_no_command_is_bad_input(self) -> None:
         done = self.script()
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-
-    def test_what_comes_with_verbs_says_so(self) -> None:
-        self.assert_refused(self.script("softroce", "--", "true"), "softroce", "verbs")
 
     def test_test_flags_are_checked_before_anything_is_built(self) -> None:
         self.assert_refused(self.script("test", "--quik"), "--quik", "--quick")

@@ -1,0 +1,202 @@
+"""The parts of a Soft-RoCE machine: Debian's kernel and an initramfs with its modules, made once and kept.
+
+Nothing is installed: packages are fetched with `apt-get download` and unpacked into the cache folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULES = ("virtio_pci", "virtio_console", "virtio_net", "virtio_rng", "9pnet_virtio", "9p", "overlay", "dummy", "veth", "crc32_generic",
+           "rdma_rxe", "rdma_ucm")
+INIT = Path(__file__).resolve().parent / "init"
+TOOLS = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
+KVM_LIMIT_S = 10
+
+
+class Unavailable(Exception):
+    """A part that cannot be had; the message is one line with what to do."""
+
+
+@dataclass(frozen=True)
+class Image:
+    kernel: Path
+    initrd: Path
+    version: str
+
+
+def tool(*command: str | Path, cwd: Path | None = None, data: bytes | None = None) -> str:
+    """Runs a program of the host and returns what it printed."""
+    try:
+        done = subprocess.run([str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise Unavailable(f"{command[0]} is missing: ./loch softroce installs it on Debian") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Unavailable(f"{command[0]} failed: {said[-1] if said else f'status {done.returncode}'}")
+    return done.stdout.decode(errors="replace")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One ./loch softroce at a time fills the cache; the others wait and find it filled."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def unpacked(folder: Path, *packages: str) -> Iterator[Path]:
+    """A temporary folder with the packages' files in it."""
+    with tempfile.TemporaryDirectory(prefix="unpack-", dir=folder) as holder:
+        place = Path(holder)
+        try:
+            tool("apt-get", "download", *packages, cwd=place)
+        except Unavailable as error:
+            if os.geteuid() != 0:
+                raise Unavailable(f"{error}: `apt-get update` as root may help, then once more") from error
+            tool("apt-get", "update")  # an old list names files that the mirror no longer has
+            tool("apt-get", "download", *packages, cwd=place)
+        for package in place.glob("*.deb"):
+            tool("dpkg", "-x", package, place / "files")
+        yield place / "files"
+
+
+def kernel_package() -> str:
+    """The package with the newest kernel; the cloud flavour has no RDMA."""
+    listing = tool("apt-cache", "depends", "linux-image-amd64")
+    found = re.search(r"Depends: (linux-image-\S+)", listing)
+    if not found:
+        raise Unavailable("apt-cache knows no linux-image-amd64: `apt-get update` as root, then once more")
+    return found.group(1)
+
+
+def module_chain(tree: Path, version: str) -> list[Path]:
+    """The module files in the order in which they are loaded."""
+    tool("depmod", "-b", tree, version)
+    chain: list[Path] = []
+    for module in MODULES:
+        for line in tool("modprobe", "-d", tree, "-S", version, "--show-depends", module).splitlines():
+            kind, _, rest = line.partition(" ")
+            path = Path(rest.split()[0])
+            if kind == "insmod" and path not in chain:
+                chain.append(path)
+    return chain
+
+
+def unpacked_kernel(packed: bytes) -> bytes:
+    """The ELF inside a bzImage (Linux, Documentation/x86/boot.rst): unpacking in an emulator takes seconds."""
+    sectors = packed[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", packed, 0x248)
+    start = (sectors + 1) * 512 + offset
+    try:
+        return lzma.LZMADecompressor().decompress(packed[start:start + length])
+    except lzma.LZMAError as error:
+        raise Unavailable(f"the kernel of {kernel_package()} is not packed with xz: {error}") from error
+
+
+def fetch_kernel(folder: Path) -> Path:
+    """A folder named after the kernel, with `vmlinux`, `modules/` and the `order` of loading."""
+    with unpacked(folder, kernel_package()) as files:
+        version = next((files / "lib/modules").iterdir()).name
+        made = Path(tempfile.mkdtemp(prefix="unpack-", dir=folder))
+        (made / "modules").mkdir()
+        order = module_chain(files, version)
+        for module in order:
+            shutil.copy(module, made / "modules")
+        (made / "order").write_text("".join(f"{module.name}\n" for module in order))
+        (made / "vmlinux").write_bytes(unpacked_kernel((files / f"boot/vmlinuz-{version}").read_bytes()))
+    made.chmod(0o755)
+    return made.rename(folder / f"kernel-{version}")
+
+
+def make_initrd(kernel: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="unpack-", dir=kernel.parent) as holder:
+        tree = Path(holder)
+        (tree / "bin").mkdir()
+        shutil.copytree(kernel / "modules", tree / "modules")
+        shutil.copy(kernel / "order", tree / "modules/order")
+        busybox = shutil.which("busybox", path=TOOLS["PATH"])
+        if not busybox:
+            raise Unavailable("busybox is missing: ./loch softroce installs it on Debian")
+        shutil.copy(busybox, tree / "bin/busybox")
+        shutil.copy(INIT, tree / "init")
+        (tree / "init").chmod(0o755)
+        names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+        archive = subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=names.encode(),
+                                 stdout=subprocess.PIPE, check=True).stdout
+        part = target.with_suffix(".part")
+        part.write_bytes(gzip.compress(archive, 6))
+        part.rename(target)
+
+
+def image(folder: Path) -> Image:
+    """Kernel and initramfs from the cache folder, fetched and made where they are missing."""
+    digest = hashlib.sha256(INIT.read_bytes() + repr(MODULES).encode()).hexdigest()[:12]
+    with locked(folder):
+        kernels = sorted(folder.glob("kernel-*/vmlinux"), key=lambda path: path.stat().st_mtime)
+        kernel = kernels[-1].parent if kernels else None
+        if kernel and not (kernel / f"initrd-{digest}.gz").exists():
+            known = (kernel / "order").read_text().replace("-", "_").split()
+            if any(f"{name}.ko" not in known for name in MODULES):  # made for another list of modules
+                shutil.rmtree(kernel)
+                kernel = None
+        kernel = kernel or fetch_kernel(folder)
+        initrd = kernel / f"initrd-{digest}.gz"
+        if not initrd.exists():
+            for older in kernel.glob("initrd-*"):
+                older.unlink()
+            make_initrd(kernel, initrd)
+    return Image(kernel / "vmlinux", initrd, kernel.name.removeprefix("kernel-"))
+
+
+def sshd(folder: Path) -> Path:
+    """A folder with OpenSSH's server, unpacked: installing it would start it on the host."""
+    place = folder / "sshd"
+    with locked(folder):
+        if not place.exists():
+            with unpacked(folder, "openssh-server", "libwrap0") as files:
+                files.rename(place)
+    return place
+
+
+def accelerator(folder: Path, made: Image) -> str:
+    """`kvm` where a guest was seen to run with it, else `tcg`. Tried once a boot of this machine."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg"
+    key = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {made.version} {os.geteuid()}"
+    stamp = folder / "accelerator"
+    with locked(folder):
+        if stamp.exists():
+            known, _, name = stamp.read_text().rpartition(" ")
+            if known == key:
+                return name
+        name = "kvm" if kvm_runs(made) else "tcg"
+        stamp.write_text(f"{key} {name}")
+    return name
+
+
+def kvm_runs(made: Image) -> bool:
+    """A device that is there may still run no ordinary guest."""
+    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-display", "none",
+               "-no-reboot", "-serial", "stdio", "-kernel", str(made.kernel), "-initrd", str(made.initrd),
+               "-append", "console=ttyS0 quiet panic=-1 loch.probe"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=KVM_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"loch-probe-ok" in done.stdout

@@ -1,0 +1,64 @@
+"""./loch softroce as far as it goes without starting a machine, and the Ethernet between machines."""
+
+from __future__ import annotations
+
+import sys
+import unittest
+
+from support import ROOT, InAFolder
+
+sys.path.insert(0, str(ROOT / "common/cluster/softroce"))
+import switch  # noqa: E402
+
+
+class Flags(InAFolder):
+    def test_bad_flags_are_refused_in_one_line(self) -> None:
+        for arguments, names in (((), ("--",)), (("--",), ("command",)), (("--hosts", "0", "--", "true"), ("--hosts", "1..32")),
+                                 (("--hosts", "x", "--", "true"), ("'x'",)), (("--timeout", "0", "--", "true"), ("--timeout", "90s")),
+                                 (("--memory", "12", "--", "true"), ("--memory", "1G")), (("--kill", "3", "--", "true"), ("--kill", "3@10s")),
+                                 (("--hosts", "2", "--kill", "3@1s", "--", "true"), ("--kill 3", "1..2")),
+                                 (("--host", "2", "--", "true"), ("--host",))):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.loch("softroce", *arguments), *names)
+
+    def test_help(self) -> None:
+        done = self.loch("softroce", "--help")
+        self.assertEqual(done.returncode, 0)
+        for word in (b"--hosts", b"--kill", b"LOCH_HOSTFILE", b"LOCH_MACHINES", b"Exit status"):
+            self.assertIn(word, done.stdout)
+
+
+class Ethernet(unittest.TestCase):
+    def setUp(self) -> None:
+        self.switch = switch.Switch()
+        self.cards = {number: self.switch.port(number) for number in (1, 2, 3)}
+        for card in self.cards.values():
+            self.addCleanup(card.close)
+            card.settimeout(10)
+        self.switch.start()
+
+    def frame(self, to: bytes, text: bytes) -> bytes:
+        return to + switch.MAC_PREFIX + b"\1" + b"\x08\x00" + text
+
+    def test_a_frame_goes_to_the_machine_of_its_address_alone(self) -> None:
+        self.cards[1].send(self.frame(switch.MAC_PREFIX + b"\3", b"for three"))
+        self.cards[1].send(self.frame(b"\xff" * 6, b"for all"))
+        self.assertTrue(self.cards[3].recv(4096).endswith(b"for three"))
+        self.assertTrue(self.cards[3].recv(4096).endswith(b"for all"))
+        self.assertTrue(self.cards[2].recv(4096).endswith(b"for all"))
+        self.cards[1].settimeout(0.2)
+        with self.assertRaises(TimeoutError):
+            self.cards[1].recv(4096)
+
+    def test_the_others_go_on_when_a_machine_is_gone(self) -> None:
+        self.cards[2].close()
+        for text in (b"first", b"second"):
+            self.cards[1].send(self.frame(b"\xff" * 6, text))
+            self.assertTrue(self.cards[3].recv(4096).endswith(text))
+        self.cards[1].send(self.frame(switch.MAC_PREFIX + b"\x09", b"nobody"))
+        self.cards[3].send(self.frame(switch.MAC_PREFIX + b"\1", b"still here"))
+        self.assertTrue(self.cards[1].recv(4096).endswith(b"still here"))
+
+
+if __name__ == "__main__":
+    unittest.main()
