@@ -20,6 +20,9 @@
 #include "common/cluster/launch_env.h"
 #include "common/cluster/supervise.h"
 #endif
+#ifdef LOCH_HAVE_RANK
+#include "common/cluster/rank.h"
+#endif
 #ifdef LOCH_HAVE_SHM
 #include "common/fabric/shm/shm.h"
 #endif
@@ -197,8 +200,20 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
   return place.rank == 0 ? deliver(o, points) : 0;
 }
 
-// A process of several does its work in a child, so that its death is not the job's.
-int run_as_rank(const BenchOptions& o, const kv::Module& module, const Place& place) {
+// A process of several does its work in a child, so that its death is not the job's. Those of verbs may
+// be on several machines, and meet over MPI; those of shm meet in its memory.
+int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
+#ifdef LOCH_HAVE_RANK
+  if (o.fabric == "verbs") {
+    const auto env = cluster::launch_env();
+    if (!env) return complain(env.error());
+    return cluster::run_as_rank(*env, {}, [&](cluster::Control& control) {
+      Place here = place;
+      here.control = &control;
+      return run_here(o, module, here);
+    });
+  }
+#endif
 #if defined(LOCH_HAVE_CLUSTER) && defined(LOCH_HAVE_SHM)
   cluster::SuperviseConfig config;
   config.label = fmt::format("node {}", place.rank);
