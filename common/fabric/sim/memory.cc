@@ -8,6 +8,32 @@
 #include <cstdlib>
 
 namespace loch::fabric::sim {
+namespace {
+
+constexpr std::uint64_t small_page = 4096;
+constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+// From here on a region is made of huge pages: a random access to a table would miss the TLB each
+// time, and dense tables waste less than half of their last page by it.
+constexpr std::uint64_t huge_from = huge_page / 2;
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Zeroed pages, `bytes` of them (a multiple of the page size), or MAP_FAILED.
+void* map_pages(std::uint64_t bytes) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (bytes < huge_page) return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  // A huge page lies at a multiple of its size: more is mapped, and what is beside it given back.
+  void* mapped = mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (mapped == MAP_FAILED) return mapped;
+  auto* const first = static_cast<std::byte*>(mapped);
+  const std::uint64_t before = -reinterpret_cast<std::uintptr_t>(first) % huge_page;
+  if (before != 0) munmap(first, before);
+  if (before != huge_page) munmap(first + before + bytes, huge_page - before);
+  (void)madvise(first + before, bytes, MADV_HUGEPAGE);
+  return first + before;
+}
+
+}  // namespace
 
 SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped)
     : Region(node, id, spec.name, data, spec.bytes, spec.elision), spec_(spec), mapping_(data), mapped_(mapped) {}
@@ -19,15 +45,13 @@ Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id,
                 fmt::format("region {}: an entry of {} bytes cannot keep {} + {}, and a head is a multiple of 8 bytes",
                             spec.name, elision.entry_bytes, elision.keep_head, elision.keep_tail));
   }
-  const std::uint64_t mapped = std::max<std::uint64_t>((elision.physical_bytes(spec.bytes) + 4095) & ~4095ull, 4096);
-  void* data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const std::uint64_t kept = std::max<std::uint64_t>(elision.physical_bytes(spec.bytes), 1);
+  const std::uint64_t mapped = rounded_up(kept, kept < huge_from ? small_page : huge_page);
+  void* data = map_pages(mapped);
   if (data == MAP_FAILED) {
     return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name, node,
                                                   mapped, std::strerror(errno)));
   }
-  // A random access to gigabytes would miss the TLB each time; dense tables waste nothing by it.
-  constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-  if (mapped >= 4 * huge_page) (void)madvise(data, mapped, MADV_HUGEPAGE);
   return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
 }
 

@@ -25,13 +25,27 @@ class SimRegion : public Region {
   // Fresh memory, as after a restart of the node.
   void clear();
 
+  // Who polls bytes [begin, end) of it, oldest first: beside one another, because every message that
+  // lands looks at all of them.
+  struct Watched {
+    std::uint64_t begin = 0, end = 0;
+    SimWatch* watch = nullptr;
+  };
+  void add_watch(const Watched& watched) { watches_.push_back(watched); }
+  void remove_watch(const SimWatch* watch) {
+    std::size_t i = watches_.size() - 1;
+    while (watches_[i].watch != watch) --i;
+    watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
+
   std::uint32_t rkey = 0;
-  SimWatch* watches = nullptr;  // who polls words of it
   Nanos atomic_until = 0;       // a split atomic is between its read and its write
 
  private:
   SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped);
   RegionSpec spec_;
+  std::vector<Watched> watches_;
   std::byte* mapping_;
   std::uint64_t mapped_;
 };
