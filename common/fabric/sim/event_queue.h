@@ -182,9 +182,22 @@ class EventQueue {
     while (true) {
       Event* const next = event->next;
       const bool is_last = event == tail;
+      if (level == 1) prefetch(*event);
       file(event);
       if (is_last) return;
       event = next;
+    }
+  }
+
+  // The event comes within the next 256 ns of virtual time: its own next lines, and what it needs.
+  static void prefetch(const Event& event) {
+    const auto* self = reinterpret_cast<const char*>(&event);
+    __builtin_prefetch(self + 64);
+    __builtin_prefetch(self + 128);
+    for (const void* needed : event.needs) {
+      const auto* from = static_cast<const char*>(needed);
+      __builtin_prefetch(from);
+      __builtin_prefetch(from + 64);
     }
   }
 

@@ -67,7 +67,8 @@ StagingPool::~StagingPool() {
 }
 
 Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uint32_t length) {
-  const std::uint64_t kept = kept_before(elision, offset + length) - kept_before(elision, offset);
+  const std::uint64_t first = kept_before(elision, offset);
+  const std::uint64_t kept = kept_before(elision, offset + length) - first;
   std::uint8_t size_class = 6;
   while ((std::uint64_t{1} << size_class) < kept) ++size_class;
   Staged* staged = free_[size_class];
@@ -78,6 +79,7 @@ Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uin
   }
   staged->elision = elision;
   staged->offset = offset;
+  staged->first = first;
   staged->length = length;
   staged->size_class = size_class;
   return staged;
@@ -104,18 +106,11 @@ void StagingPool::give(Staged* staged) {
   free_[staged->size_class] = staged;
 }
 
+// What a region keeps lies in one piece, whatever it leaves out between.
 void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end) {
-  const std::uint64_t base = kept_before(staged->elision, staged->offset);
-  for (std::uint64_t at = begin; at < end;) {
-    const std::uint64_t offset = staged->offset + at;
-    const std::uint64_t run = source.kept(offset, end - at);
-    if (run == 0) {
-      at += source.elided_run(offset);
-      continue;
-    }
-    std::memcpy(staged->bytes() + (kept_before(staged->elision, offset) - base), source.at(offset), run);
-    at += run;
-  }
+  const std::uint64_t from = kept_before(staged->elision, staged->offset + begin);
+  const std::uint64_t to = kept_before(staged->elision, staged->offset + end);
+  std::memcpy(staged->bytes() + (from - staged->first), static_cast<const SimRegion&>(source).kept_at(from), to - from);
 }
 
 namespace {
@@ -133,15 +128,23 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  const std::uint64_t base = kept_before(staged->elision, staged->offset);
+  const Elision& elision = staged->elision;
+  if (elision == target.elision() &&
+      (!elision.on() || staged->offset % elision.entry_bytes == target_offset % elision.entry_bytes)) {
+    // Both sides keep the same bytes: one piece.
+    const std::uint64_t from = kept_before(elision, staged->offset + begin);
+    const std::uint64_t to = kept_before(elision, staged->offset + end);
+    std::byte* const landing = static_cast<const SimRegion&>(target).kept_at(kept_before(elision, target_offset + begin));
+    std::memcpy(landing, staged->bytes() + (from - staged->first), to - from);
+    return;
+  }
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t from = staged->offset + at;
     const std::uint64_t to = target_offset + at;
     const std::uint64_t left = end - at;
-    const std::uint64_t in_source = kept_run(staged->elision, from, left);
+    const std::uint64_t in_source = kept_run(elision, from, left);
     if (in_source == 0) {
-      const Elision& e = staged->elision;
-      at += e.entry_bytes - e.keep_tail - from % e.entry_bytes;
+      at += elision.entry_bytes - elision.keep_tail - from % elision.entry_bytes;
       continue;
     }
     const std::uint64_t in_target = target.kept(to, in_source);
@@ -149,7 +152,7 @@ void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, 
       at += std::min(in_source, target.elided_run(to));
       continue;
     }
-    std::memcpy(target.at(to), staged->bytes() + (kept_before(staged->elision, from) - base), in_target);
+    std::memcpy(target.at(to), staged->bytes() + (kept_before(elision, from) - staged->first), in_target);
     at += in_target;
   }
 }

@@ -22,6 +22,8 @@ class SimRegion : public Region {
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
+  // The kept byte that has so many kept ones in front of it (kept_before).
+  [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Fresh memory, as after a restart of the node.
   void clear();
 
@@ -66,6 +68,7 @@ struct Staged {
   Staged* next_free = nullptr;
   Elision elision;             // of the source
   std::uint64_t offset = 0;    // logical, of the source
+  std::uint64_t first = 0;     // kept bytes of the source in front of it
   std::uint32_t length = 0;    // logical
   std::uint8_t size_class = 0;
   [[nodiscard]] std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }

@@ -30,6 +30,8 @@ SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
   r->sim = this;
   r->qp = qp;
   r->wr = wr;
+  r->needs[0] = qp;
+  r->needs[1] = wr;
   r->verb = wr->verb;
   const WireBytes wire = wire_bytes(wr->verb, wr->transport, wr->length, config.hardware.link.mtu_bytes,
                                     config.hardware.link.format, wr->has_immediate);
@@ -207,6 +209,7 @@ void Stages::depart(Event* event) {
     auto* copy = sim.copies.take();
     copy->request = *r->wr;
     message->wr = &copy->request;
+    message->needs[1] = message->wr;
     message->owns_wr = true;
     message->is_carrier = true;
     message->next_in_qp = nullptr;

@@ -96,24 +96,27 @@ class KeyCache {
     if (entries == 0) return;
     std::uint32_t sets = 1;
     while (sets * ways < entries) sets *= 2;
-    keys_.assign(std::size_t{sets} * ways, 0);
+    sets_.resize(sets);
     turn_.assign(sets, 0);
   }
   // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
   bool touch(std::uint64_t key) {
-    if (keys_.empty()) return true;
-    const std::size_t set = mix64(key) & (turn_.size() - 1);
-    std::uint64_t* way = &keys_[set * ways];
-    for (std::uint32_t i = 0; i < ways; ++i) {
-      if (way[i] == key) return true;
-    }
-    way[turn_[set]++ & (ways - 1)] = key;
+    if (sets_.empty()) return true;
+    const std::size_t at = mix64(key) & (sets_.size() - 1);
+    Set& set = sets_[at];
+    bool is_there = false;  // every way is looked at: where it stands cannot be foretold
+    for (const std::uint64_t way : set.ways) is_there |= way == key;
+    if (is_there) return true;
+    set.ways[turn_[at]++ & (ways - 1)] = key;
     return false;
   }
 
  private:
   static constexpr std::uint32_t ways = 8;
-  std::vector<std::uint64_t> keys_;
+  struct alignas(64) Set {
+    std::uint64_t ways[KeyCache::ways] = {};
+  };
+  std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
 };
 

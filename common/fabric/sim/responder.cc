@@ -18,9 +18,16 @@ bool takes_receive(const SimRequest& r) {
 void prefetch_target(const SimRequest& r, const SimNode& node) {
   if (r.wr->remote.id >= node.regions.size()) return;
   const SimRegion& region = *node.regions[r.wr->remote.id];
-  if (r.wr->remote_offset < region.bytes() && region.kept(r.wr->remote_offset, 1) > 0) {
-    __builtin_prefetch(region.at(r.wr->remote_offset));
-  }
+  const std::uint64_t offset = r.wr->remote_offset;
+  if (offset >= region.bytes()) return;
+  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
+  const std::uint64_t end = std::min<std::uint64_t>(offset + r.wr->length, region.bytes());
+  const Elision& elision = region.elision();
+  const std::uint64_t before = kept_before(elision, offset);
+  const std::uint64_t kept = std::min(kept_before(elision, end) - before, most);
+  const std::byte* const first = region.kept_at(before);
+  for (std::uint64_t at = 0; at < kept; at += 64) __builtin_prefetch(first + at);
+  if (kept > 0) __builtin_prefetch(first + kept - 1);
 }
 }  // namespace
 

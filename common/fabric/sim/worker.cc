@@ -26,6 +26,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
   if (spec.core >= 0) thread.allowed = one_core(static_cast<std::uint32_t>(spec.core));
   thread_ = node.cpu->add_thread(thread, {&SimWorker::on_scheduled, &SimWorker::on_descheduled, this});
+  wake_.needs[0] = thread_;
 }
 
 SimWorker::~SimWorker() { end_task(); }
@@ -237,6 +238,7 @@ void SimWorker::completed(SimRequest* r) {
   r->next_waiting = nullptr;
   (completions_first_ == nullptr ? completions_first_ : completions_last_->next_waiting) = r;
   completions_last_ = r;
+  wake_.needs[1] = r->wr;
   notice();
 }
 
@@ -275,6 +277,7 @@ void SimWorker::candidate(SimWatch* watch) {
   watch->next_candidate = nullptr;
   (candidates_first_ == nullptr ? candidates_first_ : candidates_last_->next_candidate) = watch;
   candidates_last_ = watch;
+  wake_.needs[1] = watch->wait;
   notice();
 }
 
