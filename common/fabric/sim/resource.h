@@ -134,6 +134,10 @@ class Pool {
     object->next_free = free_;
     free_ = object;
   }
+  // Objects for so many more, before they are asked for.
+  void reserve(std::size_t objects) {
+    for (std::size_t made = 0; made < objects; made += block) grow();
+  }
   // Blocks taken from the system so far.
   [[nodiscard]] std::uint64_t allocations() const { return blocks_.size(); }
 
