@@ -130,7 +130,7 @@ void Stages::start(SimRequest* r) {
   const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
   Picos delay = node.requester.delay(now, pace) + timing.pipeline;
   if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
-  delay += context(sim, node, &qp->requester);
+  delay += context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
     ++node.reads_on_the_way;

@@ -14,6 +14,13 @@ bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
+// The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
+CachedContext* context_at(const SimRequest& r, const SimNode& node) {
+  if (r.qp->transport != Transport::ud) return &r.qp->responder;
+  const std::uint16_t index = r.wr->peer_worker;
+  if (index >= node.workers.size() || node.workers[index] == nullptr) return nullptr;
+  return node.workers[index]->datagram_context();
+}
 // Brings what the request will touch into this machine's cache while other events go on.
 void prefetch_target(const SimRequest& r, const SimNode& node) {
   if (r.wr->remote.id >= node.regions.size()) return;
@@ -95,7 +102,7 @@ void Stages::arrive(Event* event) {
                 timing.link(r->request_wire) / 1000);
   }
   Picos delay = node.responder.delay(now, timing.respond[pace_of(r->verb)]) + timing.pipeline;
-  delay += context(sim, node, &qp->responder);
+  if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
   const std::uint64_t length = r->wr->length;
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
     delay += translation(sim, node, *node.regions[r->wr->remote.id], r->wr->remote_offset,

@@ -172,7 +172,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
   const std::uint64_t begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
-  const std::uint64_t last = wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
+  const std::uint64_t last =
+      wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
   wait->fabric = watch;
   watch->region->add_watch({begin, begin + last + 8, watch});
   watch->next_of_worker = watches_;

@@ -20,7 +20,7 @@ struct SimWatch {
   WatchWait* wait = nullptr;
   SimWorker* worker = nullptr;
   SimRegion* region = nullptr;
-  bool is_candidate = false;         // its memory changed; looked at when the worker polls
+  bool is_candidate = false;  // its memory changed; looked at when the worker polls
 };
 
 // A ring that grows while it warms up.
@@ -104,6 +104,8 @@ class SimWorker final : public Worker {
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   [[nodiscard]] SimThread* thread() { return thread_; }
+  // Of its datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
+  [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
   [[nodiscard]] std::uint64_t allocations() const {
     return alarms_.allocations() + watch_pool_.allocations();
   }
@@ -176,6 +178,7 @@ class SimWorker final : public Worker {
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   Pool<WorkerAlarm> alarms_;
   Pool<SimWatch> watch_pool_;
+  CachedContext datagram_context_;
   std::vector<Peer> peers_;
   static constexpr std::uint32_t most_lanes = 16;
   std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
