@@ -1,6 +1,7 @@
 // Simulated registered memory: lazily zeroed, copied as far as it is kept, watched.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -93,6 +94,19 @@ class StagingPool {
   std::uint64_t allocations_ = 0;
   std::vector<void*> blocks_;
 };
+
+// Brings what the region keeps of [offset, offset + length) into this machine's cache, or its first
+// lines, while other events go on. Any offset and length will do.
+inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
+  if (offset >= region.bytes()) return;
+  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
+  const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
+  const std::uint64_t before = kept_before(region.elision(), offset);
+  const std::uint64_t kept = std::min(kept_before(region.elision(), end) - before, most);
+  const std::byte* const first = region.kept_at(before);
+  for (std::uint64_t at = 0; at < kept; at += 64) __builtin_prefetch(first + at);
+  if (kept > 0) __builtin_prefetch(first + kept - 1);
+}
 
 // Copies the part [begin, end) of the message (logical, from its start) out of its source region.
 void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end);

@@ -22,6 +22,13 @@ void uncount(SimRequest* r, SimNode& node) {
   if (r->qp->outstanding_reads > 0) --r->qp->outstanding_reads;
 }
 bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; }
+// A READ's data and where it will be placed.
+void prefetch_landing(const SimRequest& r) {
+  const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
+  const std::uint64_t offset = r.wr->local.offset;
+  prefetch_kept(region, offset, r.wr->length);
+  for (std::uint64_t at = 0; at < 256; at += 64) __builtin_prefetch(r.data->bytes() + at);
+}
 }  // namespace
 
 SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
@@ -260,6 +267,7 @@ void Stages::answered(Event* event) {
     }
     uncount(r, node);
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
+      if (r->data != nullptr) prefetch_landing(*r);
       delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
       delay += node.pcie_write.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length) +
                timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));

@@ -21,21 +21,6 @@ CachedContext* context_at(const SimRequest& r, const SimNode& node) {
   if (index >= node.workers.size() || node.workers[index] == nullptr) return nullptr;
   return node.workers[index]->datagram_context();
 }
-// Brings what the request will touch into this machine's cache while other events go on.
-void prefetch_target(const SimRequest& r, const SimNode& node) {
-  if (r.wr->remote.id >= node.regions.size()) return;
-  const SimRegion& region = *node.regions[r.wr->remote.id];
-  const std::uint64_t offset = r.wr->remote_offset;
-  if (offset >= region.bytes()) return;
-  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
-  const std::uint64_t end = std::min<std::uint64_t>(offset + r.wr->length, region.bytes());
-  const Elision& elision = region.elision();
-  const std::uint64_t before = kept_before(elision, offset);
-  const std::uint64_t kept = std::min(kept_before(elision, end) - before, most);
-  const std::byte* const first = region.kept_at(before);
-  for (std::uint64_t at = 0; at < kept; at += 64) __builtin_prefetch(first + at);
-  if (kept > 0) __builtin_prefetch(first + kept - 1);
-}
 }  // namespace
 
 // Draws whether the message is torn, and then into how many pieces, in what order, how far apart.
@@ -105,10 +90,11 @@ void Stages::arrive(Event* event) {
   if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
   const std::uint64_t length = r->wr->length;
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
-    delay += translation(sim, node, *node.regions[r->wr->remote.id], r->wr->remote_offset,
-                         std::min<std::uint64_t>(length, node.regions[r->wr->remote.id]->bytes()));
+    const SimRegion& region = *node.regions[r->wr->remote.id];
+    const std::uint64_t touched = std::min<std::uint64_t>(length, region.bytes());
+    prefetch_kept(region, r->wr->remote_offset, touched);
+    delay += translation(sim, node, region, r->wr->remote_offset, touched);
   }
-  if (r->verb != Verb::send) prefetch_target(*r, node);
   if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
   const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
   if (r->verb == Verb::read) {

@@ -106,6 +106,9 @@ void SimWorker::wake(Nanos at) {
   }
   if (wake_is_pending_) return;
   wake_is_pending_ = true;
+  constexpr std::size_t line = 64 / sizeof(QueuePair*);
+  __builtin_prefetch(queue_pairs_.data());  // it may well post: its connections' first lane
+  __builtin_prefetch(queue_pairs_.data() + line);
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
 }
 
