@@ -19,6 +19,7 @@ struct Elision {
   std::uint64_t entry_bytes = 0;
   std::uint32_t keep_head = 0;
   std::uint32_t keep_tail = 0;
+  friend bool operator==(const Elision&, const Elision&) = default;
   [[nodiscard]] bool on() const { return entry_bytes != 0; }
   [[nodiscard]] std::uint64_t kept_per_entry() const { return std::uint64_t{keep_head} + keep_tail; }
   // Bytes of memory that `logical` bytes take (whole entries).

@@ -65,19 +65,13 @@ std::string_view name(Outcome outcome) {
   return names[static_cast<std::size_t>(outcome)];
 }
 
-void CountDistribution::add(std::uint64_t value, std::uint64_t times) {
-  if (value < small_.size())
-    small_[value] += times;
-  else
-    large_[value] += times;
-}
-
 void CountDistribution::merge(const CountDistribution& other) {
   for (const auto& [value, n] : other.counts()) add(value, n);
 }
 
 std::map<std::uint64_t, std::uint64_t> CountDistribution::counts() const {
-  std::map<std::uint64_t, std::uint64_t> all = large_;
+  std::map<std::uint64_t, std::uint64_t> all;
+  for (const Count& count : large_) all[count.value] = count.times;
   for (std::size_t value = 0; value < small_.size(); ++value) {
     if (small_[value] != 0) all[value] = small_[value];
   }

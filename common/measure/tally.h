@@ -2,11 +2,13 @@
 // processes: operations by kind and outcome, their latencies, their work requests and bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
@@ -25,20 +27,25 @@ constexpr std::size_t outcomes = 6;
 // Which number of work requests, index reads, … an operation used, and how often.
 class CountDistribution {
  public:
-  void record(std::uint64_t value) {
-    if (value < small_.size())
-      ++small_[value];
-    else
-      ++large_[value];
-  }
+  void record(std::uint64_t value) { ++count_of(value); }
   void merge(const CountDistribution& other);
   // value -> how many operations, ascending.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const;
-  void add(std::uint64_t value, std::uint64_t times);
+  void add(std::uint64_t value, std::uint64_t times) { count_of(value) += times; }
 
  private:
+  struct Count {
+    std::uint64_t value = 0, times = 0;
+  };
+  [[nodiscard]] std::uint64_t& count_of(std::uint64_t value) {
+    if (value < small_.size()) return small_[value];
+    const auto at = std::ranges::lower_bound(large_, value, {}, &Count::value);
+    if (at != large_.end() && at->value == value) return at->times;
+    return large_.insert(at, {value, 0})->times;
+  }
+
   std::array<std::uint64_t, 32> small_{};
-  std::map<std::uint64_t, std::uint64_t> large_;
+  std::vector<Count> large_;  // by value: a protocol's operations have a few sizes
 };
 
 // The work requests and bytes of many operations of one kind.

@@ -93,6 +93,7 @@ class EventQueue {
   // A slot is a circular list, known by its tail: the head is tail->next.
   struct Level {
     std::uint64_t occupied[slots / 64] = {};
+    std::uint32_t words = 0;  // which words of `occupied` are not 0
     Event* tail[slots] = {};
   };
 
@@ -105,6 +106,7 @@ class EventQueue {
     const std::uint64_t bit = std::uint64_t{1} << (slot & 63);
     if ((word & bit) == 0) {
       word |= bit;
+      wheel.words |= 1u << (slot >> 6);
       levels_in_use_ |= 1u << level;
       event->next = event;
       wheel.tail[slot] = event;
@@ -122,19 +124,17 @@ class EventQueue {
 
   [[nodiscard]] unsigned first_slot(unsigned level) const {
     const Level& wheel = levels_[level];
-    for (unsigned word = 0;; ++word) {
-      if (wheel.occupied[word] != 0) {
-        return word * 64 + static_cast<unsigned>(std::countr_zero(wheel.occupied[word]));
-      }
-    }
+    const auto word = static_cast<unsigned>(std::countr_zero(wheel.words));
+    return word * 64 + static_cast<unsigned>(std::countr_zero(wheel.occupied[word]));
   }
 
   void clear(unsigned level, unsigned slot) {
     Level& wheel = levels_[level];
-    wheel.occupied[slot >> 6] &= ~(std::uint64_t{1} << (slot & 63));
-    if ((wheel.occupied[0] | wheel.occupied[1] | wheel.occupied[2] | wheel.occupied[3]) == 0) {
-      levels_in_use_ &= ~(1u << level);
-    }
+    const unsigned word = slot >> 6;
+    wheel.occupied[word] &= ~(std::uint64_t{1} << (slot & 63));
+    // Without a branch: nobody could foretell it.
+    wheel.words &= ~(static_cast<std::uint32_t>(wheel.occupied[word] == 0) << word);
+    levels_in_use_ &= ~(static_cast<std::uint32_t>(wheel.words == 0) << level);
   }
 
   [[nodiscard]] Event* pop_front(unsigned slot) {
@@ -182,9 +182,22 @@ class EventQueue {
     while (true) {
       Event* const next = event->next;
       const bool is_last = event == tail;
+      if (level == 1) prefetch(*event);
       file(event);
       if (is_last) return;
       event = next;
+    }
+  }
+
+  // The event comes within the next 256 ns of virtual time: its own next lines, and what it needs.
+  static void prefetch(const Event& event) {
+    const auto* self = reinterpret_cast<const char*>(&event);
+    __builtin_prefetch(self + 64);
+    __builtin_prefetch(self + 128);
+    for (const void* needed : event.needs) {
+      const auto* from = static_cast<const char*>(needed);
+      __builtin_prefetch(from);
+      __builtin_prefetch(from + 64);
     }
   }
 

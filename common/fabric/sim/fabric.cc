@@ -76,6 +76,10 @@ class SimFabric final : public Fabric {
 
   Result<> exchange(Nanos) override {
     for (auto& worker : sim_.workers) worker->connect_all();
+    // A connection's queue pair is made at its first request, out of these; where each worker talks to
+    // each node there is nothing left to allocate once it runs.
+    constexpr std::size_t most_ahead = 1 << 16;
+    sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
     if (sim_.config.trace != nullptr) name_tracks(sim_);
     add_hogs();
     return {};

@@ -8,6 +8,32 @@
 #include <cstdlib>
 
 namespace loch::fabric::sim {
+namespace {
+
+constexpr std::uint64_t small_page = 4096;
+constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+// From here on a region is made of huge pages: a random access to a table would miss the TLB each
+// time, and dense tables waste less than half of their last page by it.
+constexpr std::uint64_t huge_from = huge_page / 2;
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Zeroed pages, `bytes` of them (a multiple of the page size), or MAP_FAILED.
+void* map_pages(std::uint64_t bytes) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (bytes < huge_page) return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  // A huge page lies at a multiple of its size: more is mapped, and what is beside it given back.
+  void* mapped = mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (mapped == MAP_FAILED) return mapped;
+  auto* const first = static_cast<std::byte*>(mapped);
+  const std::uint64_t before = -reinterpret_cast<std::uintptr_t>(first) % huge_page;
+  if (before != 0) munmap(first, before);
+  if (before != huge_page) munmap(first + before + bytes, huge_page - before);
+  (void)madvise(first + before, bytes, MADV_HUGEPAGE);
+  return first + before;
+}
+
+}  // namespace
 
 SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped)
     : Region(node, id, spec.name, data, spec.bytes, spec.elision), spec_(spec), mapping_(data), mapped_(mapped) {}
@@ -19,15 +45,13 @@ Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id,
                 fmt::format("region {}: an entry of {} bytes cannot keep {} + {}, and a head is a multiple of 8 bytes",
                             spec.name, elision.entry_bytes, elision.keep_head, elision.keep_tail));
   }
-  const std::uint64_t mapped = std::max<std::uint64_t>((elision.physical_bytes(spec.bytes) + 4095) & ~4095ull, 4096);
-  void* data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const std::uint64_t kept = std::max<std::uint64_t>(elision.physical_bytes(spec.bytes), 1);
+  const std::uint64_t mapped = rounded_up(kept, kept < huge_from ? small_page : huge_page);
+  void* data = map_pages(mapped);
   if (data == MAP_FAILED) {
     return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name, node,
                                                   mapped, std::strerror(errno)));
   }
-  // A random access to gigabytes would miss the TLB each time; dense tables waste nothing by it.
-  constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-  if (mapped >= 4 * huge_page) (void)madvise(data, mapped, MADV_HUGEPAGE);
   return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
 }
 
@@ -43,7 +67,8 @@ StagingPool::~StagingPool() {
 }
 
 Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uint32_t length) {
-  const std::uint64_t kept = kept_before(elision, offset + length) - kept_before(elision, offset);
+  const std::uint64_t first = kept_before(elision, offset);
+  const std::uint64_t kept = kept_before(elision, offset + length) - first;
   std::uint8_t size_class = 6;
   while ((std::uint64_t{1} << size_class) < kept) ++size_class;
   Staged* staged = free_[size_class];
@@ -54,6 +79,7 @@ Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uin
   }
   staged->elision = elision;
   staged->offset = offset;
+  staged->first = first;
   staged->length = length;
   staged->size_class = size_class;
   return staged;
@@ -80,18 +106,11 @@ void StagingPool::give(Staged* staged) {
   free_[staged->size_class] = staged;
 }
 
+// What a region keeps lies in one piece, whatever it leaves out between.
 void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end) {
-  const std::uint64_t base = kept_before(staged->elision, staged->offset);
-  for (std::uint64_t at = begin; at < end;) {
-    const std::uint64_t offset = staged->offset + at;
-    const std::uint64_t run = source.kept(offset, end - at);
-    if (run == 0) {
-      at += source.elided_run(offset);
-      continue;
-    }
-    std::memcpy(staged->bytes() + (kept_before(staged->elision, offset) - base), source.at(offset), run);
-    at += run;
-  }
+  const std::uint64_t from = kept_before(staged->elision, staged->offset + begin);
+  const std::uint64_t to = kept_before(staged->elision, staged->offset + end);
+  std::memcpy(staged->bytes() + (from - staged->first), static_cast<const SimRegion&>(source).kept_at(from), to - from);
 }
 
 namespace {
@@ -109,15 +128,23 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  const std::uint64_t base = kept_before(staged->elision, staged->offset);
+  const Elision& elision = staged->elision;
+  if (elision == target.elision() &&
+      (!elision.on() || staged->offset % elision.entry_bytes == target_offset % elision.entry_bytes)) {
+    // Both sides keep the same bytes: one piece.
+    const std::uint64_t from = kept_before(elision, staged->offset + begin);
+    const std::uint64_t to = kept_before(elision, staged->offset + end);
+    std::byte* const landing = static_cast<const SimRegion&>(target).kept_at(kept_before(elision, target_offset + begin));
+    std::memcpy(landing, staged->bytes() + (from - staged->first), to - from);
+    return;
+  }
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t from = staged->offset + at;
     const std::uint64_t to = target_offset + at;
     const std::uint64_t left = end - at;
-    const std::uint64_t in_source = kept_run(staged->elision, from, left);
+    const std::uint64_t in_source = kept_run(elision, from, left);
     if (in_source == 0) {
-      const Elision& e = staged->elision;
-      at += e.entry_bytes - e.keep_tail - from % e.entry_bytes;
+      at += elision.entry_bytes - elision.keep_tail - from % elision.entry_bytes;
       continue;
     }
     const std::uint64_t in_target = target.kept(to, in_source);
@@ -125,7 +152,7 @@ void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, 
       at += std::min(in_source, target.elided_run(to));
       continue;
     }
-    std::memcpy(target.at(to), staged->bytes() + (kept_before(staged->elision, from) - base), in_target);
+    std::memcpy(target.at(to), staged->bytes() + (kept_before(elision, from) - staged->first), in_target);
     at += in_target;
   }
 }

@@ -1,6 +1,7 @@
 // Simulated registered memory: lazily zeroed, copied as far as it is kept, watched.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -22,16 +23,32 @@ class SimRegion : public Region {
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
+  // The kept byte that has so many kept ones in front of it (kept_before).
+  [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Fresh memory, as after a restart of the node.
   void clear();
 
+  // Who polls bytes [begin, end) of it, oldest first: beside one another, because every message that
+  // lands looks at all of them.
+  struct Watched {
+    std::uint64_t begin = 0, end = 0;
+    SimWatch* watch = nullptr;
+  };
+  void add_watch(const Watched& watched) { watches_.push_back(watched); }
+  void remove_watch(const SimWatch* watch) {
+    std::size_t i = watches_.size() - 1;
+    while (watches_[i].watch != watch) --i;
+    watches_.erase(watches_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
+
   std::uint32_t rkey = 0;
-  SimWatch* watches = nullptr;  // who polls words of it
   Nanos atomic_until = 0;       // a split atomic is between its read and its write
 
  private:
   SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped);
   RegionSpec spec_;
+  std::vector<Watched> watches_;
   std::byte* mapping_;
   std::uint64_t mapped_;
 };
@@ -52,6 +69,7 @@ struct Staged {
   Staged* next_free = nullptr;
   Elision elision;             // of the source
   std::uint64_t offset = 0;    // logical, of the source
+  std::uint64_t first = 0;     // kept bytes of the source in front of it
   std::uint32_t length = 0;    // logical
   std::uint8_t size_class = 0;
   [[nodiscard]] std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
@@ -76,6 +94,19 @@ class StagingPool {
   std::uint64_t allocations_ = 0;
   std::vector<void*> blocks_;
 };
+
+// Brings what the region keeps of [offset, offset + length) into this machine's cache, or its first
+// lines, while other events go on. Any offset and length will do.
+inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
+  if (offset >= region.bytes()) return;
+  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
+  const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
+  const std::uint64_t before = kept_before(region.elision(), offset);
+  const std::uint64_t kept = std::min(kept_before(region.elision(), end) - before, most);
+  const std::byte* const first = region.kept_at(before);
+  for (std::uint64_t at = 0; at < kept; at += 64) __builtin_prefetch(first + at);
+  if (kept > 0) __builtin_prefetch(first + kept - 1);
+}
 
 // Copies the part [begin, end) of the message (logical, from its start) out of its source region.
 void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end);

@@ -74,7 +74,7 @@ struct QueuePair {
   Nanos executed_at = 0;          // … and at the responder
   SimRequest* blocker = nullptr;  // is being retried; those behind it wait
   Nanos blocked_until = 0;
-  CachedContext requester, responder;  // in the two NICs' caches
+  CachedContext requester, responder;  // in the two NICs' caches; UD: SimWorker::datagram_context
 };
 
 }  // namespace loch::fabric::sim

@@ -22,6 +22,13 @@ void uncount(SimRequest* r, SimNode& node) {
   if (r->qp->outstanding_reads > 0) --r->qp->outstanding_reads;
 }
 bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; }
+// A READ's data and where it will be placed.
+void prefetch_landing(const SimRequest& r) {
+  const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
+  const std::uint64_t offset = r.wr->local.offset;
+  prefetch_kept(region, offset, r.wr->length);
+  for (std::uint64_t at = 0; at < 256; at += 64) __builtin_prefetch(r.data->bytes() + at);
+}
 }  // namespace
 
 SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
@@ -30,6 +37,8 @@ SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
   r->sim = this;
   r->qp = qp;
   r->wr = wr;
+  r->needs[0] = qp;
+  r->needs[1] = wr;
   r->verb = wr->verb;
   const WireBytes wire = wire_bytes(wr->verb, wr->transport, wr->length, config.hardware.link.mtu_bytes,
                                     config.hardware.link.format, wr->has_immediate);
@@ -128,7 +137,7 @@ void Stages::start(SimRequest* r) {
   const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
   Picos delay = node.requester.delay(now, pace) + timing.pipeline;
   if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
-  delay += context(sim, node, &qp->requester);
+  delay += context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
     ++node.reads_on_the_way;
@@ -207,6 +216,7 @@ void Stages::depart(Event* event) {
     auto* copy = sim.copies.take();
     copy->request = *r->wr;
     message->wr = &copy->request;
+    message->needs[1] = message->wr;
     message->owns_wr = true;
     message->is_carrier = true;
     message->next_in_qp = nullptr;
@@ -257,6 +267,7 @@ void Stages::answered(Event* event) {
     }
     uncount(r, node);
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
+      if (r->data != nullptr) prefetch_landing(*r);
       delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
       delay += node.pcie_write.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length) +
                timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));

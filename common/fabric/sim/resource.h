@@ -32,49 +32,61 @@ struct Server {
   Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
 };
 
-// Least recently used out of the contexts that it is shown; the links live in the contexts.
+// Least recently used out of the contexts that it is shown. It numbers them, and keeps their order in
+// an array of its own, which stays in this machine's cache where the contexts' owners would not.
 struct CachedContext {
-  CachedContext* newer = nullptr;
-  CachedContext* older = nullptr;
-  bool is_cached = false;
+  std::uint32_t number = 0;  // in the cache of its NIC; 0: not shown yet
 };
 class ContextCache {
  public:
-  explicit ContextCache(std::uint32_t entries = 0) : entries_(entries) {}
+  explicit ContextCache(std::uint32_t entries = 0) : entries_(entries), links_(1) {}
   // True when it was there; it is the newest now.
   bool touch(CachedContext* context) {
-    if (context == newest_) return true;
     if (entries_ == 0) return true;  // no limit
-    const bool hit = context->is_cached;
+    std::uint32_t number = context->number;
+    if (number == 0) number = context->number = add();
+    if (number == links_[ends].older) return true;
+    const bool hit = links_[number].older != number;
     if (hit)
-      unlink(context);
+      unlink(number);
     else if (size_ == entries_)
       evict();
-    context->older = newest_;
-    context->newer = nullptr;
-    if (newest_ != nullptr) newest_->newer = context;
-    newest_ = context;
-    if (oldest_ == nullptr) oldest_ = context;
-    context->is_cached = true;
-    ++size_;
+    else
+      ++size_;
+    link_newest(number);
     return hit;
   }
 
  private:
-  void unlink(CachedContext* context) {
-    (context->newer != nullptr ? context->newer->older : newest_) = context->older;
-    (context->older != nullptr ? context->older->newer : oldest_) = context->newer;
-    --size_;
+  static constexpr std::uint32_t ends = 0;  // its `older` is the newest of all, its `newer` the oldest
+  // A ring through `ends`; what is not in the cache points to itself.
+  struct Link {
+    std::uint32_t newer = 0, older = 0;
+  };
+  std::uint32_t add() {
+    const auto number = static_cast<std::uint32_t>(links_.size());
+    links_.push_back({number, number});
+    return number;
+  }
+  void unlink(std::uint32_t number) {
+    const Link link = links_[number];
+    links_[link.newer].older = link.older;
+    links_[link.older].newer = link.newer;
+  }
+  void link_newest(std::uint32_t number) {
+    const std::uint32_t second = links_[ends].older;
+    links_[number] = {ends, second};
+    links_[second].newer = number;
+    links_[ends].older = number;
   }
   void evict() {
-    CachedContext* victim = oldest_;
+    const std::uint32_t victim = links_[ends].newer;
     unlink(victim);
-    victim->is_cached = false;
+    links_[victim] = {victim, victim};
   }
-  CachedContext* newest_ = nullptr;
-  CachedContext* oldest_ = nullptr;
   std::uint32_t entries_;
   std::uint32_t size_ = 0;
+  std::vector<Link> links_;
 };
 
 // Keys of page translations: 8-way sets, oldest replaced first within a set.
@@ -84,24 +96,27 @@ class KeyCache {
     if (entries == 0) return;
     std::uint32_t sets = 1;
     while (sets * ways < entries) sets *= 2;
-    keys_.assign(std::size_t{sets} * ways, 0);
+    sets_.resize(sets);
     turn_.assign(sets, 0);
   }
   // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
   bool touch(std::uint64_t key) {
-    if (keys_.empty()) return true;
-    const std::size_t set = mix64(key) & (turn_.size() - 1);
-    std::uint64_t* way = &keys_[set * ways];
-    for (std::uint32_t i = 0; i < ways; ++i) {
-      if (way[i] == key) return true;
-    }
-    way[turn_[set]++ & (ways - 1)] = key;
+    if (sets_.empty()) return true;
+    const std::size_t at = mix64(key) & (sets_.size() - 1);
+    Set& set = sets_[at];
+    unsigned hits = 0;  // every way is looked at, without a branch: where the key stands cannot be foretold
+    for (unsigned i = 0; i < ways; ++i) hits |= static_cast<unsigned>(set.ways[i] == key) << i;
+    if (hits != 0) return true;
+    set.ways[turn_[at]++ & (ways - 1)] = key;
     return false;
   }
 
  private:
   static constexpr std::uint32_t ways = 8;
-  std::vector<std::uint64_t> keys_;
+  struct alignas(64) Set {
+    std::uint64_t ways[KeyCache::ways] = {};
+  };
+  std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
 };
 
@@ -118,6 +133,10 @@ class Pool {
   void give(T* object) {
     object->next_free = free_;
     free_ = object;
+  }
+  // Objects for so many more, before they are asked for.
+  void reserve(std::size_t objects) {
+    for (std::size_t made = 0; made < objects; made += block) grow();
   }
   // Blocks taken from the system so far.
   [[nodiscard]] std::uint64_t allocations() const { return blocks_.size(); }

@@ -14,13 +14,12 @@ bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
-// Brings what the request will touch into this machine's cache while other events go on.
-void prefetch_target(const SimRequest& r, const SimNode& node) {
-  if (r.wr->remote.id >= node.regions.size()) return;
-  const SimRegion& region = *node.regions[r.wr->remote.id];
-  if (r.wr->remote_offset < region.bytes() && region.kept(r.wr->remote_offset, 1) > 0) {
-    __builtin_prefetch(region.at(r.wr->remote_offset));
-  }
+// The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
+CachedContext* context_at(const SimRequest& r, const SimNode& node) {
+  if (r.qp->transport != Transport::ud) return &r.qp->responder;
+  const std::uint16_t index = r.wr->peer_worker;
+  if (index >= node.workers.size() || node.workers[index] == nullptr) return nullptr;
+  return node.workers[index]->datagram_context();
 }
 }  // namespace
 
@@ -88,13 +87,14 @@ void Stages::arrive(Event* event) {
                 timing.link(r->request_wire) / 1000);
   }
   Picos delay = node.responder.delay(now, timing.respond[pace_of(r->verb)]) + timing.pipeline;
-  delay += context(sim, node, &qp->responder);
+  if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
   const std::uint64_t length = r->wr->length;
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
-    delay += translation(sim, node, *node.regions[r->wr->remote.id], r->wr->remote_offset,
-                         std::min<std::uint64_t>(length, node.regions[r->wr->remote.id]->bytes()));
+    const SimRegion& region = *node.regions[r->wr->remote.id];
+    const std::uint64_t touched = std::min<std::uint64_t>(length, region.bytes());
+    prefetch_kept(region, r->wr->remote_offset, touched);
+    delay += translation(sim, node, region, r->wr->remote_offset, touched);
   }
-  if (r->verb != Verb::send) prefetch_target(*r, node);
   if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
   const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
   if (r->verb == Verb::read) {

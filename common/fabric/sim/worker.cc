@@ -26,6 +26,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
   if (spec.core >= 0) thread.allowed = one_core(static_cast<std::uint32_t>(spec.core));
   thread_ = node.cpu->add_thread(thread, {&SimWorker::on_scheduled, &SimWorker::on_descheduled, this});
+  wake_.needs[0] = thread_;
 }
 
 SimWorker::~SimWorker() { end_task(); }
@@ -47,7 +48,7 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
   const std::size_t at =
       wr.transport == Transport::ud
           ? queue_pairs_.size() - 1
-          : ((wr.transport == Transport::uc ? peers_.size() : 0) + wr.peer) * most_lanes + wr.lane;
+          : ((wr.transport == Transport::uc ? most_lanes : 0u) + wr.lane) * peers_.size() + wr.peer;
   QueuePair*& qp = queue_pairs_[at];
   if (qp == nullptr) [[unlikely]] {
     qp = sim_.queue_pairs.take();
@@ -170,14 +171,11 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  watch->begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
-  watch->end = wait->set.count > 0
-                   ? wait->set.offset + std::uint64_t{wait->set.stride} * (wait->set.count - 1) + 8
-                   : wait->word.offset + 8;
+  const std::uint64_t begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
+  const std::uint64_t last =
+      wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
   wait->fabric = watch;
-  watch->next = watch->region->watches;
-  if (watch->next != nullptr) watch->next->previous = watch;
-  watch->region->watches = watch;
+  watch->region->add_watch({begin, begin + last + 8, watch});
   watch->next_of_worker = watches_;
   if (watches_ != nullptr) watches_->previous_of_worker = watch;
   watches_ = watch;
@@ -241,6 +239,7 @@ void SimWorker::completed(SimRequest* r) {
   r->next_waiting = nullptr;
   (completions_first_ == nullptr ? completions_first_ : completions_last_->next_waiting) = r;
   completions_last_ = r;
+  wake_.needs[1] = r->wr;
   notice();
 }
 
@@ -255,17 +254,19 @@ void SimWorker::connection_failed(NodeId peer) {
     watch = next;
   }
   for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {  // all lanes fail together
-    QueuePair* qp = queue_pairs_[std::size_t{peer} * most_lanes + lane];
+    QueuePair* qp = rc_queue_pair(peer, lane);
     if (qp == nullptr || qp->is_error) continue;
     qp->is_error = true;
     Stages::retire(sim_, qp);
   }
 }
 
-// Memory in [begin, end) has changed: who polls it may look again.
+// Memory in [begin, end) has changed: who polls it may look again, the latest first.
 void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
-  for (SimWatch* watch = region->watches; watch != nullptr; watch = watch->next) {
-    if (begin < watch->end && end > watch->begin) watch->worker->candidate(watch);
+  const std::vector<SimRegion::Watched>& watches = region->watches();
+  for (std::size_t i = watches.size(); i-- > 0;) {
+    const SimRegion::Watched& watched = watches[i];
+    if (begin < watched.end && end > watched.begin) watched.watch->worker->candidate(watched.watch);
   }
 }
 
@@ -277,6 +278,7 @@ void SimWorker::candidate(SimWatch* watch) {
   watch->next_candidate = nullptr;
   (candidates_first_ == nullptr ? candidates_first_ : candidates_last_->next_candidate) = watch;
   candidates_last_ = watch;
+  wake_.needs[1] = watch->wait;
   notice();
 }
 

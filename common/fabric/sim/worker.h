@@ -15,14 +15,12 @@ namespace loch::fabric::sim {
 // A watch that is on.
 struct SimWatch {
   SimWatch* next_free = nullptr;
-  SimWatch *next = nullptr, *previous = nullptr;  // of its region
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   WatchWait* wait = nullptr;
   SimWorker* worker = nullptr;
   SimRegion* region = nullptr;
-  std::uint64_t begin = 0, end = 0;  // offsets that matter
-  bool is_candidate = false;         // its memory changed; looked at when the worker polls
+  bool is_candidate = false;  // its memory changed; looked at when the worker polls
 };
 
 // A ring that grows while it warms up.
@@ -106,6 +104,8 @@ class SimWorker final : public Worker {
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   [[nodiscard]] SimThread* thread() { return thread_; }
+  // Of its datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
+  [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
   [[nodiscard]] std::uint64_t allocations() const {
     return alarms_.allocations() + watch_pool_.allocations();
   }
@@ -143,6 +143,9 @@ class SimWorker final : public Worker {
   void charge(Nanos span);
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
+  [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
+    return queue_pairs_[lane * peers_.size() + peer];
+  }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
   [[nodiscard]] bool is_polling() const;
 
@@ -175,9 +178,10 @@ class SimWorker final : public Worker {
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   Pool<WorkerAlarm> alarms_;
   Pool<SimWatch> watch_pool_;
+  CachedContext datagram_context_;
   std::vector<Peer> peers_;
   static constexpr std::uint32_t most_lanes = 16;
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][peer][lane]; the datagram queue is last
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
   Rng poll_rng_;
 };
 

@@ -70,8 +70,7 @@ void SimWorker::kill() {
   while (watches_ != nullptr) {
     SimWatch* watch = watches_;
     watches_ = watch->next_of_worker;
-    (watch->previous != nullptr ? watch->previous->next : watch->region->watches) = watch->next;
-    if (watch->next != nullptr) watch->next->previous = watch->previous;
+    watch->region->remove_watch(watch);
   }
 }
 
@@ -107,6 +106,9 @@ void SimWorker::wake(Nanos at) {
   }
   if (wake_is_pending_) return;
   wake_is_pending_ = true;
+  constexpr std::size_t line = 64 / sizeof(QueuePair*);
+  __builtin_prefetch(queue_pairs_.data());  // it may well post: its connections' first lane
+  __builtin_prefetch(queue_pairs_.data() + line);
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
 }
 
@@ -172,8 +174,7 @@ void SimWorker::poll_watches() {
 
 // Ends a watch: unlinks it and makes its waiter ready.
 void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index) {
-  (watch->previous != nullptr ? watch->previous->next : watch->region->watches) = watch->next;
-  if (watch->next != nullptr) watch->next->previous = watch->previous;
+  watch->region->remove_watch(watch);
   (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
       watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
@@ -223,7 +224,7 @@ void SimWorker::poll_reconnects() {
     const bool can = sim_.reachable(node_, target) && !is_fenced_;
     if (!peer.is_connected && can) {
       for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
-        QueuePair* qp = queue_pairs_[std::size_t{wait->peer} * most_lanes + lane];
+        QueuePair* qp = rc_queue_pair(wait->peer, lane);
         if (qp != nullptr) sim_.reset(qp);
       }
       peer.is_connected = true;
