@@ -56,21 +56,22 @@ class Launch:
     def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
         """`command` as the ranks of `point`."""
         ranks = int(point.params["nodes"])
-        return (self._srun(ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)) + command
+        argv = self._srun(point, ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)
+        return argv + command
 
     def _room(self, point: Point) -> int:
-        if self.launcher == "srun":
-            return self.node_count
         if point.params["fabric"] == "shm":
             return self.hosts[0].slots
+        if self.launcher == "srun":
+            return self.node_count
         return sum(host.slots for host in self.hosts)
 
     def _describe(self, point: Point) -> str:
-        if self.launcher == "srun":
-            return _count(self.node_count, "host")
         if point.params["fabric"] == "shm":
             slots = _count(self.hosts[0].slots, "slot")
             return f"{slots} on {self.hosts[0].name}, its first host (shm is the memory of one machine)"
+        if self.launcher == "srun":
+            return _count(self.node_count, "host")
         return f"{_count(self.node_count, 'host')} with {_count(sum(host.slots for host in self.hosts), 'slot')}"
 
     def _mpirun(self, point: Point, ranks: int, environment: Mapping[str, str]) -> list[str]:
@@ -92,11 +93,12 @@ class Launch:
             argv += ["--mca", name, value]
         return argv + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
 
-    def _srun(self, ranks: int) -> list[str]:
-        argv = ["srun", f"--nodes={ranks}", f"--ntasks={ranks}", "--ntasks-per-node=1", "--mpi=pmix", "--no-kill",
-                "--kill-on-bad-exit=0", "--cpu-bind=none", f"--chdir={os.getcwd()}", "--export=ALL"]
+    def _srun(self, point: Point, ranks: int) -> list[str]:
+        machines = 1 if point.params["fabric"] == "shm" else ranks
+        argv = ["srun", f"--nodes={machines}", f"--ntasks={ranks}", f"--ntasks-per-node={ranks // machines}", "--mpi=pmix",
+                "--no-kill", "--kill-on-bad-exit=0", "--cpu-bind=none", f"--chdir={os.getcwd()}", "--export=ALL"]
         if self.hosts:
-            argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:ranks]))
+            argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
         return argv
 
 

@@ -73,6 +73,9 @@ class CommandLines(Folder):
         self.assertEqual(argv[0], "srun")
         for wanted in ("--ntasks=3", "--ntasks-per-node=1", "--mpi=pmix", "--no-kill", "--kill-on-bad-exit=0", "--nodelist=a,b,c"):
             self.assertIn(wanted, argv)
+        shm = self.make("a slots=2\nb\n", SLURM_JOB_ID="7").command(point("shm", nodes=2), [], {})
+        for wanted in ("--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--nodelist=a"):
+            self.assertIn(wanted, shm)
         allocation = launch.from_flags(None, None, {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3"})
         self.assertEqual(allocation.node_count, 3)
         self.assertFalse(any("nodelist" in word for word in allocation.command(point(), [], {})))

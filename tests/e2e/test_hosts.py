@@ -1,0 +1,140 @@
+"""The control plane over several hosts, which are network namespaces: a host that vanishes, and mpirun itself.
+
+Needs root, `ip` and `unshare`; the ranks are launched by the line that the runner composes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+from support import BINARY, ROOT, EndToEnd
+
+sys.path[:0] = [str(ROOT / "experiments")]
+from runner import launch  # noqa: E402
+
+RANK = str(Path(BINARY).resolve().parents[1] / "cluster/control_rank")
+# What ssh would do: run a command on the named host.
+AGENT = """#!/bin/bash
+host=$1; shift
+exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec $*"
+"""
+
+
+def missing() -> str | None:
+    """Why this cannot be run here; None when it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for tool in ("mpirun", "ip", "unshare"):
+        if not shutil.which(tool):
+            return f"{tool} is not here"
+    if not os.access(RANK, os.X_OK):
+        return f"{RANK} is not built"
+    name = f"lt{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        return "no network namespaces here"
+    subprocess.run(["ip", "netns", "del", name], check=True)
+    return None
+
+
+WHY_NOT = missing()
+
+
+@unittest.skipIf(WHY_NOT, str(WHY_NOT))
+class Hosts(EndToEnd):
+    def setUp(self) -> None:
+        super().setUp()
+        self.head, *self.hosts = (f"l{os.getpid()}{letter}" for letter in "habc")
+        for name in (self.head, *self.hosts):
+            self.ip("netns", "add", name)
+            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], check=False)
+            self.ip("-n", name, "link", "set", "lo", "up")
+        self.ip("-n", self.head, "link", "add", "br0", "type", "bridge")
+        self.ip("-n", self.head, "link", "set", "br0", "up")
+        self.ip("-n", self.head, "addr", "add", "10.77.0.1/24", "dev", "br0")
+        for number, name in enumerate(self.hosts):
+            self.ip("link", "add", f"v{number}", "netns", self.head, "type", "veth", "peer", "name", "eth0", "netns", name)
+            self.ip("-n", self.head, "link", "set", f"v{number}", "master", "br0", "up")
+            self.ip("-n", name, "addr", "add", f"10.77.0.{number + 2}/24", "dev", "eth0")
+            self.ip("-n", name, "link", "set", "eth0", "up")
+        agent = self.folder / self.write("agent", AGENT)
+        agent.chmod(0o755)
+        self.environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent),
+                            "OMPI_MCA_orte_tmpdir_base": str(self.folder)}
+
+    def ip(self, *words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    def start(self, seconds: int) -> subprocess.Popen:
+        """The three ranks; returns when all of them have met."""
+        hostfile = self.folder / self.write("hosts", "".join(f"{name}\n" for name in self.hosts))
+        where = launch.from_flags(str(hostfile), "10.77.0.0/24", {})
+        point = SimpleNamespace(params={"fabric": "verbs", "nodes": 3})
+        line = where.command(point, [RANK, "wait", str(seconds)], self.environment)
+        self.output = self.folder / "output"
+        with self.output.open("wb") as stream:
+            process = subprocess.Popen(["ip", "netns", "exec", self.head, "unshare", "-u", "sh", "-c",
+                                        f'hostname {self.head}; exec "$@"', "sh", *line], cwd=self.folder,
+                                       env=self.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(self.end_all)
+        self.until(lambda: "\nrank 2 pid" in "\n" + self.text(), 40)
+        return process
+
+    def text(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def until(self, condition, seconds: float) -> float:
+        """Waits for the condition; returns how long that took."""
+        began = time.monotonic()
+        while not condition():
+            self.assertLess(time.monotonic() - began, seconds, self.text())
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def ranks(self) -> list[int]:
+        """Processes of this test's ranks that still live, workers and launchers."""
+        named = [int(pid) for pair in re.findall(r"^rank \d pid (\d+) of (\d+)", self.text(), re.M) for pid in pair]
+        return [pid for pid in named if self.is_rank(pid)]
+
+    def is_rank(self, pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/exe").resolve() == Path(RANK).resolve()
+        except OSError:
+            return False
+
+    def end_all(self) -> None:
+        """Ranks and daemons: that of a vanished host would stay for long."""
+        for name in self.hosts:
+            done = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+            for pid in done.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
+
+    def test_a_vanished_host_is_named_and_the_others_finish(self) -> None:
+        self.start(6)
+        time.sleep(0.5)
+        self.ip("-n", self.head, "link", "set", "v1", "down")
+        noticed = self.until(lambda: len(re.findall("notices the loss of 1", self.text())) == 2, 20)
+        self.assertGreater(noticed, 1.0)
+        self.until(lambda: "end: [0,,2]" in self.text(), 30)
+        self.assertIn(f"node 1 ({self.hosts[1]}) is lost: nothing was heard of it for 2s", self.text())
+        self.until(lambda: not self.ranks(), 20)  # the one that was cut off too
+
+    def test_no_rank_outlives_mpirun(self) -> None:
+        process = self.start(100)
+        self.assertEqual(len(self.ranks()), 6)
+        process.kill()
+        self.until(lambda: not self.ranks(), 30)
+
+
+if __name__ == "__main__":
+    unittest.main()
