@@ -25,8 +25,8 @@ exit $?
 
 class Machines(InAFolder):
     def test_three_machines(self) -> None:
-        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500, LOCH_OF_THE_CALLER="hello",
-                         LOCH=LOCH)
+        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500,
+                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
         said = done.stdout.decode()
         self.assertEqual(done.returncode, 9, said + done.stderr.decode())
         self.assertEqual(said, "all are ready for verbs\n64 100\nloch3 is gone\nloch2 is here\n")

@@ -49,7 +49,8 @@ class OneMachine(InAFolder):
 
     def test_a_command_runs_as_if_it_were_here_but_with_a_nic(self) -> None:
         data = os.urandom(1 << 20)
-        done = self.loch("softroce", "--timeout", "10m", "--", "bash", "-c", SCRIPT, stdin=data, LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
+        done = self.loch("softroce", "--timeout", "10m", "--", "bash", "-c", SCRIPT, stdin=data,
+                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
         said, faults = done.stdout.decode(), done.stderr.decode()
         self.assertEqual(done.returncode, 43, said + faults)
         self.assertTrue(said.startswith("to standard output\n"), said)

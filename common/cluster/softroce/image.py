@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MODULES = ("virtio_pci", "virtio_console", "virtio_net", "9pnet_virtio", "9p", "dummy", "crc32_generic", "rdma_rxe", "rdma_ucm")
+MODULES = ("virtio_pci", "virtio_console", "virtio_net", "9pnet_virtio", "9p", "dummy", "crc32_generic",
+           "rdma_rxe", "rdma_ucm")
 SIGNED = b"~Module signature appended~\n"
 SIGNATURE_HEAD = 12  # struct module_signature, before SIGNED; its last 4 bytes are the signature's length
 INIT = Path(__file__).resolve().parent / "init"
@@ -42,7 +43,8 @@ class Image:
 def tool(*command: str | Path, cwd: Path | None = None, data: bytes | None = None) -> str:
     """Runs a program of the host and returns what it printed."""
     try:
-        done = subprocess.run([str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True, check=False)
+        done = subprocess.run([str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True,
+                              check=False)
     except FileNotFoundError as error:
         raise Unavailable(f"{command[0]} is missing: ./loch softroce installs it on Debian") from error
     if done.returncode:

@@ -82,7 +82,8 @@ class Run:
         self.machines: list[Machine] = []
         self.selector = selectors.PollSelector()  # unlike epoll it takes any file
         _remove_abandoned()
-        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))  # a path without blanks: it is a kernel argument
+        # A path without blanks, since it becomes a kernel argument.
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
         self.lock = _locked(self.folder)
         self.status: int | None = None
         self.started: float | None = None
