@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unittest
 
-from support import InAFolder
+from support import LOCH, InAFolder
 
 SCRIPT = r"""
 mpirun --hostfile "$LOCH_HOSTFILE" -n 3 sh -c 'echo "$LOCH_OF_THE_CALLER" >rank-$(hostname)' || exit 1
+"$LOCH" doctor --hostfile "$LOCH_HOSTFILE" >doctor.txt && echo all are ready for verbs
 ssh loch2 'ib_read_lat -d rxe0 -x 1 -n 100 -s 64' >/dev/null 2>&1 &
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
   sleep 2
@@ -24,10 +25,11 @@ exit $?
 
 class Machines(InAFolder):
     def test_three_machines(self) -> None:
-        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500, LOCH_OF_THE_CALLER="hello")
+        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500,
+                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
         said = done.stdout.decode()
         self.assertEqual(done.returncode, 9, said + done.stderr.decode())
-        self.assertEqual(said, "64 100\nloch3 is gone\nloch2 is here\n")
+        self.assertEqual(said, "all are ready for verbs\n64 100\nloch3 is gone\nloch2 is here\n")
         for machine in (1, 2, 3):
             self.assertEqual((self.folder / f"rank-loch{machine}").read_text(), "hello\n")
 

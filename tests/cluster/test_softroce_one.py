@@ -42,9 +42,15 @@ class OneMachine(InAFolder):
                 continue  # another run's, over by now
         return found
 
+    def children(self, running: subprocess.Popen[bytes]) -> list[str]:
+        found = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        self.assertEqual(len(found), 1, "one QEMU")
+        return found
+
     def test_a_command_runs_as_if_it_were_here_but_with_a_nic(self) -> None:
         data = os.urandom(1 << 20)
-        done = self.loch("softroce", "--timeout", "10m", "--", "bash", "-c", SCRIPT, stdin=data, LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
+        done = self.loch("softroce", "--timeout", "10m", "--", "bash", "-c", SCRIPT, stdin=data,
+                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
         said, faults = done.stdout.decode(), done.stderr.decode()
         self.assertEqual(done.returncode, 43, said + faults)
         self.assertTrue(said.startswith("to standard output\n"), said)
@@ -70,14 +76,31 @@ class OneMachine(InAFolder):
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert running.stdout
         self.assertEqual(running.stdout.readline(), b"begun\n")
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
-        self.assertEqual(len(children), 1, "one QEMU")
+        children = self.children(running)
         running.send_signal(signal.SIGINT)
         started = time.monotonic()
         running.communicate(timeout=30)
         self.assertEqual(running.returncode, 130)
         self.assertLess(time.monotonic() - started, 10)
         self.assertFalse(os.path.exists(f"/proc/{children[0]}"))
+        self.assertEqual(self.left_over(), [])
+
+    def test_a_killed_launcher_takes_the_machine_with_it_and_the_next_run_clears_up(self) -> None:
+        running = subprocess.Popen([LOCH, "softroce", "--", "sh", "-c", "echo begun; sleep 500"], cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert running.stdout
+        self.assertEqual(running.stdout.readline(), b"begun\n")
+        children = self.children(running)
+        running.kill()
+        running.communicate(timeout=30)
+        for _ in range(100):
+            if not os.path.exists(f"/proc/{children[0]}"):
+                break
+            time.sleep(0.1)
+        else:
+            self.fail("QEMU outlives the launcher")
+        self.assertEqual(len(self.left_over()), 1)
+        self.loch("softroce", "--timeout", "100ms", "--", "true")
         self.assertEqual(self.left_over(), [])
 
 

@@ -84,7 +84,8 @@ def ask(host: str) -> Asked:
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
     before = time.time()
     try:
-        done = subprocess.run(command, input=(HERE / "probe.py").read_bytes(), capture_output=True, timeout=SSH_LIMIT_S, check=False)
+        done = subprocess.run(command, input=(HERE / "probe.py").read_bytes(), capture_output=True, timeout=SSH_LIMIT_S,
+                              check=False)
         after = time.time()
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -124,7 +125,8 @@ def report(verdicts: list[Verdict], common: list[Line]) -> None:
         show(verdict.host, verdict.lines, colour)
     if common:
         show("among the hosts", common, colour)
-    faults = sum(line.status == NO for verdict in verdicts for line in verdict.lines) + sum(line.status == NO for line in common)
+    every = [line for verdict in verdicts for line in verdict.lines] + common
+    faults = sum(line.status == NO for line in every)
     print("ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to mend")
 
 

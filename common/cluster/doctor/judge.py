@@ -106,20 +106,23 @@ def port_line(name: str, device: dict, port: dict, mtu: int | None) -> Line:
     if port["state"] != "ACTIVE":
         netdev = next((gid["netdev"] for gid in port["gids"] if gid["netdev"]), device["parent"] or "DEVICE")
         cable = port["physical"] not in ("LinkUp", "")
-        mend = ("plug in the cable, or start the subnet manager (opensm) if the link is up" if port["link_layer"] == "InfiniBand"
-                else f"ip link set {netdev} up{', and look at the cable' if cable else ''}")
+        mend = f"ip link set {netdev} up{', and look at the cable' if cable else ''}"
+        if port["link_layer"] == "InfiniBand":
+            mend = "plug in the cable, or start the subnet manager (opensm) if the link is up"
         return Line(name, NO, f"{where}: {port['state'] or 'no state'}, {port['physical'] or 'no link'}", mend)
     if port["link_layer"] == "InfiniBand" and int(port["lid"] or "0", 0) == 0:
         return Line(name, NO, f"{where}: no LID", "start a subnet manager: opensm on one host, or the switch's own")
     if port["link_layer"] == "Ethernet" and mtu is not None and mtu < 4096:
         netdev = next((gid["netdev"] for gid in port["gids"] if gid["netdev"]), "DEVICE")
-        return Line(name, OK, f"{where}, active, MTU {mtu}", f"for MTU 4096: ip link set {netdev} mtu 4200, on every host and the switch")
+        return Line(name, OK, f"{where}, active, MTU {mtu}",
+                    f"for MTU 4096: ip link set {netdev} mtu 4200, on every host and the switch")
     return Line(name, OK, f"{where}, active, MTU {mtu or 'unknown'}")
 
 
 def gid_line(name: str, port: dict, gid: dict | None) -> Line:
     if gid is None:
-        return Line(name, NO, "the port has no GID", "give its network device an IPv4 address: ip addr add ADDRESS/24 dev DEVICE")
+        return Line(name, NO, "the port has no GID",
+                    "give its network device an IPv4 address: ip addr add ADDRESS/24 dev DEVICE")
     if port["link_layer"] == "InfiniBand":
         return Line(name, OK, f"LID {port['lid']}, GID index {gid['index']}")
     shown = f"index {gid['index']}: {address(gid['gid'])}, {gid['type'] or 'unknown type'}"
@@ -129,27 +132,32 @@ def gid_line(name: str, port: dict, gid: dict | None) -> Line:
         return Line(name, OK, shown + (f" ({others} other{'s' if others > 1 else ''})" if others else ""))
     device = gid["netdev"] or "DEVICE"
     if score >= 2:
-        return Line(name, WARN, f"{shown}: no IPv4 address there", f"ip addr add ADDRESS/24 dev {device}, if hosts do not reach each other")
-    return Line(name, WARN, f"{shown}: no RoCE v2, so one Ethernet segment only", f"RoCE v2 needs an address on {device} and, on some NICs, firmware that has it")
+        return Line(name, WARN, f"{shown}: no IPv4 address there",
+                    f"ip addr add ADDRESS/24 dev {device}, if hosts do not reach each other")
+    return Line(name, WARN, f"{shown}: no RoCE v2, so one Ethernet segment only",
+                f"RoCE v2 needs an address on {device} and, on some NICs, firmware that has it")
 
 
 # ---- What a device can do --------------------------------------------------------------------
 def ability_lines(device: dict, verbs: dict) -> list[Line]:
     name = device["name"]
     atomic = verbs.get("atomic_cap", "").split(" ")[0]
-    scope = {"ATOMIC_HCA": Line(f"{name} atomics", OK, "ATOMIC_HCA: against requests through this NIC only, not against the CPU"),
+    scope = {"ATOMIC_HCA": Line(f"{name} atomics", OK,
+                                "ATOMIC_HCA: against requests through this NIC only, not against the CPU"),
              "ATOMIC_GLOB": Line(f"{name} atomics", OK, "ATOMIC_GLOB: against every access, the CPU's too"),
              "ATOMIC_NONE": Line(f"{name} atomics", NO, "ATOMIC_NONE: no compare-and-swap",
                                  "some NICs have it switched off in firmware or for virtual functions; else another NIC")}
     lines = [scope.get(atomic, Line(f"{name} atomics", WARN, f"unknown scope '{atomic}'"))]
     lines.append(Line(f"{name} transports", OK, "RC, UC and UD"))
-    reads = min((int(verbs[key]) for key in ("max_qp_rd_atom", "max_qp_init_rd_atom") if verbs.get(key, "").isdigit()), default=None)
+    depths = [verbs.get(key, "") for key in ("max_qp_rd_atom", "max_qp_init_rd_atom")]
+    reads = min((int(depth) for depth in depths if depth.isdigit()), default=None)
     if reads == 0:
         lines.append(Line(f"{name} reads", NO, "no outstanding READ or atomic on a queue pair", "another NIC"))
     else:
         few = reads is not None and reads < READS_FEW
         lines.append(Line(f"{name} reads", WARN if few else OK,
-                          f"{reads or 'unknown'} outstanding READs and atomics on a queue pair", "keep --window small" if few else ""))
+                          f"{reads or 'unknown'} outstanding READs and atomics on a queue pair",
+                          "keep --window small" if few else ""))
     return lines
 
 
@@ -160,15 +168,17 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
     if why:
         return [Line(name, NO, f"refused: {why}", "an InfiniBand or RoCE NIC; with none, Soft-RoCE: "
                      "rdma link add rxe0 type rxe netdev DEVICE, or ./loch softroce")], []
-    label = " ".join(part for part in (device["model"] or device["driver"] or ("Soft-RoCE" if name.startswith("rxe") else ""),
-                                       f"firmware {device['firmware']}" if device["firmware"] not in ("", "0.0.0") else "") if part)
-    lines = [Line(name, OK, label or "an RDMA device")]
+    label = device["model"] or device["driver"] or ("Soft-RoCE" if name.startswith("rxe") else "an RDMA device")
+    firmware = f", firmware {device['firmware']}" if device["firmware"] not in ("", "0.0.0") else ""
+    lines = [Line(name, OK, label + firmware)]
     if not device["verbs_file"]:
         lines = [Line(name, NO, "no /dev/infiniband/uverbs file", "modprobe ib_uverbs")]
     elif not device["verbs_file_usable"]:
-        lines = [Line(name, NO, f"{device['verbs_file']} is not yours to open", f"chmod a+rw {device['verbs_file']} (rdma-core's udev rules do it)")]
+        lines = [Line(name, NO, f"{device['verbs_file']} is not yours to open",
+                      f"chmod a+rw {device['verbs_file']} (rdma-core's udev rules do it)")]
     elif not facts["ibv_devinfo"]:
-        lines = [Line(name, NO, "ibv_devinfo is missing, so nobody can ask the device", "apt-get install ibverbs-utils ibverbs-providers")]
+        lines = [Line(name, NO, "ibv_devinfo is missing, so nobody can ask the device",
+                      "apt-get install ibverbs-utils ibverbs-providers")]
     elif not verbs:
         lines = [Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")]
     asked = lines[0].status == OK
@@ -180,7 +190,8 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
         of_port = [port_line(f"{tag} port", device, port, mtu), gid_line(f"{tag} GID", port, gid)]
         lines += of_port
         if gid and asked and all(line.status != NO for line in of_port):
-            choices.append(Choice(name, port["number"], gid["index"], address(gid["gid"]), port["link_layer"], mtu, gigabits(port["rate"])))
+            choices.append(Choice(name, port["number"], gid["index"], address(gid["gid"]),
+                                  port["link_layer"], mtu, gigabits(port["rate"])))
     able = ability_lines(device, verbs) if asked else []
     if any(line.status == NO for line in able):
         choices = []
@@ -224,8 +235,8 @@ def huge_page_line(pages: dict) -> Line:
                      for pool in pages["pools"] if pool["total"])
     if said:
         return Line("huge pages", OK, said)
-    return Line("huge pages", WARN, f"none reserved (transparent: {pages['transparent'] or 'unknown'}); NICs miss in their translation caches",
-                "sysctl vm.nr_hugepages=1024 (2 GiB), as root")
+    return Line("huge pages", WARN, f"none reserved (transparent: {pages['transparent'] or 'unknown'}); "
+                "NICs miss in their translation caches", "sysctl vm.nr_hugepages=1024 (2 GiB), as root")
 
 
 def governor_line(governors: dict[str, int]) -> Line:
@@ -240,9 +251,11 @@ def governor_line(governors: dict[str, int]) -> Line:
 def clock_line(clock: dict) -> Line:
     services = ", ".join(clock["services"])
     if clock["synchronised"]:
-        return Line("clock", OK, f"synchronised{f' ({services})' if services else ''}, to within {(clock['error_us'] or 0) / 1000:.0f} ms at worst")
+        by = f" ({services})" if services else ""
+        return Line("clock", OK, f"synchronised{by}, to within {(clock['error_us'] or 0) / 1000:.0f} ms at worst")
     if services:
-        return Line("clock", WARN, f"not synchronised yet, though {services} runs", "chronyc tracking, or timedatectl, says why")
+        return Line("clock", WARN, f"not synchronised yet, though {services} runs",
+                    "chronyc tracking, or timedatectl, says why")
     return Line("clock", WARN, "nothing synchronises it: histories of several hosts cannot be merged exactly",
                 "apt-get install chrony, on every host")
 
@@ -287,11 +300,13 @@ def compare(verdicts: list[Verdict], offsets: dict[str, tuple[float, float]]) ->
     chosen = {verdict.host: verdict.choice for verdict in verdicts if verdict.choice}
     lines = _differ("link layer", {host: choice.link_layer for host, choice in chosen.items()},
                     "hosts on different networks do not reach each other: choose devices of one kind", NO)
-    lines += _differ("MTU", {host: str(choice.mtu) for host, choice in chosen.items()}, "the smaller one is used; set them alike")
+    lines += _differ("MTU", {host: str(choice.mtu) for host, choice in chosen.items()},
+                     "the smaller one is used; set them alike")
     lines += _differ("mpirun", {v.host: v.facts["launchers"]["mpirun"] for v in verdicts if "mpirun" in v.facts["launchers"]},
                      "install the same Open MPI everywhere")
     apart = {host: ahead for host, (ahead, sure) in offsets.items() if abs(ahead) > sure + CLOCK_APART_S}
     if apart:
-        lines.append(Line("clocks", WARN, "; ".join(f"{host} is {ahead:+.1f} s" for host, ahead in apart.items()) + " from here",
+        said = "; ".join(f"{host} is {ahead:+.1f} s" for host, ahead in apart.items())
+        lines.append(Line("clocks", WARN, said + " from here",
                           "apt-get install chrony, on every host"))
     return lines

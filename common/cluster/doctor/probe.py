@@ -189,7 +189,8 @@ def launchers(root: Path) -> dict[str, str]:
 def facts(root: Path = Path("/")) -> dict:
     printed = program(root, "ibv_devinfo", "-v")  # fails where there is no device
     return {"host": socket.gethostname(), "kernel": platform.release(), "cpus": os.cpu_count(), "devices": devices(root),
-            "verbs": devinfo(printed or ""), "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
+            "verbs": devinfo(printed or ""),
+            "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
             "memory_lock": memory_lock(root), "huge_pages": huge_pages(root), "governors": governors(root),
             "clock": clock(root), "ipmi": ipmi(root), "launchers": launchers(root), "time": time.time()}
 

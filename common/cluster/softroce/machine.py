@@ -99,7 +99,7 @@ def _command(number: int, image: Image, hardware: Hardware, run: Path, numbers: 
                "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                "-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", " ".join(kernel),
                "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap",
-               "-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=8",
+               "-device", "virtio-serial-pci,max_ports=8",
                "-chardev", f"socket,id=console,fd={numbers['console']}", "-serial", "chardev:console"]
     for port, name in enumerate(("control", "out", "err", "in", "requests"), 1):
         if name in numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import shutil
@@ -24,6 +25,7 @@ QUIET_S = 4  # a start that takes longer says what goes on
 STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
 # Belongs to this session, not to COMMAND's: folders that the machine has its own of, the caller's own launcher.
 NOT_PASSED = ("TMPDIR", "HOSTNAME", "SHLVL", "_", "OLDPWD", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+FOLDER_PREFIX = "loch-softroce-"
 NOT_PASSED_PREFIXES = ("SSH_", "OMPI_COMM_", "PMIX_", "PMI_", "ORTE_", "SLURM_")
 
 
@@ -79,7 +81,10 @@ class Run:
         self.request = request
         self.machines: list[Machine] = []
         self.selector = selectors.PollSelector()  # unlike epoll it takes any file
-        self.folder = Path(tempfile.mkdtemp(prefix="loch-softroce-", dir="/tmp"))
+        _remove_abandoned()
+        # A path without blanks, since it becomes a kernel argument.
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+        self.lock = _locked(self.folder)
         self.status: int | None = None
         self.started: float | None = None
         self.kills = sorted(request.kills, key=lambda kill: kill[1])
@@ -259,6 +264,27 @@ class Run:
             return
         log = (self.folder / f"qemu-{machine.number}.log").read_text(errors="replace").strip()
         raise Failed(f"machine {machine.number} ended by itself{': ' + log if log else ''}{_tail(machine)}")
+
+
+def _locked(folder: Path) -> int:
+    """A lock that says that the folder's run goes on; it appears locked."""
+    descriptor = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (folder / "lock.new").rename(folder / "lock")
+    return descriptor
+
+
+def _remove_abandoned() -> None:
+    """Folders of runs that were killed in a way that left them no time."""
+    for lock in Path("/tmp").glob(f"{FOLDER_PREFIX}*/lock"):
+        try:
+            if lock.parent.lstat().st_uid != os.geteuid():
+                continue
+            with lock.open("r+") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # under way
 
 
 def _tail(machine: Machine) -> str:

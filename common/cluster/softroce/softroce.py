@@ -85,10 +85,12 @@ def kill(text: str) -> tuple[int, float]:
 def parser() -> Parser:
     top = Parser(prog="loch softroce", usage="./loch softroce [flags] -- COMMAND…", description=DESCRIPTION, epilog=EPILOG,
                  formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    top.add_argument("--hosts", type=whole(1, HOSTS_MAX), default=1, metavar="N", help="N machines on one network (default 1)")
+    top.add_argument("--hosts", type=whole(1, HOSTS_MAX), default=1, metavar="N",
+                     help="N machines on one network (default 1)")
     top.add_argument("--timeout", type=seconds, default=TIMEOUT_DEFAULT_S, metavar="S",
                      help="end COMMAND after S seconds (or 5m, 2h), status 124 (default 1h)")
-    top.add_argument("--cpus", type=whole(1, 64), metavar="N", help="cores of each machine (default 2; 1 with several machines)")
+    top.add_argument("--cpus", type=whole(1, 64), metavar="N",
+                     help="cores of each machine (default 2; 1 with several machines)")
     top.add_argument("--memory", type=megabytes, metavar="SIZE", help="memory of each machine (default 2G; 1G with several)")
     top.add_argument("--kill", type=kill, action="append", default=[], metavar="K@S",
                      help="crash machine K, S seconds after COMMAND's start; may be repeated")
