@@ -77,6 +77,7 @@ po::options_description bench_flags() {
   toggle("scrub", "after the load, repair and report what lost nodes held (default: with several processes)");
   flag("memory", "BYTES", "memory of a node (sim 64G, shm what is free)");
   flag("json", "FILE", "write the result here, not to standard output");
+  toggle("dry-run", "check the flags and run nothing");
   list("set", "KEY=VALUE", "the same as --KEY VALUE");
   return all;
 }
@@ -313,6 +314,7 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
     LOCH_TRY(boolean(given, "scrub", scrub));
     o.scrub = scrub;
   }
+  LOCH_TRY(boolean(given, "dry-run", o.dry_run));
   return {};
 }
 

@@ -414,8 +414,8 @@ class Fabric {
 
   // All processes meet; names who is missing after `within`.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
-  // Every process gives a text; process 0 gets all of them by rank, the others get nothing. A
-  // process that died is an empty text.
+  // Every process gives a text; the lowest one alive (0, if it is) gets all of them by rank, the others
+  // get nothing. A process that died is an empty text.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) = 0;
   [[nodiscard]] virtual std::uint32_t rank() const { return 0; }
   [[nodiscard]] virtual std::uint32_t ranks() const { return 1; }
