@@ -350,7 +350,7 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   const double held =
       (static_cast<double>(o.key_size) + o.kept_value_bytes) * static_cast<double>(o.max_keys);
   if (is_sim && available > 0 && held > static_cast<double>(available)) {
-    return fail(ErrorCode::invalid_argument,
+    return fail(ErrorCode::exhausted,
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
                             o.max_keys, rounded(held), rounded(static_cast<double>(available))));
   }
@@ -361,6 +361,10 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
   o.servers = module->default_servers();
+  for (const kv::OptionSpec& spec : module->options()) {
+    if (o.fabric != "shm" || spec.initial_on_one_machine.empty()) continue;
+    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_on_one_machine));
+  }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {
       const auto text = given.text(spec.key);
@@ -497,7 +501,9 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string kind = spec.choices.empty() ? kinds[static_cast<std::size_t>(spec.type)]
                                                   : fmt::format("{}", fmt::join(spec.choices, "|"));
-    text += fmt::format("  --{} {}\n      {} (default {})\n", spec.key, kind, spec.help, spec.initial);
+    const std::string shm =
+        spec.initial_on_one_machine.empty() ? "" : fmt::format("; on shm {}", spec.initial_on_one_machine);
+    text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, kind, spec.help, spec.initial, shm);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, breaks] : module->mutants()) text += fmt::format("  {:<28} {}\n", name, breaks);
