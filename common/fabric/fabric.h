@@ -297,6 +297,10 @@ class Worker {
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
+  // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
+  // for ever. Nothing where nothing traces.
+  virtual void mark(std::string_view /*what*/, Nanos /*start*/) {}
+
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
   // Grows by one with every reconnection; regions looked up under an older epoch are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
