@@ -46,7 +46,5 @@ class Sanitized(EndToEnd):
         test_launch.kill_client(self, 1)
 
 
-del test_launch.Launch  # of the release build, which runs it by itself
-
 if __name__ == "__main__":
     unittest.main()
