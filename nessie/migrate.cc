@@ -10,6 +10,7 @@ namespace loch::nessie {
 
 coro::Task<Attempt> Session::migrate(cuckoo::Place source, Word word, std::uint32_t depth) {
   if (depth >= settings_.migrate_depth) co_return Attempt::table_full;
+  const Nanos begun = worker_.now();
   path_[depth] = source;
   Move move;
   move.source = source;
@@ -24,7 +25,9 @@ coro::Task<Attempt> Session::migrate(cuckoo::Place source, Word word, std::uint3
   const Attempt swung = co_await swing(&move);
   if (swung != Attempt::ok) co_return swung;
   ++own_.counters.migrations;
-  co_return co_await commit_move(&move);
+  const Attempt committed = co_await commit_move(&move);
+  worker_.mark("MIGRATE", begun);
+  co_return committed;
 }
 
 // The source's entry, whole, in a new local entry that is not in the index yet.

@@ -26,6 +26,7 @@ coro::Task<std::map<std::string, std::uint64_t>> Session::scrub(std::vector<fabr
       if (is_dead(settings_.format.entry(each.word).node)) held.push_back(each);
     }
   }
+  counts["entries_examined"] = held.size();
   for (const Finding& each : held) {
     const std::string kind = co_await repair(each);
     if (!kind.empty()) ++counts[kind];

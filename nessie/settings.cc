@@ -74,6 +74,15 @@ struct TableSizes {
   std::uint64_t entries_per_node = 0;
 };
 
+// DTEs that fit nessie.spare-memory. A real machine's PUTs are as fast as its memory: what they replace
+// in an expiry period is a number of bytes rather than a share of the keys.
+double spare_by_memory(const kv::DeployConfig& config, const kv::Options& options) {
+  auto bytes = static_cast<double>(options.integer("nessie.spare-memory"));
+  if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);
+  const EntryLayout entry(config.key_size, config.value_size);
+  return std::floor(bytes / static_cast<double>(entry.stride()));
+}
+
 Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options& options) {
   const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1));
   const double keys_per_node = keys / config.nodes;
@@ -86,9 +95,10 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
                               functions, sizes.slots_per_node * config.nodes));
   }
   const double whole_keys = std::ceil(keys_per_node);
+  const double spare =
+      std::max(static_cast<double>(options.integer("nessie.min-spare")), spare_by_memory(config, options));
   sizes.entries_per_node = static_cast<std::uint64_t>(
-      std::max(std::ceil(keys_per_node * options.real("nessie.overflow")),
-               whole_keys + static_cast<double>(options.integer("nessie.min-spare"))));
+      std::max(std::ceil(keys_per_node * options.real("nessie.overflow")), whole_keys + spare));
   if (sizes.entries_per_node >= 0xFFFF'FFFF) {
     return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word's 32 bits",
                               sizes.entries_per_node));

@@ -91,6 +91,10 @@ check::Outcome history_outcome(OpKind kind, const kv::OpResult& result) {
   return check::Outcome::unknown;
 }
 
+std::string_view mark_of(OpKind kind) {
+  return kind == OpKind::get ? "GET" : kind == OpKind::put ? "PUT" : "DELETE";
+}
+
 }  // namespace
 
 LogFactory file_logs(check::HistoryWriter* writer) {
@@ -260,6 +264,7 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
     result = removed;
   }
   slot->is_busy = false;
+  worker.mark(mark_of(kind), invoked);
   slot->last = result.status;
   account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
   const Nanos pause = pause_after(*slot, result);

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// What one process tells process 0.
+// What one process tells the one that reports.
 struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
@@ -160,6 +160,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   if (fabric.ranks() > 1) {
     LOCH_ASSIGN(const std::vector<std::string> texts,
                 fabric.gather(to_json(mine).dump(), plan.control_timeout));
+    outcome.is_joint = !texts.empty();
     for (std::uint32_t rank = 0; rank < texts.size(); ++rank) {
       if (rank == fabric.rank()) continue;
       if (texts[rank].empty()) {
@@ -171,8 +172,12 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
       merge(theirs, outcome, inserts_refused);
     }
   }
-  for (const measure::NodePart& part : outcome.nodes) {
-    if (part.report.is_lost) outcome.lost_nodes.push_back(part.node);
+  // Asked again: who did not come to the gathering is known by now.
+  report = fabric.report();
+  report.nodes.resize(fabric.nodes());
+  for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
+    outcome.nodes[node].report.is_lost |= report.nodes[node].is_lost;
+    if (outcome.nodes[node].report.is_lost) outcome.lost_nodes.push_back(node);
   }
   if (inserts_refused > 0) {
     outcome.notes.push_back(fmt::format("{} inserts became updates: the table was made for {} keys",

@@ -30,7 +30,8 @@ struct RunPlan {
 struct RunOutcome {
   fabric::RunEnd end = fabric::RunEnd::finished;
   double window_s = 0;
-  std::vector<measure::NodePart> nodes;  // by node; on process 0 of several, everyone's
+  bool is_joint = true;                  // false on a process of several that another reports for
+  std::vector<measure::NodePart> nodes;  // by node; everyone's where is_joint
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<fabric::SimReport> sim;
   std::vector<std::uint32_t> lost_nodes;
@@ -43,7 +44,8 @@ struct RunOutcome {
 [[nodiscard]] std::string_view name(fabric::RunEnd end);
 
 // Runs it. Errors are the input's (invalid_argument, unsupported) or the system's; a run that ended
-// early is an outcome. Every process of a run calls it; only rank 0's outcome holds all nodes.
+// early is an outcome. Every process of a run calls it; the outcome of the lowest rank alive is the joint
+// one. Lost nodes are known to all.
 [[nodiscard]] Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan);
 
 }  // namespace loch::workloads

@@ -1,6 +1,7 @@
 #include "common/cli/bench.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <csignal>
@@ -42,8 +43,8 @@ std::string history_part(const std::string& path, const Place& place) {
   return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
 }
 
-// Process 0 puts the processes' histories together; that of a process that died is what it had
-// written when it did.
+// One process puts all histories together; that of a process that died is what it had written when
+// it did.
 Result<> join_histories(const std::string& path, std::uint32_t ranks) {
   const std::string whole = path + ".partial";
   std::ofstream out(whole, std::ios::binary | std::ios::trunc);
@@ -158,20 +159,20 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
     for (const measure::PointResult& point : points)
       fmt::print("{}", measure::summary(measure::to_json(point)));
   }
-  for (const std::string& note : points.front().notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
   int status = 0;
   for (const measure::PointResult& point : points) status = std::max(status, judge(point));
   return status;
 }
 
-Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Module& module,
-                                          const Place& place) {
+Result<RunResult> search_point(const BenchOptions& o, const kv::Module& module, const Place& place) {
   if (place.ranks > 1) return fail(ErrorCode::unsupported, "--search: in one process only");
   LOCH_ASSIGN(const Goal goal, parse_goal(o.search));
-  LOCH_ASSIGN(Found found, search_rate(goal, [&](double rate) {
+  LOCH_ASSIGN(Found found, search_rate(goal, [&](double rate) -> Result<measure::PointResult> {
                 BenchOptions step = o;
                 step.load.rate = rate;
-                return run_point(step, module, 0, place);
+                LOCH_ASSIGN(RunResult result, run_point(step, module, 0, place));
+                return std::move(result.point);
               }));
   nlohmann::ordered_json tried = nlohmann::ordered_json::array();
   double best = 0;
@@ -183,21 +184,31 @@ Result<measure::PointResult> search_point(const BenchOptions& o, const kv::Modul
       {"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
   if (!found.is_met)
     found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
-  return std::move(found.point);
+  return RunResult{.is_joint = true, .point = std::move(found.point)};
 }
 
 int run_here(const BenchOptions& o, const kv::Module& module, const Place& place) {
   std::vector<measure::PointResult> points;
+  bool delivers = place.rank == 0;
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
-    auto point = o.search.empty() ? run_point(o, module, repeat, place) : search_point(o, module, place);
-    if (!point) return complain(point.error());
-    if (point->run_end == "interrupted" || was_interrupted()) {
+    auto run = o.search.empty() ? run_point(o, module, repeat, place) : search_point(o, module, place);
+    if (!run) return complain(run.error());
+    measure::PointResult& point = run->point;
+    if (point.run_end == "interrupted" || was_interrupted()) {
       if (place.rank == 0) fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
       return exit_interrupted;
     }
-    points.push_back(std::move(*point));
+    const bool is_last = repeat + 1 == o.repeats;
+    // The next run would wait for the dead process, and be of a smaller cluster.
+    const bool ends_early = place.ranks > 1 && !point.lost_nodes.empty() && !is_last;
+    if (ends_early)
+      point.notes.push_back(fmt::format("repeats {} to {} were not run: node {} was lost", repeat + 2,
+                                        o.repeats, fmt::join(point.lost_nodes, ", ")));
+    delivers = run->is_joint;
+    points.push_back(std::move(point));
+    if (ends_early) break;
   }
-  return place.rank == 0 ? deliver(o, points) : 0;
+  return delivers ? deliver(o, points) : 0;
 }
 
 // A process of several does its work in a child, so that its death is not the job's. Those of verbs may
@@ -287,8 +298,8 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   return out;
 }
 
-Result<measure::PointResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
-                                       const Place& place) {
+Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
+                            const Place& place) {
   const std::uint64_t seed = o.load.seed + repeat;
   LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
   LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
@@ -311,22 +322,23 @@ Result<measure::PointResult> run_point(const BenchOptions& o, const kv::Module& 
     // A durable history outlives its writer on purpose; not here.
     history.reset();
     if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial");
-    measure::PointResult stopped;
-    stopped.run_end = "interrupted";
+    RunResult stopped;
+    stopped.point.run_end = "interrupted";
     return stopped;
   }
   if (history != nullptr) {
     LOCH_TRY(history->close());
     if (place.ranks > 1) {
       LOCH_TRY(open.fabric->barrier("history written", plan.control_timeout));
-      if (place.rank == 0) LOCH_TRY(join_histories(o.history, place.ranks));
+      if (outcome->is_joint) LOCH_TRY(join_histories(o.history, place.ranks));
     }
   }
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
-  measure::PointResult point = to_point(o, *open.fabric, std::move(*outcome), seed);
-  point.repeat = repeat;
-  point.hardware = open.hardware;
-  return point;
+  RunResult result{.is_joint = outcome->is_joint, .point = {}};
+  result.point = to_point(o, *open.fabric, std::move(*outcome), seed);
+  result.point.repeat = repeat;
+  result.point.hardware = open.hardware;
+  return result;
 }
 
 int run_bench(const std::vector<std::string>& arguments, const kv::Registry& registry) {
@@ -346,6 +358,10 @@ int run_bench(const std::vector<std::string>& arguments, const kv::Registry& reg
   const auto module = find_protocol(registry, options->protocol);
   if (!module) return complain(module.error());
   if (auto ok = validate(*options, **module); !ok) return complain(ok.error());
+  if (options->dry_run) {
+    const auto ok = check_files(*options);
+    return ok ? 0 : complain(ok.error());
+  }
   const auto place = place_of_this_process();
   if (!place) return complain(place.error());
   return place->ranks > 1 ? run_as_rank(*options, **module, *place) : run_here(*options, **module, *place);

@@ -80,6 +80,7 @@ po::options_description bench_flags() {
   toggle("scrub", "after the load, repair and report what lost nodes held (default: with several processes)");
   flag("memory", "BYTES", "memory of a node (sim 64G, shm what is free)");
   flag("json", "FILE", "write the result here, not to standard output");
+  toggle("dry-run", "check the flags and run nothing");
   list("set", "KEY=VALUE", "the same as --KEY VALUE");
   return all;
 }
@@ -326,6 +327,7 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
     LOCH_TRY(boolean(given, "scrub", scrub));
     o.scrub = scrub;
   }
+  LOCH_TRY(boolean(given, "dry-run", o.dry_run));
   return {};
 }
 
@@ -361,7 +363,7 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   const double held =
       (static_cast<double>(o.key_size) + o.kept_value_bytes) * static_cast<double>(o.max_keys);
   if (is_sim && available > 0 && held > static_cast<double>(available)) {
-    return fail(ErrorCode::invalid_argument,
+    return fail(ErrorCode::exhausted,
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
                             o.max_keys, rounded(held), rounded(static_cast<double>(available))));
   }
@@ -372,6 +374,10 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
   o.servers = module->default_servers();
+  for (const kv::OptionSpec& spec : module->options()) {
+    if (o.fabric != "shm" || spec.initial_on_one_machine.empty()) continue;
+    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_on_one_machine));
+  }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {
       const auto text = given.text(spec.key);
@@ -508,7 +514,9 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string kind = spec.choices.empty() ? kinds[static_cast<std::size_t>(spec.type)]
                                                   : fmt::format("{}", fmt::join(spec.choices, "|"));
-    text += fmt::format("  --{} {}\n      {} (default {})\n", spec.key, kind, spec.help, spec.initial);
+    const std::string shm =
+        spec.initial_on_one_machine.empty() ? "" : fmt::format("; on shm {}", spec.initial_on_one_machine);
+    text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, kind, spec.help, spec.initial, shm);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, breaks] : module->mutants()) text += fmt::format("  {:<28} {}\n", name, breaks);

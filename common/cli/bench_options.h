@@ -33,6 +33,7 @@ struct BenchOptions {
   std::uint32_t kept_value_bytes = 0;
   std::string search;         // a latency goal; empty: none
   std::optional<bool> scrub;  // not given: when several processes run
+  bool dry_run = false;       // check everything, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   kv::Options protocol_options = kv::Options();
   std::vector<std::string> notes;  // about the workload file

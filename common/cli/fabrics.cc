@@ -178,6 +178,19 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
 
 }  // namespace
 
+Result<> check_files(const BenchOptions& o) {
+#ifdef LOCH_HAVE_SIM
+  if (o.fabric == "sim") {
+    LOCH_TRY(fabric::sim::load_hardware(o.hardware));
+    if (!o.faults.empty()) LOCH_TRY(fabric::sim::load_faults(o.faults));
+  }
+#endif
+#if defined(LOCH_HAVE_SHM) && defined(LOCH_HAVE_FAULT)
+  if (o.fabric == "shm" && !o.faults.empty()) LOCH_TRY(load_fault_config(o.faults));
+#endif
+  return {};
+}
+
 Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const Place& place) {
   OpenFabric open;
   if (!o.trace.empty()) {

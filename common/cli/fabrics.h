@@ -30,4 +30,7 @@ struct OpenFabric {
 [[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed,
                                              const Place& place);
 
+// Refuses an unknown hardware profile and bad files that the flags name; opens nothing.
+[[nodiscard]] Result<> check_files(const BenchOptions& options);
+
 }  // namespace loch::cli

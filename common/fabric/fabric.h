@@ -297,6 +297,10 @@ class Worker {
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
+  // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
+  // for ever. Nothing where nothing traces.
+  virtual void mark(std::string_view /*what*/, Nanos /*start*/) {}
+
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
   // Grows by one with every reconnection; regions looked up under an older epoch are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
@@ -414,8 +418,8 @@ class Fabric {
 
   // All processes meet; names who is missing after `within`.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
-  // Every process gives a text; process 0 gets all of them by rank, the others get nothing. A
-  // process that died is an empty text.
+  // Every process gives a text; the lowest one alive (0, if it is) gets all of them by rank, the others
+  // get nothing. A process that died is an empty text.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) = 0;
   [[nodiscard]] virtual std::uint32_t rank() const { return 0; }
   [[nodiscard]] virtual std::uint32_t ranks() const { return 1; }

@@ -22,6 +22,9 @@ struct OptionSpec {
   std::string help;                    // one line, with unit and paper section
   std::vector<std::string> choices;    // OptionType::choice
   double minimum = 0, maximum = 9e18;  // integer, real, size (bytes), duration (ns)
+  // The default where all nodes are one real machine's, with one clock and no network between (shm);
+  // empty: `initial`.
+  std::string initial_on_one_machine = {};
 };
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's

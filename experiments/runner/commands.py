@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from . import claims, grid, launch, located, outputs, overrides, published, report, schema, score, tuning
+from . import claims, grid, launch, located, outputs, overrides, preflight, published, report, schema, score, tuning
 from .errors import BadInput
 from .execute import OTHERS_LIMIT, Executor, Outcome
 from .model import Experiment
@@ -32,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         experiment = schema.read(document, given)
         if experiment.paper:
             published.check(document.mapping()["paper"], experiment.paper.source)
-        _runnable(document, experiment, binary)
+        preflight.check(document, experiment, binary)
         if launched:
             launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
         loaded.append(experiment)
@@ -79,48 +77,11 @@ def _binary() -> str:
     return os.path.abspath(binary)
 
 
-def _listed(binary: str, what: str) -> list[str] | None:
-    """`loch-bench list WHAT --json` as names; None if the binary cannot say."""
-    try:
-        done = subprocess.run([binary, "list", what, "--json"], capture_output=True, text=True, timeout=20,
-                              stdin=subprocess.DEVNULL, check=False)
-        entries = json.loads(done.stdout) if done.returncode == 0 else None
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    if isinstance(entries, dict):
-        entries = entries.get(what, list(entries))
-    if not isinstance(entries, list):
-        return None
-    return [str(each.get("name")) if isinstance(each, dict) else str(each) for each in entries]
-
-
 def _check_flags(args: argparse.Namespace, binary: str) -> None:
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: expected at least 1")
     if args.fabric == "verbs":
-        _require_fabric("--fabric", "verbs", binary)
-
-
-def _require_fabric(where: str, fabric: str, binary: str) -> None:
-    known = _listed(binary, "fabrics")
-    if fabric not in (known if known is not None else ["sim", "shm"]):
-        raise BadInput(f"{where}: {fabric} is not in this build; it has {', '.join(known or ['sim', 'shm'])}")
-
-
-def _runnable(document: located.Item, experiment: Experiment, binary: str) -> None:
-    """Refuses what this build cannot run, before anything is written."""
-    protocols = _listed(binary, "protocols")
-    systems = document.mapping()["systems"].mapping()
-    for system in experiment.systems:
-        protocol = str(system.params["protocol"])
-        if protocols is not None and protocol not in protocols:
-            raise systems[system.name].error(f"{protocol} is not in this build; it has {', '.join(protocols)}", "protocol")
-        if system.params["fabric"] == "verbs":
-            _require_fabric(f"{experiment.file}: systems.{system.name}.fabric", "verbs", binary)
-    schema.check_against_binary(document, experiment, binary)
-    grid.tuning_points(experiment)
-    if not grid.points(experiment):
-        raise document.error("nothing is left to run", "exclude")
+        preflight.require_fabric("--fabric", "verbs", binary)
 
 
 def _files(given: list[str]) -> list[Path]:

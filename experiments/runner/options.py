@@ -136,6 +136,15 @@ def flag(key: str) -> str:
     return "--" + _FLAGS.get(key, key).replace("_", "-")
 
 
+def key_of(name: str) -> str | None:
+    """The option behind a flag's name without its dashes, or None."""
+    if is_protocol_option(name):
+        return name
+    key = name.replace("-", "_")
+    spelled = {text: option for option, text in _FLAGS.items()}
+    return key if key in BENCH else spelled.get(key)
+
+
 def arguments(params: dict[str, object]) -> list[str]:
     """The `loch bench` arguments of one point's parameters, in the order of the table above."""
     order = {key: i for i, key in enumerate(BENCH)}

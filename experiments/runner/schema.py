@@ -45,24 +45,9 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
         paper=_paper(top.get("paper")), notes=_text(top["notes"]) if "notes" in top else "",
         systems=systems, axes=axes, zips=_zips(top.get("zip"), axes),
         excludes=_excludes(top.get("exclude"), axes, [s.name for s in systems]),
-        measure=_measure(top.get("measure")), figure=figure, claims=_claims(top.get("claims"), axes),
+        measure=_measure(top.get("measure")), figure=figure,
+        claims=_claims(top.get("claims"), axes, [s.name for s in systems]),
         derive=derive, derive_text=derive_text, overrides=list(overrides or []), document=document.plain())
-
-
-def check_against_binary(document: Item, experiment: Experiment, binary: str) -> None:
-    """Refuses protocol options that the binary does not offer. A binary that cannot say is believed later."""
-    for system in experiment.systems:
-        offered = options.protocol_options(binary, str(system.params["protocol"]))
-        if offered is None:
-            continue
-        wanted = [k for k in [*system.params, *system.tune, *experiment.axes] if options.is_protocol_option(k)]
-        for key in wanted:
-            if key not in offered:
-                item = document.entries["systems"].entries[system.name]
-                for place in (item, document.entries.get("workload"), document.entries.get("axes")):
-                    if place is not None and place.entries and key in place.entries:
-                        item = place
-                raise item.error(f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", key)
 
 
 def _known(item: Item, allowed: tuple[str, ...], protocol_options: bool = False) -> None:
@@ -117,6 +102,8 @@ def _base_params(document: Item) -> dict[str, object]:
     for key in ("fabric", "hardware", "scale"):
         if key in top:
             params[key] = value_of(top[key], key)
+    if "hardware" in params:
+        check_hardware(document, str(params["hardware"]))
     if "cluster" in top:
         _known(top["cluster"], CLUSTER)
         params.update({k: value_of(child, k) for k, child in top["cluster"].mapping().items()})
@@ -178,7 +165,7 @@ def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -
         raise item.error("data_per_node needs a value_size to become a number of keys", "data_per_node")
     if "duration" in params and "operations" in params:
         raise item.error("give duration or operations, not both", "duration")
-    if params["fabric"] == "sim" and "hardware" in params:
+    if params["fabric"] == "sim" and "hardware" in item.mapping():
         check_hardware(item, str(params["hardware"]))
 
 
@@ -360,7 +347,7 @@ def _derive(item: Item | None) -> tuple[dict[str, object], dict[str, str]]:
     return trees, texts
 
 
-def _claims(item: Item | None, axes: dict[str, list[object]]) -> list[ClaimText]:
+def _claims(item: Item | None, axes: dict[str, list[object]], systems: list[str]) -> list[ClaimText]:
     out = []
     for child in _list(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
         text = _text(child)
@@ -371,6 +358,10 @@ def _claims(item: Item | None, axes: dict[str, list[object]]) -> list[ClaimText]
         for name in expression.names(claim):
             if "." not in name.path and name.path not in axes:
                 raise child.error(f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, axes)}")
+            system = name.path.split(".")[0]
+            if "." in name.path and system not in systems:
+                raise child.error(f"{system} is no system of this experiment, which has {', '.join(systems)}"
+                                  f"{did_you_mean(system, systems)}")
             for key, _ in name.at:
                 if key not in axes:
                     raise child.error(f"{key} is no axis{did_you_mean(key, axes)}")

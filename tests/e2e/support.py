@@ -51,3 +51,11 @@ class EndToEnd(unittest.TestCase):
     def write(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text, encoding="utf-8")
         return name
+
+
+def without(arguments: list[str], flag: str) -> list[str]:
+    """The arguments less one flag and its value."""
+    if flag not in arguments:
+        return arguments
+    at = arguments.index(flag)
+    return arguments[:at] + arguments[at + 2:]

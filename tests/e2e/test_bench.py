@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unittest
 
-from support import SHM, SIM, EndToEnd
+from support import SHM, SIM, EndToEnd, without
 
 
 class Bench(EndToEnd):
@@ -74,14 +74,17 @@ class Bench(EndToEnd):
         many = self.result(*SIM, "--repeats", "3", "--seed", "5")
         self.assertEqual([one["seed"] for one in many], [5, 6, 7])
 
-    def test_a_trace_is_chrome_trace_json_with_every_stage(self) -> None:
-        done = self.loch(*SIM, "--trace", "t.json", "--set", "duration=100us", "--get", "0.5")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        events = json.loads((self.folder / "t.json").read_text())["traceEvents"]
-        spans = [e for e in events if e["ph"] == "X"]
-        self.assertGreater(len(spans), 100)
-        self.assertEqual({e["pid"] for e in spans}, {0, 1, 2})
-        self.assertTrue(all(e["dur"] >= 0 and e["ts"] >= 0 for e in spans))
+    def test_a_small_table_takes_the_puts_of_a_real_machine(self) -> None:
+        puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]  # beyond the paper's expiry period
+        got = self.result(*puts)
+        self.assertEqual(got["operations"]["table_full"], 0)
+        self.assertEqual((got["config"]["options"]["nessie.expiry"], got["config"]["options"]["nessie.clock-margin"]),
+                         (100_000_000, 1_000_000))
+        given = self.result(*SHM, "--nessie.expiry", "1s", "--nessie.spare-memory", "4M")
+        self.assertEqual((given["config"]["options"]["nessie.expiry"], given["config"]["options"]["nessie.spare-memory"]),
+                         (1_000_000_000, 4 << 20))
+        simulated = self.result(*SIM)["config"]["options"]
+        self.assertEqual((simulated["nessie.expiry"], simulated["nessie.spare-memory"]), (1_000_000_000, 0))
 
     def test_ycsb_files_are_taken_unchanged(self) -> None:
         self.write("workloada", "# Yahoo! Cloud System Benchmark\nrecordcount=1000\noperationcount=3000\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from support import SIM, EndToEnd
+from support import SIM, EndToEnd, without
 
 
 class BadFlags(EndToEnd):
@@ -68,14 +68,6 @@ class BadFlags(EndToEnd):
     def test_unknown_subcommands_and_lists(self) -> None:
         self.assert_refused(self.loch("bnch"), "bench")
         self.assert_refused(self.loch("list", "protocol"), "protocols")
-
-
-def without(arguments: list[str], flag: str) -> list[str]:
-    """The arguments less one flag and its value."""
-    if flag not in arguments:
-        return arguments
-    at = arguments.index(flag)
-    return arguments[:at] + arguments[at + 2:]
 
 
 if __name__ == "__main__":

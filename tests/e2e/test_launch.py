@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 import unittest
+from pathlib import Path
 
-from support import BINARY, ROOT, EndToEnd
+import support
+from support import ROOT, EndToEnd
 
 EXPERIMENT = """\
 name: tiny
@@ -23,12 +28,107 @@ measure: {warmup: 50ms, duration: 300ms, repeats: 1}
 figure: {kind: bars, x: value_size, y: [latency_us.get.mean]}
 """
 
+HAS_MPIRUN = shutil.which("mpirun") is not None
+ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+# A small table and many PUTs: room for the versions that wait for their expiry.
+LOAD = ["bench", "--fabric", "shm", "--nodes", "3", "--clients", "1", "--keys", "600", "--value-size", "1K", "--get", "0.5",
+        "--nessie.expiry", "50ms", "--nessie.min-spare", "20000", "--warmup", "100ms", "--json", "out.json"]
 
-@unittest.skipUnless(shutil.which("mpirun"), "mpirun (Debian: openmpi-bin) is not here")
+
+def shared_memory() -> set[str]:
+    """The names of our objects in shared memory."""
+    return {path.name for path in Path("/dev/shm").glob("loch.*")}
+
+
+class Started:
+    """A launch that goes on while the test looks at it."""
+
+    def __init__(self, folder: Path, ranks: int, *arguments: str) -> None:
+        self.ranks = ranks
+        self.mpirun = subprocess.Popen(["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments], cwd=folder,
+                                       env={**os.environ, **ROOT_MAY}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True)
+
+    def processes(self) -> dict[int, list[int]]:
+        """By rank: its supervisor and, once it runs, its child."""
+        found: dict[int, list[int]] = {}
+        for supervisor in children(self.mpirun.pid):
+            try:
+                environment = Path(f"/proc/{supervisor}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            for entry in environment:
+                if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    found[int(entry.split(b"=")[1])] = [supervisor, *children(supervisor)]
+        return found
+
+    def wait_for_load(self, test: EndToEnd) -> dict[int, list[int]]:
+        """Returns once every client has written some of its history: the load is going on."""
+        folder = test.folder
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self.mpirun.poll() is None:
+            written = [path for path in folder.glob("h.jsonl.rank*") if path.stat().st_size > 0]
+            found = self.processes()
+            if len(written) == self.ranks and len(found) == self.ranks and all(len(each) == 2 for each in found.values()):
+                time.sleep(0.3)
+                return found
+            time.sleep(0.02)
+        test.fail(f"the load did not start: {self.end()}")
+
+    def wait_for_thread(self, test: EndToEnd, rank: int) -> int:
+        """The same where no history is written: the child of a rank, once its worker's thread runs."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self.mpirun.poll() is None:
+            child = (self.processes().get(rank, []) + [0, 0])[1]
+            if child and len(list(Path(f"/proc/{child}/task").glob("*"))) > 1:
+                return child
+            time.sleep(0.02)
+        test.fail(f"the load did not start: {self.end()}")
+
+    def end(self) -> tuple[int, str, str]:
+        """Waits; status and output."""
+        out, err = self.mpirun.communicate(timeout=120)
+        return self.mpirun.returncode, out, err
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
+    deadline = time.monotonic() + 10  # what was killed may take a moment to end
+    while shared_memory() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    test.assertEqual(shared_memory() - before, set())
+
+
+def kill_client(test: EndToEnd, victim: int) -> None:
+    """One node's client process dies in the middle: the others go on, and one of them reports."""
+    before = shared_memory()
+    started = Started(test.folder, 3, *LOAD, "--verify", "--duration", "2s", "--history", "h.jsonl")
+    os.kill(started.wait_for_load(test)[victim][1], signal.SIGKILL)
+    status, out, err = started.end()
+    test.assertEqual(status, 0, out + err)
+    test.assertIn(f"node {victim} (process ", err)
+    got = json.loads((test.folder / "out.json").read_text())
+    test.assertEqual(got["lost_nodes"], [victim])
+    test.assertIn("entries_examined", got["scrub"])
+    test.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0))
+    for node in got["nodes"]:
+        test.assertEqual(node["operations"]["ok"] > 0, node["node"] != victim, node)
+    checked = test.loch("check", "h.jsonl")
+    test.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+    test.assertEqual(sorted(path.name for path in test.folder.iterdir()), ["h.jsonl", "out.json"])
+    assert_no_shared_memory(test, before)
+
+
+@unittest.skipUnless(HAS_MPIRUN, "mpirun (Debian: openmpi-bin) is not here")
 class Launch(EndToEnd):
     def mpirun(self, ranks: int, *arguments: str):
-        environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-        return self.call(["mpirun", "--oversubscribe", "-n", str(ranks), BINARY, *arguments], timeout=200, **environment)
+        return self.call(["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments], timeout=200, **ROOT_MAY)
 
     def test_three_ranks_are_one_cluster(self) -> None:
         done = self.mpirun(3, "bench", "--fabric", "shm", "--nodes", "3", "--clients", "1", "--keys", "600",
@@ -42,6 +142,39 @@ class Launch(EndToEnd):
         self.assertEqual(got["operations"]["corrupt"], 0)
         checked = self.loch("check", "h.jsonl")
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    def test_a_killed_client_is_reported_and_the_others_go_on(self) -> None:
+        kill_client(self, 1)
+
+    def test_rank_0_is_no_more_needed_than_the_others(self) -> None:
+        kill_client(self, 0)
+
+    def test_repeats_end_with_the_node_that_is_lost(self) -> None:
+        started = Started(self.folder, 3, *LOAD, "--duration", "1500ms", "--repeats", "3")
+        victim = started.wait_for_thread(self, 2)
+        began = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        status, out, err = started.end()
+        self.assertEqual(status, 0, out + err)
+        self.assertLess(time.monotonic() - began, 20, "the others waited for it")
+        got = json.loads((self.folder / "out.json").read_text())
+        last = got[-1] if isinstance(got, list) else got
+        self.assertEqual(last["lost_nodes"], [2])
+        self.assertIn("were not run: node 2 was lost", err)
+
+    def test_an_end_by_signal_leaves_no_shared_memory(self) -> None:
+        for name, number in (("mpirun", signal.SIGINT), ("supervisor", signal.SIGKILL)):
+            with self.subTest(name):
+                before = shared_memory()
+                started = Started(self.folder, 3, *LOAD, "--duration", "60s", "--history", "h.jsonl")
+                found = started.wait_for_load(self)
+                os.kill(started.mpirun.pid if name == "mpirun" else found[1][0], number)
+                status, out, err = started.end()
+                self.assertNotEqual(status, 0, out + err)
+                self.assertFalse((self.folder / "out.json").exists())
+                assert_no_shared_memory(self, before)
+                for path in self.folder.iterdir():
+                    path.unlink()
 
     def test_bad_input_is_status_2_from_every_rank(self) -> None:
         done = self.mpirun(2, "bench", "--fabric", "shm", "--nodes", "2", "--value-sise", "1K", "--json", "out.json")

@@ -1,10 +1,28 @@
-"""./loch itself, as far as it goes without building."""
+"""./loch itself, as far as it goes without a real build: a stand-in for cmake takes a while and leaves a program."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 import unittest
 
 from support import ROOT, EndToEnd
+
+CMAKE = r"""#!/bin/sh
+# `cmake --preset P -B DIR` makes DIR; `cmake --build DIR ...` takes $BUILD_S seconds.
+echo "$$ $*" >> "$CALLS"
+if [ "$1" = --build ]; then
+  echo '[1/2] Building CXX object'
+  sleep "$BUILD_S"
+  mkdir -p "$2/common/cli"
+  printf '#!/bin/sh\necho "built: $*"\n' > "$2/common/cli/loch-bench"
+  chmod +x "$2/common/cli/loch-bench"
+else
+  mkdir -p "$4"
+fi
+"""
 
 
 class Script(EndToEnd):
@@ -33,6 +51,47 @@ class Script(EndToEnd):
     def test_it_may_be_a_symbolic_link_elsewhere(self) -> None:
         (self.folder / "linked").symlink_to(ROOT / "loch")
         self.assertEqual(self.call(["./linked", "--help"]).returncode, 0)
+
+    def start(self, seconds: float) -> subprocess.Popen[str]:
+        """./loch list protocols in a fresh build folder, its build taking so long."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "cmake").write_text(CMAKE)
+        (folder / "cmake").chmod(0o755)
+        more = {"PATH": f"{folder}:{os.environ['PATH']}", "LOCH_BUILD": str(self.folder / "build"), "BUILD_S": str(seconds),
+                "CALLS": str(self.folder / "calls")}
+        return subprocess.Popen([str(ROOT / "loch"), "list", "protocols"], env={**os.environ, **more}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def builds(self) -> int:
+        calls = self.folder / "calls"
+        return calls.read_text().count("--build") if calls.exists() else 0
+
+    def wait_for_build(self) -> None:
+        deadline = time.monotonic() + 60
+        while self.builds() == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(self.builds(), 1)
+
+    def test_an_interrupted_build_goes_on_next_time(self) -> None:
+        first = self.start(60)
+        self.wait_for_build()
+        os.killpg(first.pid, signal.SIGINT)  # as Ctrl-C does
+        out, err = first.communicate(timeout=20)
+        self.assertEqual((first.returncode, out), (130, ""), err)
+        self.assertIn("loch: interrupted; the next ./loch goes on", err)
+        out, err = (again := self.start(0)).communicate(timeout=60)
+        self.assertEqual((again.returncode, out), (0, "built: list protocols\n"), err)
+
+    def test_two_at_once_build_once(self) -> None:
+        first = self.start(1.5)
+        self.wait_for_build()
+        second = self.start(1.5)
+        ends = [each.communicate(timeout=60) for each in (first, second)]
+        for each, (out, err) in zip((first, second), ends):
+            self.assertEqual((each.returncode, out), (0, "built: list protocols\n"), err)
+        self.assertIn("waiting for another ./loch", ends[1][1])
+        self.assertEqual(self.builds(), 1)
 
     def test_a_build_folder_that_cannot_be_made_is_named(self) -> None:
         self.write("file", "")

@@ -84,8 +84,18 @@ class Run(EndToEnd):
         for name, old, new, where in (("key", "measure:", "meassure:", ":10: meassure"),
                                       ("type", "[256, 1K, 4K]", "[256, big]", ":9: axes.value_size"),
                                       ("protocol", "protocol: nessie", "protocol: nesie", ":7: systems.CD.protocol"),
-                                      ("hardware", "connectx3-10gbe", "connectx3-10gb", "connectx3-10gbe"),
-                                      ("claim", "CD.latency_us.get.mean <", "CD.latency_us.get.mean <>", ":13: ")):
+                                      ("hardware", "connectx3-10gbe", "connectx3-10gb", ":4: hardware: no profile"),
+                                      ("option", "clients: 2", "clients: 2, nessie.filter-bits: 99",
+                                       ":7: systems.CD.nessie.filter-bits: \"99\" is not a whole number from 0 to 15"),
+                                      ("axis", "[256, 1K, 4K]", "[256, 1K, 3G]", ":9: axes.value_size: \"3221225472\" is not"),
+                                      ("option of an axis", "axes: {", "axes: {nessie.expiry: [1s, 5], ",
+                                       ":9: axes.nessie.expiry"),
+                                      ("combination", "clients: 2", "clients: 2, nessie.filter-bits: 12",
+                                       ":7: systems.CD.nessie.filter-bits: 12 do not fit"),
+                                      ("mutant", "clients: 2", "clients: 2, mutant: no-reverse-pas", "no-reverse-pass"),
+                                      ("claim", "CD.latency_us.get.mean <", "CD.latency_us.get.mean <>", ":13: "),
+                                      ("system of a claim", "CD.latency_us.get.mean <", "CDD.latency_us.get.mean <",
+                                       ":13: claims: CDD is no system of this experiment, which has CD; did you mean CD?")):
             with self.subTest(name):
                 self.write("bad.yaml", EXPERIMENT.replace(old, new, 1))
                 self.assert_refused(self.run_it("bad.yaml"), "bad.yaml:", where)

@@ -78,6 +78,11 @@ def main(argv):
         print("  --nessie.filter-bits N (7)   filter bits\n  --nessie.variant hardened|published")
         return 0
     given = flags(argv[1:])
+    if "dry-run" in given:
+        if int(given.get("nessie.filter-bits", "7")) > 15:
+            print('loch bench: --nessie.filter-bits: "99" is not a whole number from 0 to 15', file=sys.stderr)
+            return 2
+        return 0
     if "FAKE_COUNT" in os.environ:
         with open(os.environ["FAKE_COUNT"], "a", encoding="utf-8") as stream:
             stream.write(" ".join(argv) + "\n")

@@ -76,7 +76,12 @@ class Refusals(unittest.TestCase):
         hardware = support.ROOT / "experiments" / "hardware"
         if not list(hardware.glob("*.yaml")):
             self.skipTest("no hardware profiles in this tree")
-        self.change("connectx3-10gbe", "connectx3-10gb", 8, "did you mean connectx3-10gbe?")
+        self.change("connectx3-10gbe", "connectx3-10gb", 5, "hardware: no profile", "did you mean connectx3-10gbe?")
+        self.change("clients: 12}", "clients: 12, hardware: connectx3-10gb}", 8, "systems.CD.hardware: no profile")
+
+    def test_a_claim_about_a_system_that_is_not_there(self):
+        self.refuse(SMALL + "claims:\n  - CD.x > 0\n  - CDD.x > 0\n", 15, "CDD is no system", "which has CD", "did you mean CD?")
+        self.refuse(SMALL + "claims: [other.x > 0]\n", 13, "other is no system of this experiment, which has CD")
 
 
 class Overrides(unittest.TestCase):

@@ -238,9 +238,7 @@ Result<> ShmFabric::exchange(Nanos within) {
   if (!mapped) return mapped;
   // Everyone has mapped everything: the names go, so that no crash leaves memory behind.
   LOCH_TRY(job_->barrier("end of the exchange of regions", within));
-  for (const auto& region : regions_[config_.rank]) job_->unlink('r', region->id());
-  for (const Worker* worker : crew_.workers(static_cast<NodeId>(config_.rank)))
-    job_->unlink('w', worker->index());
+  job_->forget_names();
   return {};
 }
 

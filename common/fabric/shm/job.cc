@@ -107,6 +107,40 @@ Result<Mapping> open_object(const std::string& name, std::size_t bytes) {
   return mapping;
 }
 
+// A file descriptor; closed at the end of its life.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = write(file, text.data(), text.size());
+    if (done < 0 && errno != EINTR) return false;
+    if (done > 0) text.remove_prefix(static_cast<std::size_t>(done));
+  }
+  return file >= 0;
+}
+
+// Fills the whole of `text`.
+bool read_all(int file, std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t done = pread(file, text.data() + at, text.size() - at, static_cast<off_t>(at));
+    if (done == 0 || (done < 0 && errno != EINTR)) return false;
+    if (done > 0) at += static_cast<std::size_t>(done);
+  }
+  return file >= 0;
+}
+
 std::string control_name(std::string_view job) { return fmt::format("/{}{}.ctl", prefix, job); }
 
 // Maps a complete control block, whatever its size.
@@ -278,7 +312,10 @@ Result<Mapping> Job::map(std::uint32_t rank, char kind, std::uint64_t id, std::s
   return open_object(object(rank, kind, id), bytes);
 }
 
-void Job::unlink(char kind, std::uint64_t id) { shm_unlink(object(rank_, kind, id).c_str()); }
+void Job::forget_names() {
+  unlink_with_prefix(fmt::format("{}{}.{}.", prefix, name_, rank_));
+  if (control().is_unlinked.exchange(1) == 0) shm_unlink(control_name(name_).c_str());
+}
 
 void Job::look_for_dead() {
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
@@ -320,32 +357,52 @@ Result<> Job::barrier(std::string_view what, Nanos within) {
   }
 }
 
+std::uint32_t Job::lowest_alive() const {
+  std::uint32_t rank = 0;
+  while (rank < rank_ && is_lost(rank)) ++rank;
+  return rank;
+}
+
+// Those of ranks that died, before or meanwhile, are empty.
+std::vector<std::string> Job::read_texts(const std::string& text) const {
+  std::vector<std::string> texts(ranks());
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (rank == rank_) texts[rank] = text;
+    if (rank == rank_ || is_lost(rank)) continue;
+    const std::string path = fmt::format("/proc/{}/fd/{}", of(rank).pid.load(), of(rank).gather_file.load());
+    std::string theirs(of(rank).gather_bytes.load(), '\0');
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (read_all(file.number(), theirs)) texts[rank] = std::move(theirs);
+  }
+  return texts;
+}
+
 Result<std::vector<std::string>> Job::gather(const std::string& text, Nanos within) {
   const std::uint64_t number = ++gathers_;
-  if (!text.empty() && rank_ != 0) {
-    LOCH_ASSIGN(const Mapping object, create('g', number, text.size()));
-    std::memcpy(object.data(), text.data(), text.size());
-  }
+  const Descriptor file(memfd_create("loch.gather", MFD_CLOEXEC));
+  if (!write_all(file.number(), text))
+    return std::unexpected(system_error("cannot be written", "of results"));
   mine().gather_bytes.store(text.size());
+  mine().gather_file.store(file.number());
   LOCH_TRY(barrier("gathering of results", within));
-  std::vector<std::string> texts;
-  if (rank_ == 0) {
-    texts.resize(ranks());
-    texts[0] = text;
-    for (std::uint32_t rank = 1; rank < ranks(); ++rank) {
-      const std::size_t bytes = of(rank).gather_bytes.load();
-      if (is_lost(rank) || bytes == 0) continue;
-      const auto object = map(rank, 'g', number, bytes);
-      if (!object) {
-        if (is_lost(rank)) continue;  // died meanwhile
-        return std::unexpected(object.error());
-      }
-      texts[rank].assign(reinterpret_cast<const char*>(object->data()), bytes);
+  const Nanos deadline = monotonic() + within;
+  // The reader may die before it has read: then the next one does.
+  for (;;) {
+    const std::uint32_t reader = lowest_alive();
+    if (reader == rank_) {
+      std::vector<std::string> texts = read_texts(text);
+      mine().gathered.store(number);
+      return texts;
     }
+    if (of(reader).gathered.load() >= number) return std::vector<std::string>();
+    if (monotonic() > deadline) {
+      return fail(ErrorCode::timed_out,
+                  fmt::format("gathering of results: node {} did not read them within {}", reader,
+                              format_duration(within)));
+    }
+    look_for_dead();
+    pause_for(poll_interval);
   }
-  LOCH_TRY(barrier("end of the gathering of results", within));
-  if (!text.empty() && rank_ != 0) unlink('g', number);
-  return texts;
 }
 
 bool Job::all_clients_ended(std::uint64_t run, bool look) {

@@ -2,11 +2,12 @@
 // rank's identity, its region directory, barriers and gathering. Set-up path: nothing here is called
 // per operation except is_lost(), one relaxed load.
 //
-//   /loch.JOB.ctl      control block (layout below), made by rank 0, unlinked by the last one out
-//   /loch.JOB.R.rN     region N of rank R         unlinked once all ranks have mapped it, so that
-//   /loch.JOB.R.wN     receive area of worker N   no crash leaves it behind
-//   /loch.JOB.R.gN     rank R's text in gather N  unlinked when rank 0 has read it
-// All are made with O_EXCL and mode 0600.
+//   /loch.JOB.ctl      control block (layout below), made by rank 0
+//   /loch.JOB.R.rN     region N of rank R
+//   /loch.JOB.R.wN     receive area of worker N
+// All are made with O_EXCL and mode 0600, and unlinked once all ranks have mapped everything, before
+// the load starts: whatever is killed after that leaves nothing behind. What a rank gives to a gather
+// has no name at all: a memfd that the reader opens through /proc/PID/fd.
 #pragma once
 
 #include <atomic>
@@ -40,6 +41,8 @@ struct RankSlot {
   std::atomic<std::uint64_t> barriers;      // how many it has reached
   std::atomic<std::uint64_t> runs_ended;    // how many runs its clients have ended
   std::atomic<std::uint64_t> gather_bytes;  // of its text in the gather going on
+  std::atomic<std::int32_t> gather_file;    // its descriptor in that process
+  std::atomic<std::uint64_t> gathered;      // number of the last gather whose texts it has read
   std::atomic<std::uint32_t> workers;
   std::atomic<std::uint32_t> regions;
   RegionEntry region[max_regions];
@@ -49,13 +52,13 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 
 struct ControlBlock {
   static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // "loch-shm"
-  static constexpr std::uint32_t current_version = 1;
+  static constexpr std::uint32_t current_version = 2;
   std::atomic<std::uint64_t> magic;  // written last
   std::uint32_t version;
   std::uint32_t ranks;
   std::int32_t creator;  // rank 0's process
   std::uint64_t creator_start;
-  std::atomic<std::uint32_t> is_unlinked;  // the last one out has taken it on itself
+  std::atomic<std::uint32_t> is_unlinked;  // somebody has taken it on itself
   std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
   // The slots follow.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }
@@ -106,10 +109,12 @@ class Job {
   // Makes (zeroed, all pages reserved) or maps an object of a rank: object 'r' or 'w' number `id`.
   [[nodiscard]] Result<Mapping> create(char kind, std::uint64_t id, std::size_t bytes);
   [[nodiscard]] Result<Mapping> map(std::uint32_t rank, char kind, std::uint64_t id, std::size_t bytes) const;
-  void unlink(char kind, std::uint64_t id);
+  // Every rank has mapped everything: removes the names of this rank's objects and of the control block.
+  void forget_names();
 
   // Meets all ranks that are alive; names the missing ones after `within`.
   [[nodiscard]] Result<> barrier(std::string_view what, Nanos within);
+  // The lowest rank alive gets all texts; the others nothing, after it has read them.
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within);
   // This rank's clients have ended their run number `run` (1 …).
   void clients_ended(std::uint64_t run) { mine().runs_ended.store(run); }
@@ -122,6 +127,8 @@ class Job {
       : name_(std::move(name)), rank_(rank), control_(std::move(control)) {}
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(control_.data()); }
   [[nodiscard]] std::string object(std::uint32_t rank, char kind, std::uint64_t id) const;
+  [[nodiscard]] std::uint32_t lowest_alive() const;
+  [[nodiscard]] std::vector<std::string> read_texts(const std::string& mine) const;
   void look_for_dead();
 
   std::string name_;

@@ -164,6 +164,29 @@ TEST(ShmProcesses, ShareMemoryMessagesAndResults) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
+// The lowest rank alive reads what is gathered; nothing of a running job has a name.
+int rank_that_gathers(const std::string& job, std::uint32_t rank) {
+  Node node;
+  if (!make_node(node, job, rank, 3) || !exchange(node)) return 100;
+  EXPECT_OR_FAIL(node.fabric->barrier("every rank has removed its names", 20 * second).has_value());
+  EXPECT_OR_FAIL(left_behind(job).empty());
+  if (rank == 0) kill(getpid(), SIGKILL);
+  const auto texts = node.fabric->gather("text " + std::to_string(rank), 20 * second);
+  EXPECT_OR_FAIL(texts.has_value());
+  if (!texts) return node.failures;
+  const std::vector<std::string> expected = {"", "text 1", "text 2"};
+  EXPECT_OR_FAIL(*texts == (rank == 1 ? expected : std::vector<std::string>()));
+  EXPECT_OR_FAIL(node.fabric->report().nodes[0].is_lost);
+  return node.failures;
+}
+
+TEST(ShmProcesses, TheLowestRankAliveGathers) {
+  const std::string job = job_name();
+  EXPECT_EQ(run_ranks(3, [&](std::uint32_t rank) { return rank_that_gathers(job, rank); }),
+            (std::vector<int>{-SIGKILL, 0, 0}));
+  EXPECT_THAT(left_behind(job), testing::IsEmpty());
+}
+
 // Repeats of a measurement: the same processes, the same name, one fabric after another.
 TEST(ShmProcesses, AJobsNameIsUsedAgain) {
   const std::string job = job_name();

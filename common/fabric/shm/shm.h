@@ -29,8 +29,9 @@ struct ShmConfig {
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
 
 // For the supervisor of a rank whose process was killed and reaped (cluster/supervise.h), so that
-// nothing of it runs any more: marks the node lost for the others and removes what it left in shared
-// memory, the job's control block too when it was the last one. The others go on without it: barriers
+// nothing of it runs any more: marks the node lost and removes what it left in shared memory, the
+// job's control block too when it was the last one. After the exchange nothing of the job has a name,
+// and the others find out by themselves, within 50 ms. They go on without it: barriers
 // and gathering leave it out, RC SENDs to it fail, and its memory stays readable and writable, as
 // that of a machine whose process died does through its NIC.
 void mark_lost(const std::string& job, std::uint32_t rank);

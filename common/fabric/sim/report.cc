@@ -15,14 +15,17 @@ std::uint64_t allocations(const Simulation& sim) {
   return sum;
 }
 
-double share(Picos busy, Nanos span) { return span > 0 ? static_cast<double>(busy) / (static_cast<double>(span) * 1e3) : 0; }
+double share(Picos busy, Nanos span) {
+  return span > 0 ? static_cast<double>(busy) / (static_cast<double>(span) * 1e3) : 0;
+}
 
 NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nanos span) {
   NodeReport report;
   report.tx_wire_bytes = node.tx_bytes;
   report.rx_wire_bytes = node.rx_bytes;
   report.is_lost = node.was_lost;
-  for (const SimWorker* worker : node.workers) report.is_lost = report.is_lost || (worker != nullptr && worker->is_dead());
+  for (const SimWorker* worker : node.workers)
+    report.is_lost = report.is_lost || (worker != nullptr && worker->is_dead());
   const CpuUsage usage = node.cpu->usage();
   report.cpu_busy = usage.busy_fraction();
   report.client_busy = usage.role_fraction(ThreadRole::client);
@@ -62,8 +65,8 @@ void reset_books(Simulation& sim, Books* books) {
     node->tx_bytes = node->rx_bytes = 0;
     node->context_misses = node->translation_misses = node->work_request_misses = 0;
     node->requests = node->responses = node->retries = node->lost = 0;
-    for (Server* server : {&node->requester, &node->responder, &node->fetch, &node->pcie_read, &node->pcie_write,
-                           &node->egress, &node->ingress}) {
+    for (Server* server : {&node->requester, &node->responder, &node->fetch, &node->pcie_read,
+                           &node->pcie_write, &node->egress, &node->ingress}) {
       server->busy = 0;
     }
     node->cpu->reset_usage();

@@ -85,7 +85,8 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
     const std::uint64_t key = (std::uint64_t{region.id()} + 1) << 48 | at;
     if (node.translations.touch(key)) continue;
     ++node.translation_misses;
-    const Picos wait = node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
+    const Picos wait =
+        node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
     if (at == first) delay = wait;
   }
   return delay;
@@ -136,7 +137,8 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
   Picos delay = node.requester.delay(now, pace) + timing.pipeline;
-  if (!r->has_mmio) delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
+  if (!r->has_mmio)
+    delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
   delay += context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
@@ -258,7 +260,8 @@ void Stages::answered(Event* event) {
                 timing.link(r->response_wire) / 1000);
   }
   ++node.responses;
-  Picos delay = node.requester.delay(now, timing.response) + timing.pipeline + context(sim, node, &qp->requester);
+  Picos delay =
+      node.requester.delay(now, timing.response) + timing.pipeline + context(sim, node, &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     if (sim.config.hardware.nic.work_request_entries != 0 &&
         node.reads_on_the_way > sim.config.hardware.nic.work_request_entries) {
@@ -273,10 +276,11 @@ void Stages::answered(Event* event) {
                timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
     }
   }
-  delay += node.pcie_write.delay(now, timing.pcie(sim.config.hardware.pcie.completion_bytes)) + timing.pcie_write;
+  delay +=
+      node.pcie_write.delay(now, timing.pcie(sim.config.hardware.pcie.completion_bytes)) + timing.pcie_write;
   const Nanos at = nanos_up(done + delay) + slow(sim);
   if (sim.has_faults && r->verb == Verb::read) plan_pieces(r, sim.config.faults.torn_landing);
-  trace_stage(sim, *r, Track::response, node.id, sim.now(), at - sim.now());
+  trace_stage(sim, *r, Track::response, node.id, done / 1000, at - done / 1000);
   r->fire = &Stages::land;
   sim.queue.push(r, at);
   if (is_read_or_atomic(r->verb)) resume_stalled(sim, qp);

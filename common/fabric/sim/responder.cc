@@ -126,7 +126,7 @@ void Stages::arrive(Event* event) {
     }
   }
   if (qp->transport != Transport::ud) qp->executed_at = last;
-  trace_stage(sim, *r, Track::responder, node.id, sim.now(), at - sim.now());
+  trace_stage(sim, *r, Track::responder, node.id, done / 1000, at - done / 1000);
   r->fire = &Stages::execute;
   sim.queue.push(r, at);
 }

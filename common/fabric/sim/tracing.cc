@@ -25,12 +25,16 @@ void name_tracks(Simulation& sim) {
   }
 }
 
+void write_mark(Simulation& sim, const Worker& worker, std::string_view what, Nanos start, Nanos span) {
+  sim.config.trace->span(worker.node(), worker.index(), what, start, span);
+}
+
 void write_stage(Simulation& sim, const SimRequest& r, Track track, NodeId node, Nanos start, Nanos span) {
   const SimWorker& worker = *r.qp->owner;
   sim.config.trace->span(
       node, static_cast<std::uint32_t>(track), name(r.verb), start, span,
-      fmt::format(R"({{"from":"{} of node {}","to":{},"bytes":{},"request":{}}})", worker.spec().name,
-                  worker.node(), r.wr->peer, r.wr->length, r.sequence));
+      fmt::format(R"({{"from":"{} of node {}","to":{},"lane":{},"bytes":{},"request":{}}})",
+                  worker.spec().name, worker.node(), r.wr->peer, r.wr->lane, r.wr->length, r.sequence));
 }
 
 }  // namespace loch::fabric::sim

@@ -5,10 +5,13 @@
 
 namespace loch::fabric::sim {
 
-enum class Track : std::uint32_t { requester = 1000, egress, ingress, responder, response, memory };
+// Above every worker's index, which is its track.
+enum class Track : std::uint32_t { requester = 100'000, egress, ingress, responder, response, memory };
 
 void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
                  Nanos span);
+// On the worker's own track.
+void write_mark(Simulation& sim, const Worker& worker, std::string_view what, Nanos start, Nanos span);
 void name_tracks(Simulation& sim);
 
 }  // namespace loch::fabric::sim

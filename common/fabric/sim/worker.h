@@ -9,6 +9,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/tracing.h"
 
 namespace loch::fabric::sim {
 
@@ -78,6 +79,10 @@ class SimWorker final : public Worker {
   void post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
+  void mark(std::string_view what, Nanos start) override {
+    if (sim_.config.trace != nullptr) [[unlikely]]
+      write_mark(sim_, *this, what, start, now() - start);
+  }
   bool connected(NodeId peer) const override { return peers_[peer].is_connected; }
   std::uint32_t epoch(NodeId peer) const override { return peers_[peer].epoch; }
   void begin_timer(TimerWait* wait) override;

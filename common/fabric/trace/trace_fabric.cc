@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t buffered_spans = 65'536;
 constexpr Nanos unseen = -1;
+constexpr std::uint32_t requests_track = 100'000;  // plus the worker's index, which is its own track
 
 struct SpanRecord {
   Nanos start = 0;
@@ -22,6 +23,7 @@ struct SpanRecord {
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
   WcStatus status = WcStatus::success;
+  std::string_view mark;  // not empty: no request, but what the worker marked
 };
 
 class TracingWorker;
@@ -58,9 +60,18 @@ class TracingWorker final : public WrappedWorker {
     inner().post_detached(request);
   }
 
+  void mark(std::string_view what, Nanos start) override {
+    if (records_.size() == buffered_spans) flush();
+    records_.push_back({.start = start, .span = now() - start, .mark = what});
+  }
+
   // Writes what is buffered; on the worker's thread, or after it has ended.
   void flush() {
     for (const SpanRecord& record : records_) {
+      if (!record.mark.empty()) {
+        writer_->span(node(), index(), record.mark, record.start, record.span);
+        continue;
+      }
       char text[32], args[128];
       *fmt::format_to_n(text, sizeof text - 1, "{} {}", name(record.verb), record.length).out = 0;
       *fmt::format_to_n(args, sizeof args - 1,
@@ -68,9 +79,9 @@ class TracingWorker final : public WrappedWorker {
                         record.lane, name(record.transport), record.length, name(record.status))
            .out = 0;
       if (record.span == unseen)
-        writer_->instant(node(), index(), text, record.start);
+        writer_->instant(node(), requests_track + index(), text, record.start);
       else
-        writer_->span(node(), index(), text, record.start, record.span, args);
+        writer_->span(node(), requests_track + index(), text, record.start, record.span, args);
     }
     records_.clear();
   }
@@ -98,8 +109,15 @@ class TracingWorker final : public WrappedWorker {
   }
   void record(const WorkRequest& request, Nanos start, Nanos span) {
     if (records_.size() == buffered_spans) flush();
-    records_.push_back({start, span, request.length, request.peer, request.verb, request.transport,
-                        request.lane, span == unseen ? WcStatus::success : request.status});
+    records_.push_back({.start = start,
+                        .span = span,
+                        .length = request.length,
+                        .peer = request.peer,
+                        .verb = request.verb,
+                        .transport = request.transport,
+                        .lane = request.lane,
+                        .status = span == unseen ? WcStatus::success : request.status,
+                        .mark = {}});
   }
 
   TraceWriter* writer_;
@@ -125,6 +143,8 @@ class TracingFabric final : public WrappedFabric<TracingWorker> {
       writer_->name_node(worker->node(), fmt::format("node {}", worker->node()));
     }
     writer_->name_track(worker->node(), worker->index(), worker->spec().name);
+    writer_->name_track(worker->node(), requests_track + worker->index(),
+                        fmt::format("{}: requests", worker->spec().name));
     return std::make_unique<TracingWorker>(worker, writer_);
   }
 

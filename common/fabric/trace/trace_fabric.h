@@ -1,5 +1,6 @@
-// A decorator that writes one span for every signaled work request, from post to completion, on its
-// worker's track. For shm and verbs; the simulation traces every stage by itself.
+// A decorator that writes one span for every signaled work request, from post to completion, on a track
+// beside its worker's, and what the worker marks on the worker's own. For shm and verbs; the simulation
+// traces every stage by itself.
 #pragma once
 
 #include <memory>

@@ -69,7 +69,6 @@ void TraceWriter::emit() {
 
 void TraceWriter::metadata(std::string_view kind, std::uint32_t node, std::uint32_t track,
                            std::string_view text) {
-  const std::lock_guard lock(mutex_);
   line_.clear();
   fmt::format_to(std::back_inserter(line_), R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":)",
                  node, track, kind);
@@ -79,18 +78,41 @@ void TraceWriter::metadata(std::string_view kind, std::uint32_t node, std::uint3
 }
 
 void TraceWriter::name_node(std::uint32_t node, std::string_view text) {
+  const std::lock_guard lock(mutex_);
   metadata("process_name", node, 0, text);
 }
 
 void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  tracks_[{node, track}].name = text;
   metadata("thread_name", node, track, text);
+}
+
+// The lane that has been free for the shortest time: as few lanes as boxes overlap, where they come in
+// the order of their ends.
+std::uint32_t TraceWriter::take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end) {
+  Track& of = tracks_[{node, track}];
+  std::size_t best = of.lane_ends.size();
+  for (std::size_t lane = 0; lane < of.lane_ends.size(); ++lane) {
+    if (of.lane_ends[lane] > start) continue;
+    if (best == of.lane_ends.size() || of.lane_ends[lane] > of.lane_ends[best]) best = lane;
+  }
+  const auto number = static_cast<std::uint32_t>(track + best * lane_stride);
+  if (best == of.lane_ends.size()) {
+    of.lane_ends.push_back(end);
+    if (best > 0) metadata("thread_name", node, number, fmt::format("{} ({})", of.name, best + 1));
+  }
+  of.lane_ends[best] = end;
+  return number;
 }
 
 void TraceWriter::span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start,
                        Nanos span, std::string_view args_json) {
+  LOCH_CHECK(span >= 0 && track < lane_stride, "a box of {} ns on track {} of node {}", span, track, node);
   const std::lock_guard lock(mutex_);
+  const std::uint32_t lane = take_lane(node, track, start, start + span);
   line_.clear();
-  fmt::format_to(std::back_inserter(line_), R"({{"ph":"X","pid":{},"tid":{},"ts":)", node, track);
+  fmt::format_to(std::back_inserter(line_), R"({{"ph":"X","pid":{},"tid":{},"ts":)", node, lane);
   append_micros(line_, start);
   line_ += ",\"dur\":";
   append_micros(line_, span);

@@ -1,13 +1,19 @@
 // Chrome trace JSON ("Trace Event Format"), which Perfetto opens: a process per node, a track per
 // worker, NIC stage or link.
+//
+// Boxes of one track must not overlap: Perfetto drops those that do. What overlaps (several requests in
+// the same unit) goes to further lanes, tracks of the same name with a number: "link: out (2)".
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/base/units.h"
@@ -25,9 +31,12 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
+  // Tracks have numbers below this; a lane's is its track's plus a multiple of it.
+  static constexpr std::uint32_t lane_stride = 1'000'000;
+
   void name_node(std::uint32_t node, std::string_view text);
   void name_track(std::uint32_t node, std::uint32_t track, std::string_view text);
-  // One box from `start` (ns) of `span` ns; `args_json` is empty or a JSON object.
+  // One box from `start` (ns) of `span` ns, not negative; `args_json` is empty or a JSON object.
   void span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start, Nanos span,
             std::string_view args_json = {});
   void instant(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos at);
@@ -35,11 +44,18 @@ class TraceWriter {
   [[nodiscard]] Result<> close();
 
  private:
+  struct Track {
+    std::string name;
+    std::vector<Nanos> lane_ends;  // where the last box of each lane ends
+  };
+
   TraceWriter() = default;
+  [[nodiscard]] std::uint32_t take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end);
   void metadata(std::string_view kind, std::uint32_t node, std::uint32_t track, std::string_view text);
   void emit();  // line_ as one more element of traceEvents
 
-  std::mutex mutex_;  // guards all that follows
+  std::mutex mutex_;                                                 // guards all that follows
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // by node and track
   std::FILE* file_ = nullptr;
   std::string path_, temporary_;
   std::string line_;  // the event being written; keeps its capacity

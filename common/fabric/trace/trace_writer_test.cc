@@ -59,6 +59,30 @@ TEST_F(TraceWriterTest, WritesWhatPerfettoReads) {
   EXPECT_THAT(content(), testing::HasSubstr("\\u0009"));
 }
 
+// Perfetto drops boxes that overlap on a track.
+TEST_F(TraceWriterTest, WhatOverlapsGoesToFurtherLanes) {
+  auto writer = TraceWriter::open(path_);
+  ASSERT_TRUE(writer.has_value());
+  (*writer)->name_track(1, 7, "link");
+  (*writer)->span(1, 7, "a", 0, 10);
+  (*writer)->span(1, 7, "b", 10, 10);  // follows
+  (*writer)->span(1, 7, "c", 15, 10);  // overlaps b
+  (*writer)->span(1, 7, "d", 22, 10);  // overlaps c alone
+  (*writer)->span(1, 7, "e", 26, 1);   // overlaps d alone
+  (*writer)->span(2, 7, "f", 15, 10);  // another node's track
+  ASSERT_TRUE((*writer)->close().has_value());
+  std::vector<std::string> boxes, names;
+  for (const YAML::Node& event : YAML::Load(content())["traceEvents"]) {
+    const std::string track = event["pid"].as<std::string>() + "/" + event["tid"].as<std::string>();
+    if (event["ph"].as<std::string>() == "X")
+      boxes.push_back(event["name"].as<std::string>() + " " + track);
+    else
+      names.push_back(event["args"]["name"].as<std::string>() + " " + track);
+  }
+  EXPECT_THAT(boxes, testing::ElementsAre("a 1/7", "b 1/7", "c 1/1000007", "d 1/7", "e 1/1000007", "f 2/7"));
+  EXPECT_THAT(names, testing::ElementsAre("link 1/7", "link (2) 1/1000007"));
+}
+
 TEST_F(TraceWriterTest, NothingHalfWrittenHasTheName) {
   {
     auto writer = TraceWriter::open(path_);
