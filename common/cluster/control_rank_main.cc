@@ -144,6 +144,6 @@ int main(int argc, char** argv) {
   if (!env || arguments.empty()) return 2;
   const std::string argument = arguments.size() > 1 ? arguments[1] : "5";
   RankConfig config;
-  config.lost_after = 2'000'000'000;
+  if (arguments[0] != "meet") config.lost_after = 2'000'000'000;
   return run_as_rank(*env, config, [&](Control& control) { return play(control, arguments[0], argument); });
 }

@@ -72,7 +72,7 @@ std::string Sealer::seal(const Message& message) {
                                 .kind = static_cast<std::uint16_t>(message.kind),
                                 .from = message.from,
                                 .to = message.to,
-                                .sequence = ++sent_[message.to],
+                                .sequence = ++sent_[message.to].of(message.kind),
                                 .payload_bytes = static_cast<std::uint32_t>(message.payload.size()),
                                 .reserved = 0};
   std::string out;
@@ -104,8 +104,9 @@ std::expected<Message, Refusal> Opener::check(std::string_view bytes, std::uint3
   const Tag expected = tag_of(secret_, signed_bytes);
   if (CRYPTO_memcmp(expected.data(), bytes.data() + signed_bytes.size(), tag_bytes) != 0)
     return std::unexpected(Refusal::tag);
-  if (header.sequence <= seen_[from]) return std::unexpected(Refusal::replay);
-  seen_[from] = header.sequence;
+  std::uint64_t& seen = seen_[from].of(static_cast<Kind>(header.kind));
+  if (header.sequence <= seen) return std::unexpected(Refusal::replay);
+  seen = header.sequence;
   return Message{static_cast<Kind>(header.kind), header.from, header.to,
                  std::string(rest.substr(0, header.payload_bytes))};
 }

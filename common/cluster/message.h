@@ -8,7 +8,8 @@
 //                                                                                  0..64 MiB   32
 //
 // The tag is HMAC-SHA256 over all that precedes it, under the secret of the launch; sequence numbers
-// rise from 1 in each direction of each pair, so that a recorded message is worth nothing.
+// rise from 1 in each direction of each pair, so that a recorded message is worth nothing. Heartbeats
+// are counted apart, for they overtake.
 #pragma once
 
 #include <array>
@@ -70,22 +71,29 @@ enum class Refusal : std::uint8_t { size, magic, version, kind, rank, tag, repla
 inline constexpr std::size_t refusals = 7;
 [[nodiscard]] const char* name(Refusal refusal);
 
+// The last sequence numbers between two ranks: of heartbeats, and of everything else.
+struct Sequences {
+  std::uint64_t beats = 0;
+  std::uint64_t others = 0;
+  std::uint64_t& of(Kind kind) { return kind == Kind::heartbeat ? beats : others; }
+};
+
 // Gives messages their sequence numbers and tags. One thread.
 class Sealer {
  public:
-  Sealer(const Secret& secret, std::uint32_t ranks) : secret_(secret), sent_(ranks, 0) {}
+  Sealer(const Secret& secret, std::uint32_t ranks) : secret_(secret), sent_(ranks) {}
   [[nodiscard]] std::string seal(const Message& message);
 
  private:
   Secret secret_;
-  std::vector<std::uint64_t> sent_;  // the last sequence number, by receiver
+  std::vector<Sequences> sent_;  // by receiver
 };
 
 // Takes messages for rank `self` apart. One thread.
 class Opener {
  public:
   Opener(const Secret& secret, std::uint32_t self, std::uint32_t ranks)
-      : secret_(secret), self_(self), seen_(ranks, 0) {}
+      : secret_(secret), self_(self), seen_(ranks) {}
   // `from` is who the transport says has sent it; the message must say the same.
   [[nodiscard]] std::expected<Message, Refusal> open(std::string_view bytes, std::uint32_t from);
   // How many were refused, by Refusal.
@@ -96,7 +104,7 @@ class Opener {
 
   Secret secret_;
   std::uint32_t self_;
-  std::vector<std::uint64_t> seen_;  // the last sequence number, by sender
+  std::vector<Sequences> seen_;  // by sender
   std::array<std::uint64_t, refusals> refused_{};
 };
 

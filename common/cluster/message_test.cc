@@ -64,6 +64,13 @@ TEST_F(Messages, AreWorthNothingTheSecondTime) {
   EXPECT_EQ(opener_.open(sealed_, 0).error(), Refusal::replay);
 }
 
+TEST_F(Messages, HeartbeatsMayOvertake) {
+  const std::string beat = sealer_.seal({Kind::heartbeat, 0, 1, ""});
+  EXPECT_TRUE(opener_.open(beat, 0).has_value());
+  EXPECT_TRUE(opener_.open(sealed_, 0).has_value());
+  EXPECT_EQ(opener_.open(beat, 0).error(), Refusal::replay);
+}
+
 TEST_F(Messages, SpeakForTheirSenderToTheirReceiver) {
   EXPECT_EQ(opener_.open(sealed_, 2).error(), Refusal::rank);
   EXPECT_EQ(opener_.open(sealer_.seal({Kind::text, 0, 2, "x"}), 0).error(), Refusal::rank);

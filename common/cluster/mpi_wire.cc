@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
-#include <list>
+#include <functional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,7 +17,8 @@ namespace loch::cluster {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int tag_secret = 1, tag_message = 2;
+constexpr int tag_secret = 1, tag_message = 2, tag_urgent = 3;
+constexpr std::size_t urgent_bytes_max = 1024;
 static_assert(message_bytes_max < std::size_t{1} << 31, "MPI counts in int");
 
 // What a message needs and no more: plain TCP. Without this Open MPI would open the RDMA devices
@@ -74,13 +75,19 @@ class OpenWire final : public MpiWire {
     return secret;
   }
 
-  void send(std::uint32_t to, std::string bytes) override {
-    if (!is_given_up_[to]) post(to, std::move(bytes), tag_message);
+  void send(std::uint32_t to, std::string bytes, bool is_urgent) override {
+    if (!is_given_up_[to]) post(to, std::move(bytes), is_urgent ? tag_urgent : tag_message);
   }
 
   std::optional<std::pair<std::uint32_t, std::string>> receive() override {
     retire_sent();
     take_up_arrivals();
+    if (!urgent_.empty() && is_done(urgent_.front().second.request)) {
+      const std::uint32_t from = urgent_.front().first;
+      std::string bytes = std::move(urgent_.front().second.bytes);
+      urgent_.pop_front();
+      return std::pair(from, std::move(bytes));
+    }
     for (std::uint32_t i = 0; i < ranks_; ++i) {
       const std::uint32_t from = (next_ + i) % ranks_;
       auto& queue = receiving_[from];
@@ -130,19 +137,26 @@ class OpenWire final : public MpiWire {
   // Begins to receive what has arrived. Messages of a sender are handed out in their order, a large
   // one that is still on its way before a small one behind it.
   void take_up_arrivals() {
+    take_up(tag_urgent, urgent_bytes_max,
+            [&](std::uint32_t from) -> Receiving& { return urgent_.emplace_back(from, Receiving{}).second; });
+    take_up(tag_message, message_bytes_max,
+            [&](std::uint32_t from) -> Receiving& { return receiving_[from].emplace_back(); });
+  }
+
+  // `place` makes room for one more from a sender; it stays where it is while MPI fills it.
+  void take_up(int tag, std::size_t bytes_max, const std::function<Receiving&(std::uint32_t)>& place) {
     for (std::uint32_t most = 0; most < 4 * ranks_ + 64; ++most) {
       int has_one = 0, bytes = 0;
       MPI_Message message = MPI_MESSAGE_NULL;
       MPI_Status status{};
-      if (MPI_Improbe(MPI_ANY_SOURCE, tag_message, MPI_COMM_WORLD, &has_one, &message, &status) !=
-              MPI_SUCCESS ||
+      if (MPI_Improbe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &has_one, &message, &status) != MPI_SUCCESS ||
           has_one == 0)
         return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       const auto from = static_cast<std::uint32_t>(status.MPI_SOURCE);
       LOCH_CHECK_LT(from, ranks_);
-      Receiving& receiving = receiving_[from].emplace_back();
-      receiving.is_too_large = bytes < 0 || static_cast<std::size_t>(bytes) > message_bytes_max;
+      Receiving& receiving = place(from);
+      receiving.is_too_large = bytes < 0 || static_cast<std::size_t>(bytes) > bytes_max;
       // One that is too large is cut off by MPI and dropped.
       receiving.bytes.resize(receiving.is_too_large ? 1 : static_cast<std::size_t>(bytes));
       MPI_Imrecv(receiving.bytes.data(), static_cast<int>(receiving.bytes.size()), MPI_BYTE, &message,
@@ -153,6 +167,7 @@ class OpenWire final : public MpiWire {
   std::uint32_t rank_, ranks_;
   std::vector<std::deque<Sending>> sending_;      // by receiver; a deque keeps its elements where they are
   std::vector<std::deque<Receiving>> receiving_;  // by sender
+  std::deque<std::pair<std::uint32_t, Receiving>> urgent_;
   std::vector<bool> is_given_up_;
   std::uint32_t next_ = 0;
 };

@@ -26,6 +26,9 @@ struct RankConfig {
 // launcher was lost it does not return but exits with that status: MPI_Finalize would wait for ever,
 // and so would MPI's own exit handlers.
 //
+// A launcher that gets no processor is silent too: where ranks are many more than cores (a dozen on
+// two busy ones, say), lost_after is to be longer.
+//
 // Call it before the process has threads. A launch of one rank runs `work` right here.
 [[nodiscard]] int run_as_rank(const LaunchEnv& env, const RankConfig& config,
                               const std::function<int(Control&)>& work);

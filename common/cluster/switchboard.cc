@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -11,6 +12,9 @@ namespace loch::cluster {
 namespace {
 
 constexpr std::size_t early_frames_max = 65'536;
+// What one step passes on, at most, in each direction; a message counts as something though it be empty.
+constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
+constexpr std::size_t message_overhead = 1024;
 
 }  // namespace
 
@@ -38,8 +42,13 @@ bool Switchboard::step(Nanos now) {
     for (Peer& peer : peers_) peer.heard = now;
   }
   last_step_ = now;
-  while (auto received = wire_.receive()) take(now, received->first, received->second);
-  pass_on_childs_frames();
+  for (std::size_t bytes = 0; bytes < step_bytes_max;) {
+    const auto received = wire_.receive();
+    if (!received) break;
+    bytes += received->second.size() + message_overhead;
+    take(now, received->first, received->second);
+  }
+  pass_on_childs_frames(step_bytes_max);
   welcome_when_complete();
   if (now >= next_beat_) {
     next_beat_ = now + config_.heartbeat;
@@ -50,7 +59,7 @@ bool Switchboard::step(Nanos now) {
 }
 
 void Switchboard::child_ended(Fate fate, std::uint32_t detail) {
-  pass_on_childs_frames();
+  pass_on_childs_frames(std::numeric_limits<std::size_t>::max());
   has_child_ended_ = true;
   const Notice notice = {config_.rank, fate, detail};
   tell_others(fate == Fate::ended ? Kind::left : Kind::lost, to_bytes(notice));
@@ -117,8 +126,11 @@ void Switchboard::settle(const Notice& notice) {
 
 // ---- What goes out ---------------------------------------------------------------------------
 
-void Switchboard::pass_on_childs_frames() {
-  while (auto frame = child_.hear()) {
+void Switchboard::pass_on_childs_frames(std::size_t bytes_max) {
+  for (std::size_t bytes = 0; bytes < bytes_max;) {
+    auto frame = child_.hear();
+    if (!frame) break;
+    bytes += frame->payload.size() + message_overhead;
     was_busy_ = true;
     const bool is_for_peer = (frame->kind == FrameKind::part || frame->kind == FrameKind::text) &&
                              frame->rank < config_.ranks && frame->rank != config_.rank;
@@ -163,7 +175,7 @@ void Switchboard::tell_others(Kind kind, const std::string& payload) {
 
 void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
   if (to == config_.rank || peers_[to].is_silent) return;
-  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload)}));
+  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload)}), kind == Kind::heartbeat);
 }
 
 // ---- Silence ---------------------------------------------------------------------------------

@@ -21,11 +21,12 @@
 
 namespace loch::cluster {
 
-// Between the launchers of the ranks: whole messages, in order per pair. No call waits.
+// Between the launchers of the ranks: whole messages, in order per pair, but for the urgent, which are
+// small and do not wait behind large ones. No call waits.
 class Wire {
  public:
   virtual ~Wire() = default;
-  virtual void send(std::uint32_t to, std::string bytes) = 0;
+  virtual void send(std::uint32_t to, std::string bytes, bool is_urgent) = 0;
   // The next message that has come in, and its sender.
   virtual std::optional<std::pair<std::uint32_t, std::string>> receive() = 0;
   // Nothing more is sent to, or expected from, this rank.
@@ -56,8 +57,8 @@ class Switchboard {
  public:
   Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now);
 
-  // Everything that can be done now. `now` never goes back. Returns whether anything but signs of
-  // life came by.
+  // What can be done now, up to a bound, so that signs of life are never long in coming. `now` never goes
+  // back. Returns whether anything but signs of life came by.
   bool step(Nanos now);
   // After the child was reaped: `fate` ended or killed. What it has sent is passed on first.
   void child_ended(Fate fate, std::uint32_t detail);
@@ -85,7 +86,7 @@ class Switchboard {
   void take(Nanos now, std::uint32_t from, std::string_view bytes);
   void take_fate(const Message& message);
   void settle(const Notice& notice);
-  void pass_on_childs_frames();
+  void pass_on_childs_frames(std::size_t bytes_max);
   void listen_for_silence(Nanos now);
   void cut_off(const std::string& why);
   void welcome_when_complete();

@@ -80,7 +80,7 @@ class Cluster {
   class End final : public Wire {
    public:
     End(Cluster& cluster, std::uint32_t rank) : cluster_(cluster), rank_(rank) {}
-    void send(std::uint32_t to, std::string bytes) override {
+    void send(std::uint32_t to, std::string bytes, bool) override {
       EXPECT_FALSE(given_up_.contains(to));
       if (cluster_.cut.contains(rank_) || cluster_.cut.contains(to)) return;
       cluster_.queues_[to].emplace_back(rank_, std::move(bytes));
@@ -223,7 +223,7 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   cluster.inject(1, 0, "nonsense");
   // The right secret, and still not believed: a rank's death is its own launcher's to tell.
   Sealer liar(secret_of(7), 3);
-  for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::heartbeat, 1, 0, ""});
+  for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::text, 1, 0, ""});
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::left, 1, 0, to_bytes(Notice{1, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, "x"}));
