@@ -186,7 +186,7 @@ class Launch(EndToEnd):
         self.write("tiny.yaml", EXPERIMENT)
         self.write("hosts", "localhost slots=2\n")
         done = self.call([sys.executable, str(ROOT / "experiments/loch.py"), "run", "tiny.yaml", "--hostfile", "hosts"],
-                         timeout=200, LOCH_BIN=BINARY)
+                         timeout=200, LOCH_BIN=support.BINARY)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = [json.loads(path.read_text()) for path in (self.folder / "results/tiny/points").glob("*.json")]
         self.assertEqual(len(kept), 1)
