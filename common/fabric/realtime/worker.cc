@@ -13,8 +13,7 @@ namespace {
 
 // The clock is read every eighth turn when something has a deadline.
 constexpr std::uint64_t turns_per_clock = 8;
-// Crowded workers give their core up after so many fruitless turns, and sleep after many more.
-constexpr std::uint32_t turns_before_yield = 64;
+// Crowded workers give their core up after a number of fruitless turns, and sleep after many more.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
 // Shorter sleeps than this are spun: the kernel's wake-up costs as much.
@@ -218,18 +217,17 @@ bool RealtimeWorker::poll_reconnects() {
 
 bool RealtimeWorker::turn() {
   bool moved = poll_device();
+  if (timers_ != nullptr || watches_ != nullptr || reconnects_ != nullptr || is_receiving()) {
+    if (turns_++ % turns_per_clock == 0) time_ = now();
+    if (watches_ != nullptr) moved |= poll_watches();
+    if (is_receiving()) moved |= poll_receives();
+    if (timers_ != nullptr) moved |= poll_timers();
+    if (reconnects_ != nullptr) moved |= poll_reconnects();
+  }
   if (const std::size_t ready = run_queue_.size(); ready != 0) {
     run_queue_.drain(ready);
     moved = true;
   }
-  const bool has_clock_users =
-      timers_ != nullptr || watches_ != nullptr || reconnects_ != nullptr || is_receiving();
-  if (!has_clock_users) return moved;
-  if (turns_++ % turns_per_clock == 0) time_ = now();
-  if (watches_ != nullptr) moved |= poll_watches();
-  moved |= poll_receives();
-  if (timers_ != nullptr) moved |= poll_timers();
-  if (reconnects_ != nullptr) moved |= poll_reconnects();
   return moved;
 }
 
@@ -254,7 +252,7 @@ bool RealtimeWorker::idle() {
       return true;
     }
   }
-  if (fruitless_turns_ > turns_before_yield && shared_->is_crowded.load(std::memory_order_relaxed)) {
+  if (fruitless_turns_ > shared_->turns_before_yield && shared_->is_crowded.load(std::memory_order_relaxed)) {
     if (fruitless_turns_ > turns_before_nap) {
       sleeps.fetch_add(1, std::memory_order_relaxed);
       const timespec span{0, nap};
@@ -262,7 +260,7 @@ bool RealtimeWorker::idle() {
     } else {
       give_up_core();
     }
-  } else {
+  } else if (shared_->pauses) {
     pause_cpu();
   }
   return true;

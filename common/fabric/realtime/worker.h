@@ -20,7 +20,10 @@ struct Shared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
+  // How a worker that polls in vain waits; set before the threads start.
+  bool pauses = true;                     // with the processor's pause instruction between two turns
+  std::uint32_t turns_before_yield = 64;  // when cores are shared
+  std::atomic<bool> is_crowded = false;   // cores are shared: polling in vain gives them up
   [[nodiscard]] Nanos now() const;
 };
 

@@ -98,7 +98,7 @@ bool VerbsWorker::can_take(const SendQueue& queue) const {
 
 void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   check_transport(request);
-  if (request.sink != nullptr) ++owed_;
+  if (request.sink != nullptr && !is_detached) ++owed_;
   if (const WcStatus status = check_local(request); status != WcStatus::success) [[unlikely]] {
     if (request.transport == Transport::rc && status != WcStatus::retry_exceeded &&
         request.peer < links_.size())
@@ -142,6 +142,7 @@ void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached)
   waiting->request = &request;
   if (is_detached) {
     waiting->copy = request;
+    waiting->copy.sink = nullptr;
     waiting->request = nullptr;
   }
   if (request.is_inline && request.length != 0)
@@ -189,7 +190,7 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   queue.slots[slot] = is_detached ? nullptr : &request;
   ++outstanding_;
   // The queue would fill up with requests that nothing retires.
-  const bool is_signaled = request.is_signaled || ++queue.since_signaled >= queue.depth / 2;
+  const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
   if (is_signaled) queue.since_signaled = 0;
   out.wr_id = std::uint64_t{queue.number} << 32 | number;
   out.next = nullptr;
@@ -268,11 +269,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 void VerbsWorker::post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
-  WorkRequest copy = request;
-  copy.is_signaled = false;
-  copy.sink = nullptr;
-  copy.next = nullptr;
-  submit(copy, true);
+  submit(const_cast<WorkRequest&>(request), true);  // read, and copied if it must wait
   ring_doorbell();
 }
 

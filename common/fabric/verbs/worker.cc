@@ -15,6 +15,7 @@
 namespace loch::fabric::verbs {
 namespace {
 
+constexpr std::uint32_t polls_per_error_look = 16;
 constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
 // A RECV's wr_id: transport << 32 | slot.
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
@@ -262,7 +263,8 @@ bool VerbsWorker::poll_device() {
     completing_.clear();
     moved = true;
   }
-  if (outstanding_ != 0) moved |= poll_sends();
+  // Where nobody waits for a completion there may still be an error to be seen, now and then.
+  if (owed_ != 0 || (outstanding_ != 0 && polls_++ % polls_per_error_look == 0)) moved |= poll_sends();
   if (has_notice_.load(std::memory_order_relaxed)) [[unlikely]] {
     has_notice_.store(false, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);

@@ -160,6 +160,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t outstanding_ = 0;                    // over all queues
   std::uint32_t most_outstanding_ = 0;               // what the completion queue holds
   std::uint64_t owed_ = 0;                           // sinks still to be called
+  std::uint32_t polls_ = 0;
   Sources sources_;
 
   // One doorbell's worth.
