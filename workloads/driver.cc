@@ -227,9 +227,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       co_await operate(own, slot, OpKind::put, record, -1);
       continue;
     }
-    const OpKind kind = action == Action::get   ? OpKind::get
-                        : action == Action::put ? OpKind::put
-                                                : OpKind::remove;
+    const bool reads = action == Action::get || record < load_.read_only;
+    const OpKind kind = reads ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
     co_await operate(own, slot, kind, record, due);
   }
   if (--own->slots_running == 0) own->done = true;

@@ -55,6 +55,8 @@ struct SimFaults {
   Nanos clock_skew = 0;        // each node's clock is off by up to so much, either way
   double clock_drift_ppm = 0;  // and runs off by up to so much
   Nanos jitter = 0;            // each poll is late by up to so much
+  double laggards = 0;         // a worker is a laggard with this probability: starved of its core,
+  Nanos lag = 0;               // each of its polls is late by up to so much more
   double slow_dma = 0;         // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
