@@ -146,6 +146,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
       break;
     }
     finding.scenario = scenario->describe();
+    if (options.timing != 0) scenario->sim.seed = Rng(seed, "timing", options.timing)();
     done = run_scenario(*scenario, options.hardware, finding);
     if (done || done.error().code != ErrorCode::exhausted) break;
   }

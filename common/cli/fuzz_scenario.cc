@@ -73,7 +73,7 @@ const std::vector<Knob>& knobs_of(Profile::Table table) {
               {"nessie.min-spare", 0, {"2", "4", "8"}},
               {"nessie.expiry", 0, {"60us", "100us", "200us"}},
               {"nessie.recycle-interval", 0.3, {"10us", "30us"}},
-              {"nessie.backoff-cap", 0, {"20us", "100us"}},
+              {"nessie.backoff-cap", 0, {"100us"}},
               {"nessie.cache", 0, {"false", "false", "true"}},
           },
       overfull = {
