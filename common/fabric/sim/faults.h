@@ -56,7 +56,7 @@ struct SimFaults {
   double clock_drift_ppm = 0;  // and runs off by up to so much
   Nanos jitter = 0;            // each poll is late by up to so much
   double laggards = 0;         // a worker is a laggard with this probability: starved of its core,
-  Nanos lag = 0;               // each of its polls is late by up to so much more
+  Nanos lag = 0;               // its polls are late by up to its share of this
   double slow_dma = 0;         // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).

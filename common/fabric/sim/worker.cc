@@ -23,7 +23,8 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   late_by_ = weak.jitter;
   if (weak.laggards > 0) {
     Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
-    if (chosen.chance(weak.laggards)) late_by_ += weak.lag;
+    const double share = chosen.uniform() * chosen.uniform();  // most are slow, few are very slow
+    if (chosen.chance(weak.laggards)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
   }
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
