@@ -126,7 +126,13 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
-void draw_shape(Rng& rng, const Profile& profile, FuzzScenario& s) {
+// Whether the protocol is a cuckoo table, which may be given more keys than it has slots.
+bool has_cuckoo_table(const kv::Module& module) {
+  return std::ranges::any_of(module.options(),
+                             [](const kv::OptionSpec& spec) { return spec.key == "nessie.load-factor"; });
+}
+
+void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
   d.nodes = static_cast<std::uint32_t>(between(rng, 2, 4));
   d.client_workers = static_cast<std::uint32_t>(between(rng, 1, 3));
@@ -136,7 +142,7 @@ void draw_shape(Rng& rng, const Profile& profile, FuzzScenario& s) {
   d.kept_value_bytes = d.value_size;
   d.keys = d.max_keys = between(rng, profile.keys_least, profile.keys_most);
   d.memory_bytes = std::uint64_t{1} << 26;
-  const bool is_overfull = profile.table == Profile::Table::overfull;
+  const bool is_overfull = profile.table == Profile::Table::overfull && has_cuckoo_table(module);
   const std::uint64_t surplus = is_overfull ? between(rng, 2, 6) : 0;
   s.plan.records = {d.keys, d.keys + surplus, d.key_size, d.value_size};
   s.sim.nodes = d.nodes;
@@ -235,8 +241,7 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
-  if (s.plan.options.values().contains(std::string_view("nessie.load-factor")))
-    draw_cuckoo_table(rng, profile.table == Profile::Table::overfull, slack, s);
+  if (has_cuckoo_table(module)) draw_cuckoo_table(rng, profile.table == Profile::Table::overfull, slack, s);
   if (s.plan.options.values().contains(std::string_view("nessie.clock-margin"))) {
     s.knobs["nessie.clock-margin"] = format_duration(margin_of(s.sim.faults));
   }
@@ -269,7 +274,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.module = &module;
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
-  draw_shape(shape, profile, s);
+  draw_shape(shape, profile, module, s);
   s.plan.deploy.server_workers = module.default_servers();
   draw_faults(faults, profile, s);
   LOCH_TRY(draw_knobs(options, profile, module, settings, slack, s));
