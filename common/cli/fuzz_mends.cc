@@ -82,9 +82,9 @@ std::string describe(const MendEvidence& evidence) {
       if (std::ranges::find(whats, mend.what) == whats.end()) whats.push_back(mend.what);
     }
   }
-  const char* mends = evidence.cures.size() > 1           ? "with either mend"
-                      : evidence.cures.front().size() > 1 ? "with both mends"
-                                                          : "with its mend";
+  const bool are_pairs = evidence.cures.front().size() > 1, are_many = evidence.cures.size() > 1;
+  const char* mends = are_pairs ? (are_many ? "with either pair of mends" : "with both mends")
+                                : (are_many ? "with either mend" : "with its mend");
   return fmt::format("{}: {} ({} 0 of {} timings show it, without {} of {})", fmt::join(holes, " or "),
                      fmt::join(whats, "; "), mends, evidence.timings, evidence.found, evidence.timings);
 }
