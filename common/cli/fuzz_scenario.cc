@@ -22,9 +22,11 @@ struct Profile {
   std::uint32_t weight = 1;  // how often it is drawn, beside the others
   // What the table is like. recycling: expiry periods shorter than a laggard's operation, hardly a
   // spare entry; overfull: more keys are put than it has slots, and one or two are never written.
-  enum class Table : std::uint8_t { any, recycling, overfull } table = Table::any;
+  // seesaw: a slot or two are free; keys that are never written move between their slots to make room
+  // for others that come and go, while clients that are slow look for them.
+  enum class Table : std::uint8_t { any, recycling, overfull, seesaw } table = Table::any;
 };
-constexpr std::array<Profile, 8> profiles = {{
+constexpr std::array<Profile, 9> profiles = {{
     // Many clients on one or two keys: conflicts between writers of the same key.
     {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
     // A few keys in a table with hardly more slots: entries are in each other's way and are moved.
@@ -41,6 +43,8 @@ constexpr std::array<Profile, 8> profiles = {{
     // Between two steps of a laggard the others move a key away and back: what looks unchanged has
     // changed twice (H2). Only a key that nobody deletes meanwhile shows it.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::laggards, 2, Profile::Table::overfull},
+    // The same, and nothing else: no client is slow but those who read the keys that are moved (H2).
+    {"seesaw", 2, 3, 0, 0.6, 0, Profile::Faults::laggards, 2, Profile::Table::seesaw},
     // Between two steps of a laggard the entry that it is about to look at expires and is written anew.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::laggards, 2, Profile::Table::recycling},
 }};
@@ -88,8 +92,28 @@ const std::vector<Knob>& knobs_of(Profile::Table table) {
           {"nessie.expiry", 0, {"1s"}},
           {"nessie.fast-update", 0.1, {"true"}, "nessie.variant", "hardened"},
           {"nessie.single-cas-delete", 0.1, {"true"}, "nessie.variant", "hardened"},
+      },
+      seesaw = {
+          // Every GET walks over the slots, and starts again soon if it met a move.
+          {"nessie.min-spare", 0, {"1024"}},
+          {"nessie.expiry", 0, {"1s"}},
+          {"nessie.backoff-cap", 0, {"10us"}},
+          {"nessie.cache", 0, {"false"}},
+          {"nessie.previous-versions", 0, {"false"}},
+          {"nessie.multi-read", 0, {"off"}},
+          {"nessie.single-cas-delete", 0.1, {"true"}, "nessie.variant", "hardened"},
       };
-  return table == Profile::Table::recycling ? recycling : table == Profile::Table::overfull ? overfull : any;
+  switch (table) {
+    case Profile::Table::any:
+      break;
+    case Profile::Table::recycling:
+      return recycling;
+    case Profile::Table::overfull:
+      return overfull;
+    case Profile::Table::seesaw:
+      return seesaw;
+  }
+  return any;
 }
 const std::vector<Knob>& knobs() {
   static const std::vector<Knob> all = {
@@ -132,6 +156,21 @@ bool has_cuckoo_table(const kv::Module& module) {
                              [](const kv::OptionSpec& spec) { return spec.key == "nessie.load-factor"; });
 }
 
+// Who reads and who writes: one writer a node is enough to keep the keys on the move.
+void draw_seesaw(Rng& rng, FuzzScenario& s) {
+  kv::DeployConfig& d = s.plan.deploy;
+  d.nodes = static_cast<std::uint32_t>(between(rng, 2, 3));
+  d.client_workers = static_cast<std::uint32_t>(between(rng, 2, 3));
+  d.window = 1;
+  s.plan.records = {d.keys, d.keys + between(rng, 2, 4), d.key_size, d.value_size};
+  s.sim.nodes = d.nodes;
+  workloads::LoadConfig& load = s.plan.load;
+  load.mix = {.get = 0, .put = 0.35, .remove = 0.6, .insert = 0.05, .read_modify_write = 0};
+  load.duration = static_cast<Nanos>(between(rng, 1'500'000, 3'000'000));
+  load.read_only = d.keys;
+  load.readers = d.client_workers - 1;
+}
+
 void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
   d.nodes = static_cast<std::uint32_t>(between(rng, 2, 4));
@@ -159,6 +198,7 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (load.operations == 0) load.duration = static_cast<Nanos>(between(rng, 2'000'000, 5'000'000));
   load.read_only = is_overfull ? between(rng, 1, 2) : 0;
   load.final_sweep = true;
+  if (profile.table == Profile::Table::seesaw && has_cuckoo_table(module)) draw_seesaw(rng, s);
 }
 
 void draw_stalls(Rng& rng, SimFaults& faults) {
@@ -178,6 +218,10 @@ void draw_laggards(Rng& rng, const Profile& profile, SimFaults& faults) {
   // Clocks that differ by little, so that the margin is small beside the periods.
   faults.clock_skew = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 1'000, 10'000}));
   faults.clock_drift_ppm = pick<double>(rng, {0, 50});
+  if (profile.table != Profile::Table::seesaw) return;
+  faults.laggards = 1;
+  faults.first_laggard = 1;
+  faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 200}));
 }
 
 void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
@@ -198,10 +242,12 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
 
 // A table with hardly more slots than keys: entries are in each other's way and must move. A cuckoo
 // table of this size may refuse keys; then a PUT says that it is full, which is an answer.
-void draw_cuckoo_table(Rng& rng, bool is_overfull, std::uint32_t slack, FuzzScenario& s) {
+void draw_cuckoo_table(Rng& rng, Profile::Table table, std::uint32_t slack, FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
-  const std::uint64_t functions = rng.chance(is_overfull ? 0.9 : 0.5) ? 2 : 3;
-  const std::uint64_t spare = (is_overfull ? 0 : rng.below(4)) + slack;
+  const bool is_tight = table == Profile::Table::overfull || table == Profile::Table::seesaw;
+  const std::uint64_t functions = rng.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
+  const std::uint64_t room = is_tight ? 0 : rng.below(4);
+  const std::uint64_t spare = (table == Profile::Table::seesaw ? 1 : room) + slack;
   const std::uint64_t a_node =
       std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
   // Slots are spread over the nodes evenly: the smallest number a node that holds the keys, and some.
@@ -241,7 +287,7 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
-  if (has_cuckoo_table(module)) draw_cuckoo_table(rng, profile.table == Profile::Table::overfull, slack, s);
+  if (has_cuckoo_table(module)) draw_cuckoo_table(rng, profile.table, slack, s);
   if (s.plan.options.values().contains(std::string_view("nessie.clock-margin"))) {
     s.knobs["nessie.clock-margin"] = format_duration(margin_of(s.sim.faults));
   }

@@ -41,6 +41,7 @@ const FaultField fault_fields[] = {
     {"jitter", duration, &SimFaults::jitter},
     {"laggards", probability, &SimFaults::laggards},
     {"lag", duration, &SimFaults::lag},
+    {"first_laggard", "a worker's index on its node", &SimFaults::first_laggard},
     {"slow_dma", probability, &SimFaults::slow_dma},
     {"slow_dma_span", duration, &SimFaults::slow_dma_span},
     {"pause_rate", rate, &SimFaults::pause_rate},

@@ -57,6 +57,7 @@ struct SimFaults {
   Nanos jitter = 0;            // each poll is late by up to so much
   double laggards = 0;         // a worker is a laggard with this probability: starved of its core,
   Nanos lag = 0;               // its polls are late by up to its share of this
+  std::uint32_t first_laggard = 0;  // a node's workers before this one are never laggards
   double slow_dma = 0;         // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
