@@ -348,7 +348,9 @@ std::uint64_t Driver::choose_record(ClientWorker& own) {
   drawer.node = own.worker->node();
   drawer.nodes = deploy_.nodes;
   drawer.sequence = &own.place;
-  return inserts_->record(chooser_->next(drawer));
+  const std::uint64_t record = inserts_->record(chooser_->next(drawer));
+  if (load_.readers == 0 || record >= load_.read_only || drawer.records <= load_.read_only) return record;
+  return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
 }
 
 // The gap to the next operation of this worker.

@@ -159,13 +159,14 @@ bool has_cuckoo_table(const kv::Module& module) {
 // Who reads and who writes: one writer a node is enough to keep the keys on the move.
 void draw_seesaw(Rng& rng, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
-  d.nodes = static_cast<std::uint32_t>(between(rng, 2, 3));
-  d.client_workers = static_cast<std::uint32_t>(between(rng, 2, 3));
+  d.nodes = rng.chance(0.75) ? 3 : 2;
+  d.keys = d.max_keys = d.nodes == 3 ? 2 : 3;
+  d.client_workers = static_cast<std::uint32_t>(between(rng, 4, 6));
   d.window = 1;
-  s.plan.records = {d.keys, d.keys + between(rng, 2, 4), d.key_size, d.value_size};
+  s.plan.records = {d.keys, d.keys + between(rng, 3, 5), d.key_size, d.value_size};
   s.sim.nodes = d.nodes;
   workloads::LoadConfig& load = s.plan.load;
-  load.mix = {.get = 0, .put = 0.35, .remove = 0.6, .insert = 0.05, .read_modify_write = 0};
+  load.mix = {.get = 0, .put = 0.05, .remove = 0.75, .insert = 0.2, .read_modify_write = 0};
   load.duration = static_cast<Nanos>(between(rng, 1'500'000, 3'000'000));
   load.read_only = d.keys;
   load.readers = d.client_workers - 1;
@@ -221,6 +222,7 @@ void draw_laggards(Rng& rng, const Profile& profile, SimFaults& faults) {
   if (profile.table != Profile::Table::seesaw) return;
   faults.laggards = 1;
   faults.first_laggard = 1;
+  faults.lag = static_cast<Nanos>(pick<std::uint64_t>(rng, {200'000, 400'000, 800'000, 1'600'000}));
   faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 200}));
 }
 
