@@ -21,7 +21,7 @@ struct FuzzOptions {
   bool all_mutants = false;  // measure them instead
   Nanos time = 0;            // stop after this much real time; 0: no limit
   std::uint32_t jobs = 0;    // threads; 0: one a core
-  bool keep_going = false;   // else the first finding ends it
+  bool keep_going = false;   // else the first finding ends it, or the first of each hole is reported
   bool verbose = false;      // one line a seed
   std::string history;       // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn

@@ -11,6 +11,11 @@
 
 namespace loch::cli {
 
+Campaign::Campaign(const FuzzOptions& options, const kv::Module& module)
+    : options_(options),
+      module_(module),
+      ends_at_first_(!options.keep_going && (!options.mutant.empty() || mends_of(options, module).empty())) {}
+
 void Campaign::run() {
   started_ = Clock::now();
   const std::uint32_t jobs =
@@ -28,7 +33,7 @@ double Campaign::seconds() const { return std::chrono::duration<double>(Clock::n
 std::vector<FuzzFinding> Campaign::findings() const {
   std::vector<FuzzFinding> sorted = findings_;
   std::ranges::sort(sorted, {}, &FuzzFinding::seed);
-  if (!sorted.empty() && !options_.keep_going) sorted.resize(1);
+  if (!sorted.empty() && ends_at_first_) sorted.resize(1);
   return sorted;
 }
 
@@ -50,7 +55,7 @@ void Campaign::work() {
 }
 
 bool Campaign::is_over() const {
-  if (was_interrupted() || (found_ > 0 && !options_.keep_going)) return true;
+  if (was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
   return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
 }
 

@@ -14,14 +14,15 @@ namespace loch::cli {
 class Campaign {
  public:
   // Both outlive it.
-  Campaign(const FuzzOptions& options, const kv::Module& module) : options_(options), module_(module) {}
+  Campaign(const FuzzOptions& options, const kv::Module& module);
 
-  // Until all seeds are done, or something is found (unless it keeps going), or the time is over, or
-  // an interrupt. Every seed before the last one that was handed out has been run.
+  // Until all seeds are done, or something is found (unless it keeps going, or looks for one finding
+  // of each hole of a variant that has some), or the time is over, or an interrupt. Every seed before
+  // the last one that was handed out has been run.
   void run();
 
   [[nodiscard]] double seconds() const;
-  // By seed; the first alone unless it keeps going.
+  // By seed; the first alone where that ends it.
   [[nodiscard]] std::vector<FuzzFinding> findings() const;
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
@@ -36,6 +37,7 @@ class Campaign {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
+  const bool ends_at_first_;
   Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0}, events_{0}, operations_{0};
   std::mutex mutex_;

@@ -27,12 +27,13 @@ constexpr const char* usage =
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
-    "  --keep-going       report every finding, not only the first\n"
+    "  --keep-going       report every finding, not only the first (of a variant with holes: of each)\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
-    "Each seed draws its own cluster, workload, knobs, timing and faults. Of a variant with holes, a "
-    "finding\n"
-    "names those whose mends make it go away. Exit status 0: nothing found; 1: found.\n";
+    "Each seed draws its own cluster, workload, knobs, timing and faults. Of a variant with holes, all "
+    "seeds\n"
+    "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
+    "found.\n";
 
 Result<std::uint64_t> whole(const std::string& flag, const std::string& text, std::uint64_t least) {
   std::uint64_t value = 0;
@@ -114,13 +115,13 @@ Result<> write_history(const FuzzFinding& finding, const std::string& path) {
 
 int conclude(const FuzzOptions& o, const Campaign& campaign) {
   const std::vector<FuzzFinding> findings = campaign.findings();
-  for (const FuzzFinding& finding : findings) fmt::print("{}\n", report(finding, o));
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
   for (const FuzzFinding& finding : findings) {
     const std::string key = finding.cause.empty() ? std::string(name(finding.verdict))
                                                   : finding.cause.substr(0, finding.cause.find(':'));
     auto& [count, first] = by_cause[key];
     if (count++ == 0) first = finding.seed;
+    if (o.keep_going || count == 1) fmt::print("{}\n", report(finding, o));
   }
   for (const auto& [cause, seen] : by_cause)
     fmt::print("{:>6} x {} (first: seed {})\n", seen.first, cause, seen.second);

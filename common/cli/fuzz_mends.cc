@@ -35,14 +35,6 @@ class Trials {
   const kv::Module& module_;
 };
 
-std::vector<kv::Mend> mends_of(const FuzzOptions& options, const kv::Module& module) {
-  kv::Options chosen(module.options());
-  for (const auto& [key, value] : options.settings) {
-    if (!chosen.set(key, value)) return {};  // the run has said so
-  }
-  return module.mends(chosen);
-}
-
 std::string holes_of(const std::vector<kv::Mend>& cure) {
   std::vector<std::string> holes;
   for (const kv::Mend& mend : cure) holes.push_back(mend.hole);
@@ -50,6 +42,14 @@ std::string holes_of(const std::vector<kv::Mend>& cure) {
 }
 
 }  // namespace
+
+std::vector<kv::Mend> mends_of(const FuzzOptions& options, const kv::Module& module) {
+  kv::Options chosen(module.options());
+  for (const auto& [key, value] : options.settings) {
+    if (!chosen.set(key, value)) return {};  // the run has said so
+  }
+  return module.mends(chosen);
+}
 
 MendEvidence try_mends(const FuzzFinding& finding, const FuzzOptions& options, const kv::Module& module) {
   MendEvidence evidence;

@@ -19,6 +19,9 @@ struct MendEvidence {
   std::vector<std::vector<kv::Mend>> cures;
 };
 
+// The mends that the options leave off; none where the variant has no holes.
+[[nodiscard]] std::vector<kv::Mend> mends_of(const FuzzOptions& options, const kv::Module& module);
+
 // Takes tens to hundreds of runs. Nothing is tried where the protocol names no mends.
 [[nodiscard]] MendEvidence try_mends(const FuzzFinding& finding, const FuzzOptions& options,
                                      const kv::Module& module);

@@ -44,7 +44,7 @@ constexpr std::array<Profile, 9> profiles = {{
     // changed twice (H2). Only a key that nobody deletes meanwhile shows it.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::laggards, 2, Profile::Table::overfull},
     // The same, and nothing else: no client is slow but those who read the keys that are moved (H2).
-    {"seesaw", 2, 3, 0, 0.6, 0, Profile::Faults::laggards, 2, Profile::Table::seesaw},
+    {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::laggards, 2, Profile::Table::seesaw},
     // Between two steps of a laggard the entry that it is about to look at expires and is written anew.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::laggards, 2, Profile::Table::recycling},
 }};
@@ -86,13 +86,14 @@ const std::vector<Knob>& knobs_of(Profile::Table table) {
               {"nessie.previous-versions", 0.1, {"true"}},
               {"nessie.fast-update", 0.3, {"false"}},
           },
-      overfull = {
-          // Movers as quick as can be, and never out of entries.
-          {"nessie.min-spare", 0, {"4096"}},
-          {"nessie.expiry", 0, {"1s"}},
-          {"nessie.fast-update", 0.1, {"true"}, "nessie.variant", "hardened"},
-          {"nessie.single-cas-delete", 0.1, {"true"}, "nessie.variant", "hardened"},
-      },
+      overfull =
+          {
+              // Movers as quick as can be, and never out of entries.
+              {"nessie.min-spare", 0, {"4096"}},
+              {"nessie.expiry", 0, {"1s"}},
+              {"nessie.fast-update", 0.1, {"true"}, "nessie.variant", "hardened"},
+              {"nessie.single-cas-delete", 0.1, {"true"}, "nessie.variant", "hardened"},
+          },
       seesaw = {
           // Every GET walks over the slots, and starts again soon if it met a move.
           {"nessie.min-spare", 0, {"1024"}},
