@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "common/cli/fuzz_campaign.h"
 #include "common/cli/registry.h"
 
 namespace loch::cli {
@@ -43,6 +46,44 @@ TEST(Mends, AFindingOfThePublishedNessieIsCuredByTheMendThatIsNamed) {
     EXPECT_NE(fuzz_seed(seed, mended, **module).verdict, finding.verdict) << rerun_line(finding, mended);
   }
   EXPECT_EQ(named, 3U);
+}
+
+TEST(Mends, BothHolesOfThePublishedNessieAreFoundEachByItsOwnMend) {
+  const kv::Registry registry = make_registry();
+  const auto module = find_protocol(registry, "nessie");
+  if (!module) GTEST_SKIP() << module.error().message;
+  FuzzOptions options;
+  options.settings = {{"nessie.variant", "published"}};
+  std::set<std::string> holes;
+  for (std::uint64_t seed = 1; seed <= 600 && !(holes.contains("H1") && holes.contains("H2")); ++seed) {
+    FuzzFinding finding = fuzz_seed(seed, options, **module);
+    if (finding.verdict != FuzzVerdict::violated) continue;
+    explain(finding, options, **module);
+    holes.insert(finding.cause.substr(0, finding.cause.find(':')));
+  }
+  EXPECT_TRUE(holes.contains("H1"));
+  EXPECT_TRUE(holes.contains("H2"));
+}
+
+// One finding is enough of a mutant, not of a variant with holes.
+TEST(Mends, ACampaignGoesOnForEachHoleButNotForAMutant) {
+  const kv::Registry registry = make_registry();
+  const auto module = find_protocol(registry, "nessie");
+  if (!module) GTEST_SKIP() << module.error().message;
+  FuzzOptions published;
+  published.settings = {{"nessie.variant", "published"}};
+  published.seeds = 40;
+  published.jobs = 1;
+  Campaign all(published, **module);
+  all.run();
+  EXPECT_EQ(all.done(), 40U);
+  EXPECT_GT(all.findings().size(), 1U);
+  FuzzOptions mutant = published;
+  mutant.mutant = "destructive-put";
+  Campaign first(mutant, **module);
+  first.run();
+  EXPECT_LT(first.done(), 40U);
+  EXPECT_EQ(first.findings().size(), 1U);
 }
 
 // A mutant of a variant without holes has no mends to try.
