@@ -137,7 +137,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
   finding.seed = seed;
   Result<> done;
   // A cuckoo table so small may have no place for its keys; then the same seed gets a larger one.
-  constexpr std::uint32_t tables = 6;
+  constexpr std::uint32_t tables = 16;
   for (std::uint32_t slack = 0; slack < tables; ++slack) {
     finding.history.clear();
     auto scenario = draw_scenario(seed, module, options.mutant, options.settings, 2 * slack);
