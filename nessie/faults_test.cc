@@ -235,13 +235,39 @@ TEST(Options, ImpossibleCombinationsNameTheFlag) {
   EXPECT_EQ(refusal({{"nessie.backoff-cap", "1us"}}).find("nessie.backoff-cap"), 0u);
 }
 
+TEST(Options, MendsAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
+  EXPECT_NE(refusal({{"nessie.mend-h2", "on"}}).find("nessie.mend-h2"), std::string::npos);
+  EXPECT_EQ(refusal({{"nessie.variant", "published"}, {"nessie.mend-h2", "on"}}), "");
+  const auto module = make_module();
+  kv::Options options(module->options());
+  EXPECT_TRUE(module->mends(options).empty());
+  ASSERT_TRUE(options.set("nessie.variant", "published"));
+  const std::vector<kv::Mend> mends = module->mends(options);
+  ASSERT_FALSE(mends.empty());
+  kv::Options all = options;
+  for (const kv::Mend& mend : mends) {
+    kv::Options one = options;
+    ASSERT_TRUE(one.set(mend.option, "on"));
+    const auto settings = decide({.keys = 100, .max_keys = 100}, one, "");
+    ASSERT_TRUE(settings.has_value()) << settings.error().message;
+    EXPECT_NE((*settings)->rules, published_2017()) << mend.hole;
+    EXPECT_EQ(module->mends(one).size(), mends.size() - 1);
+    ASSERT_TRUE(all.set(mend.option, "on"));
+  }
+  const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
+  ASSERT_TRUE(settings.has_value());
+  Rules expected = hardened();
+  expected.migrate_tags = false;  // of scrub, not of the fault-free protocol
+  EXPECT_EQ((*settings)->rules, expected);
+}
+
 TEST(Options, EveryMutantExistsAndChangesTheRules) {
   const auto module = make_module();
-  for (const auto& [name, what] : module->mutants()) {
+  for (const auto& [name, mutant] : module->mutants()) {
     Rules rules = hardened();
     EXPECT_TRUE(apply_mutant(name, rules)) << name;
     EXPECT_NE(rules, hardened()) << name;
-    EXPECT_FALSE(what.empty());
+    EXPECT_FALSE(mutant.breaks.empty());
   }
   Rules rules = hardened();
   EXPECT_FALSE(apply_mutant("no-such-mutant", rules));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nessie/mutants.h"
 #include "nessie/store.h"
 
 namespace loch::nessie {
@@ -25,23 +26,22 @@ class NessieModule final : public kv::Module {
     // In-order placement is not required: without it, entries are awaited by completion.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
-  [[nodiscard]] std::map<std::string, std::string> mutants() const override {
-    return {
-        {"no-reverse-pass", "single-read version check: neither GET nor PUT reads the slots again"},
-        {"empty-not-unique", "EMPTY is one constant: ABA on empty slots (H2)"},
-        {"destructive-put", "a PUT removes other entries of its key before it commits (H1)"},
-        {"remove-before-commit", "a PUT empties the old entry's slot, then inserts"},
-        {"rollback-to-empty", "an aborted PUT empties its slot instead of restoring it (H3)"},
-        {"reuse-before-expiry", "a stamped DTE is reused at once"},
-        {"no-time-check", "operations do not end after the expiry period"},
-        {"no-generation", "no reuse count in the word, early reuse: ABA on occupied slots (H16)"},
-        {"cpu-cas-on-index", "the own node's index words are swapped by the CPU (H18)"},
-        {"unlock-by-write", "a slot is cleared or restored by WRITE instead of CAS"},
-        {"migrate-copies-prev", "a MIGRATE's copy names its source as previous version (H6)"},
-        {"link-before-write", "the CAS overtakes the stores to the DTE (H20)"},
-        {"tail-poll-without-order",
-         "a DTE counts as here when its last byte is, in whatever order it came (H19)"},
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return nessie::mutants(); }
+  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+    if (options.choice("nessie.variant") != "published" || options.choice("nessie.layout") != "2017")
+      return {};
+    std::vector<kv::Mend> all = {
+        {"H1", "a PUT or DELETE removes an entry that is not its own, and may then give up",
+         "nessie.mend-h1"},
+        {"H2", "EMPTY words look alike: a slot that was filled and emptied seems unchanged",
+         "nessie.mend-h2"},
+        {"H7", "slots that were read before an inline MIGRATE are not read again", "nessie.mend-h7"},
+        {"H10", "a DELETE whose last CAS fails reports success", "nessie.mend-h10"},
+        {"H16", "the word of a DTE that is used again is the word it had before", "nessie.mend-h16"},
+        {"H12", "a pending entry hides a committed one from GETs", "nessie.mend-pending"},
     };
+    std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+    return all;
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,

@@ -116,6 +116,33 @@ struct Rules {
   return rules;
 }
 
+// The mends of the 2017 text that can be had one by one: what each hole alone costs, and which of them
+// a finding comes from.
+struct Mends {
+  bool h1 =
+      false;  // and H4, H5, H7's second half: all slots are scanned first, nobody else's entry is touched
+  bool h2 = false;       // EMPTY words are unique
+  bool h7 = false;       // a PUT starts over after its MIGRATE
+  bool h10 = false;      // a DELETE whose last CAS fails is a conflict
+  bool h16 = false;      // the word has a generation
+  bool pending = false;  // a GET goes on past a pending entry without a previous version
+  [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
+};
+
+constexpr void apply_mends(const Mends& mends, Rules& rules) {
+  if (mends.h1) {
+    rules.full_scan = true;
+    rules.removes_duplicates = false;
+    rules.verify = Verify::every_other;
+    rules.delete_checks_first = true;  // possible with the scan alone
+  }
+  if (mends.h2) rules.empty = EmptyWord::unique;
+  if (mends.h7) rules.migrate_rescans = true;
+  if (mends.h10) rules.delete_must_win = true;
+  if (mends.h16) rules.has_generation = true;
+  if (mends.pending) rules.get_continues = true;
+}
+
 // With every mend; the model finds nothing.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 

@@ -40,6 +40,7 @@ struct Driver::ClientWorker {
   std::uint64_t quota = 0;  // operations still to start, when counting operations
   std::uint64_t place = 0;  // sequential distribution
   Nanos due = -1;           // open loop: when the next operation is due
+  bool is_reader = false;   // LoadConfig::readers
   measure::Tally tally;
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
@@ -148,6 +149,7 @@ Result<> Driver::add_workers(std::uint32_t pin) {
                   fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
       const std::uint64_t number = std::uint64_t{node} * deploy_.client_workers + i;
       own->index = i;
+      own->is_reader = i + load_.readers >= deploy_.client_workers;
       own->rng = Rng(load_.seed, "load", number);
       own->place = shape_place(number, workers, records_.shape().preloaded);
       own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
@@ -231,9 +233,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       co_await operate(own, slot, OpKind::put, record, -1);
       continue;
     }
-    const OpKind kind = action == Action::get   ? OpKind::get
-                        : action == Action::put ? OpKind::put
-                                                : OpKind::remove;
+    const bool reads = action == Action::get || record < load_.read_only;
+    const OpKind kind = reads ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
     co_await operate(own, slot, kind, record, due);
   }
   if (--own->slots_running == 0) own->done = true;
@@ -334,6 +335,7 @@ Driver::Turn Driver::next_turn(ClientWorker& own) {
 }
 
 Driver::Action Driver::choose(ClientWorker& own) const {
+  if (own.is_reader) return Action::get;
   const OperationMix& mix = load_.mix;
   double u = own.rng.uniform();
   if ((u -= mix.get) < 0) return Action::get;
@@ -344,13 +346,16 @@ Driver::Action Driver::choose(ClientWorker& own) const {
 }
 
 std::uint64_t Driver::choose_record(ClientWorker& own) {
+  if (own.is_reader && load_.read_only > 0) return own.rng.below(load_.read_only);
   Drawer drawer;
   drawer.rng = &own.rng;
   drawer.records = records_.count() + inserts_->acknowledged();
   drawer.node = own.worker->node();
   drawer.nodes = deploy_.nodes;
   drawer.sequence = &own.place;
-  return inserts_->record(chooser_->next(drawer));
+  const std::uint64_t record = inserts_->record(chooser_->next(drawer));
+  if (load_.readers == 0 || record >= load_.read_only || drawer.records <= load_.read_only) return record;
+  return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
 }
 
 // The gap to the next operation of this worker.

@@ -51,6 +51,9 @@ struct LoadConfig {
   Nanos warmup = 0;
   Nanos duration = 0;            // 0: by operations
   std::uint64_t operations = 0;  // over the whole cluster; 0: by duration
+  std::uint64_t read_only = 0;   // the first so many records are read where others would be written
+  // The last so many client workers of a node only read, and those records alone; the others leave them.
+  std::uint32_t readers = 0;
   std::uint64_t seed = 1;
   bool verify = false;  // every GET's value
   bool scrub = false;   // repair what lost nodes held, after the load

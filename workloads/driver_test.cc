@@ -183,6 +183,24 @@ TEST_P(DriverOn, ReadModifyWriteIsAGetAndAPut) {
   EXPECT_EQ(sum.of(measure::OpKind::put).total(), 1'000U);
 }
 
+TEST_P(DriverOn, ReadersReadRecordsThatOthersLeaveAlone) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.load.read_only = 5;
+  plan_.load.readers = 1;
+  plan_.load.mix = {.get = 0.2, .put = 0.8, .remove = 0, .insert = 0, .read_modify_write = 0};
+  run();
+  std::set<std::string> read, others;
+  for (const check::Operation& o : recording.operations) {
+    const bool is_reader = static_cast<std::uint32_t>(o.client) / plan_.deploy.window % 2 == 1;
+    (is_reader ? read : others).insert(o.key);
+    if (is_reader) EXPECT_EQ(o.kind, check::OpKind::get);
+  }
+  EXPECT_EQ(read.size(), 5U);
+  EXPECT_EQ(others.size(), 45U);
+  for (const std::string& key : read) EXPECT_FALSE(others.contains(key)) << key;
+}
+
 TEST_P(DriverOn, RefusesBadLoads) {
   const auto fabric = testing::open(GetParam(), 3, 1);
   plan_.load.mix.get = 0.9;

@@ -519,7 +519,8 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
     text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, kind, spec.help, spec.initial, shm);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
-  for (const auto& [name, breaks] : module->mutants()) text += fmt::format("  {:<28} {}\n", name, breaks);
+  for (const auto& [name, mutant] : module->mutants())
+    text += fmt::format("  {:<28} {}\n", name, mutant.breaks);
   return text;
 }
 

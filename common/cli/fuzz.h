@@ -17,11 +17,13 @@ namespace loch::cli {
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  Nanos time = 0;                                             // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;                                     // threads; 0: one a core
-  bool keep_going = false;                                    // else the first finding ends it
-  bool verbose = false;                                       // one line a seed
-  std::string history;                                        // of the first finding, for loch check
+  std::uint64_t timing = 0;  // the same scenarios at other instants; 0: the seed's own
+  bool all_mutants = false;  // measure them instead
+  Nanos time = 0;            // stop after this much real time; 0: no limit
+  std::uint32_t jobs = 0;    // threads; 0: one a core
+  bool keep_going = false;   // else the first finding ends it, or the first of each hole is reported
+  bool verbose = false;      // one line a seed
+  std::string history;       // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn
 };
 
@@ -42,7 +44,8 @@ struct FuzzFinding {
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string scenario;  // one line: what ran
   std::string reason;    // one line: what is wrong
-  std::string cause;     // the hole that the protocol's counters point to ("H1 …"), or empty
+  std::string cause;     // the hole that it comes from ("H1: …"), or what the counters point to, or empty
+  std::vector<std::string> mended;  // options with which it goes away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   std::vector<check::Operation> sub_history;

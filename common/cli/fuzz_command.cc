@@ -2,24 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <chrono>
-#include <mutex>
-#include <thread>
 
 #include "common/base/version.h"
 #include "common/check/history.h"
 #include "common/cli/bench_options.h"
 #include "common/cli/fuzz.h"
+#include "common/cli/fuzz_campaign.h"
+#include "common/cli/fuzz_mutants.h"
 #include "common/cli/interrupt.h"
-#include "common/cli/progress.h"
 #include "common/cli/registry.h"
 
 namespace loch::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
     "Usage: loch fuzz [flags]\n"
@@ -28,13 +23,16 @@ constexpr const char* usage =
     "  --first-seed S     the first of them (1)\n"
     "  --time T           stop after this much real time: 60s, 10m\n"
     "  --mutant M         a known-bad variant: loch list mutants\n"
+    "  --mutants          how many seeds find each mutant, as a Markdown table (--seeds: at most, 5000)\n"
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
-    "  --keep-going       report every finding, not only the first\n"
+    "  --keep-going       report every finding, not only the first (of a variant with holes: of each)\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
-    "Each seed draws its own cluster, workload, knobs, timing and faults. Exit status 0: nothing found; 1: "
+    "Each seed draws its own cluster, workload, knobs, timing and faults. Of a variant with holes, all "
+    "seeds\n"
+    "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
     "found.\n";
 
 Result<std::uint64_t> whole(const std::string& flag, const std::string& text, std::uint64_t least) {
@@ -100,7 +98,11 @@ std::string report(const FuzzFinding& f, const FuzzOptions& o) {
   if (!f.sub_history.empty()) text += "  smallest sub-history that contradicts itself:\n";
   for (const check::Operation& operation : f.sub_history)
     text += "    " + check::to_line(check::view(operation));
-  return text + fmt::format("  rerun    {}\n", rerun_line(f, o));
+  text += fmt::format("  rerun    {}\n", rerun_line(f, o));
+  if (f.mended.empty()) return text;
+  FuzzOptions mended = o;
+  for (const std::string& option : f.mended) mended.settings.emplace_back(option, "true");
+  return text + fmt::format("  mended   {}\n", rerun_line(f, mended));
 }
 
 Result<> write_history(const FuzzFinding& finding, const std::string& path) {
@@ -111,80 +113,15 @@ Result<> write_history(const FuzzFinding& finding, const std::string& path) {
   return writer->close();
 }
 
-// Hands out seeds to threads and collects what they find.
-class Campaign {
- public:
-  Campaign(const FuzzOptions& options, const kv::Module& module) : options_(options), module_(module) {}
-
-  void run() {
-    started_ = Clock::now();
-    const std::uint32_t jobs =
-        options_.jobs != 0 ? options_.jobs : std::max(1U, std::thread::hardware_concurrency());
-    const Progress progress([this] { return line(); });
-    std::vector<std::thread> threads;
-    const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, options_.seeds));
-    for (std::uint32_t i = 1; i < most; ++i) threads.emplace_back([this] { work(); });
-    work();
-    for (std::thread& thread : threads) thread.join();
-  }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - started_).count();
-  }
-  [[nodiscard]] std::string line() const {
-    return fmt::format("{} {} of {} seeds, {:.0f} a second, {} found",
-                       bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)), done_.load(),
-                       options_.seeds, static_cast<double>(done_) / std::max(0.001, seconds()),
-                       found_.load());
-  }
-  [[nodiscard]] const std::vector<FuzzFinding>& findings() const { return findings_; }
-  [[nodiscard]] std::uint64_t done() const { return done_; }
-  [[nodiscard]] std::uint64_t events() const { return events_; }
-  [[nodiscard]] std::uint64_t operations() const { return operations_; }
-
- private:
-  void work() {
-    while (!is_over()) {
-      const std::uint64_t index = next_.fetch_add(1);
-      if (index >= options_.seeds) return;
-      FuzzFinding finding = fuzz_seed(options_.first_seed + index, options_, module_);
-      ++done_;
-      events_ += finding.events;
-      operations_ += finding.operations;
-      if (options_.verbose) say(finding);
-      if (finding.verdict == FuzzVerdict::holds) continue;
-      ++found_;
-      const std::lock_guard lock(mutex_);
-      findings_.push_back(std::move(finding));
-    }
-  }
-  [[nodiscard]] bool is_over() const {
-    if (was_interrupted() || (found_ > 0 && !options_.keep_going)) return true;
-    return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
-  }
-  void say(const FuzzFinding& f) {
-    const std::lock_guard lock(mutex_);
-    fmt::print("seed {:<8} {:<9} {:016x} {}\n", f.seed, name(f.verdict), f.trace_hash, f.scenario);
-  }
-
-  const FuzzOptions& options_;
-  const kv::Module& module_;
-  Clock::time_point started_;
-  std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0}, events_{0}, operations_{0};
-  std::mutex mutex_;
-  std::vector<FuzzFinding> findings_;
-};
-
-int conclude(const FuzzOptions& o, Campaign& campaign) {
-  std::vector<FuzzFinding> findings = campaign.findings();
-  std::ranges::sort(findings, {}, &FuzzFinding::seed);
-  if (!findings.empty() && !o.keep_going) findings.resize(1);
-  for (const FuzzFinding& finding : findings) fmt::print("{}\n", report(finding, o));
+int conclude(const FuzzOptions& o, const Campaign& campaign) {
+  const std::vector<FuzzFinding> findings = campaign.findings();
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
   for (const FuzzFinding& finding : findings) {
     const std::string key = finding.cause.empty() ? std::string(name(finding.verdict))
                                                   : finding.cause.substr(0, finding.cause.find(':'));
     auto& [count, first] = by_cause[key];
     if (count++ == 0) first = finding.seed;
+    if (o.keep_going || count == 1) fmt::print("{}\n", report(finding, o));
   }
   for (const auto& [cause, seen] : by_cause)
     fmt::print("{:>6} x {} (first: seed {})\n", seen.first, cause, seen.second);
@@ -207,10 +144,11 @@ int conclude(const FuzzOptions& o, Campaign& campaign) {
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {"--protocol",   "--seeds",   "--first-seed", "--time",
-                                          "--mutant",     "--set",     "--hardware",   "--jobs",
-                                          "--keep-going", "--history", "--verbose",    "--help"};
+  const std::vector<std::string> flags = {
+      "--protocol", "--seeds",   "--first-seed", "--time",    "--mutant",  "--set", "--hardware",
+      "--jobs",     "--mutants", "--keep-going", "--history", "--verbose", "--help"};
   FuzzOptions o;
+  bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string flag = arguments[i], value;
     const auto equals = flag.find('=');
@@ -233,12 +171,20 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
       o.verbose = true;
       continue;
     }
+    if (flag == "--mutants") {
+      o.all_mutants = true;
+      continue;
+    }
+    seeds_given = seeds_given || flag == "--seeds";
     if (!has_value) {
       if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
       value = arguments[i];
     }
     LOCH_TRY(apply(flag, value, o));
   }
+  if (o.all_mutants && !o.mutant.empty())
+    return fail(ErrorCode::invalid_argument, "--mutants: measures every mutant; leave out --mutant");
+  if (o.all_mutants && !seeds_given) o.seeds = 5000;
   LOCH_TRY(check_names(o, registry));
   return o;
 }
@@ -254,6 +200,7 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
     return 2;
   }
   const InterruptScope guard(nullptr);
+  if (options->all_mutants) return measure_mutants(*options, **find_protocol(registry, options->protocol));
   Campaign campaign(*options, **find_protocol(registry, options->protocol));
   campaign.run();
   return conclude(*options, campaign);

@@ -109,9 +109,13 @@ std::vector<Entry> experiments() {
 std::vector<Entry> mutants(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const auto& [name, module] : registry) {
-    for (const auto& [mutant, breaks] : module->mutants()) {
-      Entry entry{mutant, breaks};
+    for (const auto& [mutant, what] : module->mutants()) {
+      const std::string seeds = what.first_seed > 0 ? fmt::format("found by seed {}", what.first_seed)
+                                                    : std::string("not measured");
+      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds)};
       entry.more["protocol"] = name;
+      entry.more["breaks"] = what.breaks;
+      if (what.first_seed > 0) entry.more["seeds_to_find"] = what.first_seed;
       out.push_back(std::move(entry));
     }
   }

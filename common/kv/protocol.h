@@ -81,6 +81,21 @@ class Dataset {
   virtual void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const = 0;
 };
 
+// A known-bad variant, which the checker must find.
+struct Mutant {
+  std::string breaks;
+  // The first seed by which `loch fuzz --mutant NAME` finds it, counted from 1; `loch fuzz --mutants`
+  // measures it anew. 0: not measured.
+  std::uint64_t first_seed = 0;
+};
+
+// One hole of a variant that has some, and the boolean option that mends it by itself.
+struct Mend {
+  std::string hole;    // "H2"
+  std::string what;    // what goes wrong without it
+  std::string option;  // "nessie.mend-h2"
+};
+
 // The shape of a deployment: the same on every node.
 struct DeployConfig {
   std::uint32_t nodes = 1;
@@ -134,8 +149,14 @@ class Module {
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
   // Servers a node by default; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
-  // The named known-bad variants: name and what it breaks.
-  [[nodiscard]] virtual std::map<std::string, std::string> mutants() const { return {}; }
+  // The named known-bad variants, by name.
+  [[nodiscard]] virtual std::map<std::string, Mutant> mutants() const { return {}; }
+  // The holes of the variant that these options choose: by switching on one mend at a time, the cause
+  // of a finding is established.
+  [[nodiscard]] virtual std::vector<Mend> mends(const Options& options) const {
+    static_cast<void>(options);
+    return {};
+  }
   // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
   // collide and move, switches at random, short periods. Only what the protocol claims to bear.
   [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,

@@ -29,6 +29,15 @@ class Fuzz(EndToEnd):
         assert hashes[0] and hashes[1]
         self.assertEqual(hashes[0].group(1), hashes[1].group(1))
 
+    def test_a_finding_of_the_published_variant_names_its_hole(self) -> None:
+        done = self.loch("fuzz", "--set", "nessie.variant=published", "--seeds", "200", timeout=500)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^  cause    H\d+.*: .*0 of \d+ timings show it")
+        mended = re.search(r"^\s*mended\s+(.*)$", done.stdout, re.MULTILINE)
+        assert mended, done.stdout
+        again = self.call([BINARY, *shlex.split(mended.group(1))[1:]], timeout=300)
+        self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
+
     def test_bad_flags(self) -> None:
         self.assert_refused(self.loch("fuzz", "--seeds", "none"), "--seeds")
         self.assert_refused(self.loch("fuzz", "--sedes", "3"), "--seeds")

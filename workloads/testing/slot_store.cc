@@ -203,7 +203,7 @@ class SlotModule final : public kv::Module {
     needs.atomic_scope = fabric::AtomicScope::nic;
     return needs;
   }
-  std::map<std::string, std::string> mutants() const override { return {{"no-lock", "values tear"}}; }
+  std::map<std::string, kv::Mutant> mutants() const override { return {{"no-lock", {"values tear"}}}; }
   Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config, const kv::Options& options,
                                             std::string_view mutant) const override {
     if (config.value_size > 1 << 20) {

@@ -39,6 +39,9 @@ const FaultField fault_fields[] = {
     {"clock_skew", duration, &SimFaults::clock_skew},
     {"clock_drift_ppm", "parts per million", &SimFaults::clock_drift_ppm},
     {"jitter", duration, &SimFaults::jitter},
+    {"laggards", probability, &SimFaults::laggards},
+    {"lag", duration, &SimFaults::lag},
+    {"first_laggard", "a worker's index on its node", &SimFaults::first_laggard},
     {"slow_dma", probability, &SimFaults::slow_dma},
     {"slow_dma_span", duration, &SimFaults::slow_dma_span},
     {"pause_rate", rate, &SimFaults::pause_rate},
@@ -160,8 +163,8 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
 bool SimFaults::any() const {
   return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
          overtaking_write > 0 || uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 ||
-         jitter > 0 || slow_dma > 0 || !schedule.empty() || pause_rate > 0 || nic_stall_rate > 0 ||
-         cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
+         jitter > 0 || laggards > 0 || slow_dma > 0 || !schedule.empty() || pause_rate > 0 ||
+         nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
 }
 
 Result<SimFaults> load_faults(const std::string& path) {

@@ -52,10 +52,13 @@ struct SimFaults {
   double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Time.
-  Nanos clock_skew = 0;        // each node's clock is off by up to so much, either way
-  double clock_drift_ppm = 0;  // and runs off by up to so much
-  Nanos jitter = 0;            // each poll is late by up to so much
-  double slow_dma = 0;         // a DMA takes longer
+  Nanos clock_skew = 0;             // each node's clock is off by up to so much, either way
+  double clock_drift_ppm = 0;       // and runs off by up to so much
+  Nanos jitter = 0;                 // each poll is late by up to so much
+  double laggards = 0;              // a worker is a laggard with this probability: starved of its core,
+  Nanos lag = 0;                    // its polls are late by up to its share of this
+  std::uint32_t first_laggard = 0;  // a node's workers before this one are never laggards
+  double slow_dma = 0;              // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
   std::vector<ScheduledFault> schedule;

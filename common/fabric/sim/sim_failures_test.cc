@@ -35,6 +35,19 @@ coro::Task<void> read_on(TestCluster* cluster, NodeId self, Nanos until, Outcome
   }
 }
 
+// The longest READ of one worker until then.
+coro::Task<void> read_alone(TestCluster* cluster, std::size_t client, Nanos until, Nanos* longest) {
+  Worker& worker = *cluster->clients[client];
+  const auto peer = static_cast<NodeId>((worker.node() + 1) % cluster->fabric->nodes());
+  while (worker.now() < until) {
+    const Nanos from = worker.now();
+    const LocalSlice to = cluster->at(worker.node(), 4096 + 64 * client);
+    const Completion done = co_await worker.read(cluster->remote[peer], 0, to, 64);
+    EXPECT_TRUE(done.ok());
+    *longest = std::max(*longest, worker.now() - from);
+  }
+}
+
 SimConfig with_fault(ScheduledFault fault) {
   SimConfig config = small_config(3);
   config.hardware.nic.retry_timeout_ns = 20'000;
@@ -128,6 +141,27 @@ coro::Task<void> wait_for_nothing(TestCluster* cluster) {
   const WatchWord never{cluster->memory[0], 0, ~0ull, 5, true, std::nullopt};
   const WatchOutcome outcome = co_await cluster->clients[0]->watch(never);
   (void)outcome;
+}
+
+TEST(SimFailures, LaggardsAreWorkersFromAnIndexOn) {
+  constexpr Nanos lag = 500'000, span = 20'000'000;
+  SimConfig config = small_config(3);
+  config.faults.laggards = 1;
+  config.faults.lag = lag;
+  config.faults.first_laggard = 1;
+  TestCluster cluster(config, 2);
+  std::vector<Nanos> longest(cluster.clients.size());
+  for (std::size_t i = 0; i < longest.size(); ++i) {
+    cluster.fabric->start(*cluster.clients[i], read_alone(&cluster, i, span, &longest[i]));
+  }
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  Nanos slowest = 0;
+  for (std::size_t i = 0; i < longest.size(); ++i) {
+    if (cluster.clients[i]->index() == 0) EXPECT_LT(longest[i], 20'000);
+    EXPECT_LE(longest[i], lag + 20'000);
+    slowest = std::max(slowest, longest[i]);
+  }
+  EXPECT_GT(slowest, 20'000);
 }
 
 TEST(SimFailures, WaitingForNothingIsADeadlock) {

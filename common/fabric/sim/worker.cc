@@ -19,6 +19,13 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
                 cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.operation_ns};
   set_costs(&cpu_costs_);
+  const SimFaults& weak = sim.config.faults;
+  late_by_ = weak.jitter;
+  if (weak.laggards > 0 && spec.index >= weak.first_laggard) {
+    Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
+    const double share = chosen.uniform() * chosen.uniform();  // most are slow, few are very slow
+    if (chosen.chance(weak.laggards)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
+  }
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
   ThreadSpec thread;

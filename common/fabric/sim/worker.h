@@ -188,6 +188,7 @@ class SimWorker final : public Worker {
   static constexpr std::uint32_t most_lanes = 16;
   std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
   Rng poll_rng_;
+  Nanos late_by_ = 0;  // polls, at most: jitter, and a laggard's lag
 };
 
 }  // namespace loch::fabric::sim

@@ -91,8 +91,8 @@ void SimWorker::on_descheduled(SimThread* thread) {
 
 void SimWorker::notice() {
   Nanos at = sim_.now() + sim_.timing.poll;
-  if (sim_.has_faults && sim_.config.faults.jitter > 0 && sim_.may_fault()) {
-    at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(sim_.config.faults.jitter) + 1));
+  if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
+    at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
   }
   wake(at);
 }

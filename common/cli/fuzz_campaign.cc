@@ -1,0 +1,73 @@
+#include "common/cli/fuzz_campaign.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "common/cli/fuzz_mends.h"
+#include "common/cli/interrupt.h"
+#include "common/cli/progress.h"
+
+namespace loch::cli {
+
+Campaign::Campaign(const FuzzOptions& options, const kv::Module& module)
+    : options_(options),
+      module_(module),
+      ends_at_first_(!options.keep_going && (!options.mutant.empty() || mends_of(options, module).empty())) {}
+
+void Campaign::run() {
+  started_ = Clock::now();
+  const std::uint32_t jobs =
+      options_.jobs != 0 ? options_.jobs : std::max(1U, std::thread::hardware_concurrency());
+  const Progress progress([this] { return line(); });
+  std::vector<std::thread> threads;
+  const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, options_.seeds));
+  for (std::uint32_t i = 1; i < most; ++i) threads.emplace_back([this] { work(); });
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+double Campaign::seconds() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+
+std::vector<FuzzFinding> Campaign::findings() const {
+  std::vector<FuzzFinding> sorted = findings_;
+  std::ranges::sort(sorted, {}, &FuzzFinding::seed);
+  if (!sorted.empty() && ends_at_first_) sorted.resize(1);
+  return sorted;
+}
+
+void Campaign::work() {
+  while (!is_over()) {
+    const std::uint64_t index = next_.fetch_add(1);
+    if (index >= options_.seeds) return;
+    FuzzFinding finding = fuzz_seed(options_.first_seed + index, options_, module_);
+    ++done_;
+    events_ += finding.events;
+    operations_ += finding.operations;
+    if (options_.verbose) say(finding);
+    if (finding.verdict == FuzzVerdict::holds) continue;
+    ++found_;
+    explain(finding, options_, module_);
+    const std::lock_guard lock(mutex_);
+    findings_.push_back(std::move(finding));
+  }
+}
+
+bool Campaign::is_over() const {
+  if (was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
+  return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
+}
+
+void Campaign::say(const FuzzFinding& f) {
+  const std::lock_guard lock(mutex_);
+  fmt::print("seed {:<8} {:<9} {:016x} {}\n", f.seed, name(f.verdict), f.trace_hash, f.scenario);
+}
+
+std::string Campaign::line() const {
+  return fmt::format("{} {} of {} seeds, {:.0f} a second, {} found",
+                     bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)), done_.load(),
+                     options_.seeds, static_cast<double>(done_) / std::max(0.001, seconds()), found_.load());
+}
+
+}  // namespace loch::cli
