@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <limits>
+#include <string_view>
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
@@ -40,9 +43,14 @@ void Records::key(std::uint64_t i, std::byte* out) const {
   std::memset(out, 0, shape_.key_size);
   if (shape_.key_size >= text_key_bytes) {
     const std::uint64_t number = shape_.order == KeyOrder::hashed ? fnv64(i) : i;
-    std::array<char, 96> text{};
-    const auto end = fmt::format_to_n(text.data(), text.size(), "user{:0{}}", number, shape_.zero_padding);
-    std::memcpy(out, text.data(), std::min<std::size_t>(end.size, shape_.key_size));
+    constexpr std::string_view prefix = "user";
+    std::array<char, std::numeric_limits<std::uint64_t>::digits10 + 1> digits;
+    char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    const auto count = static_cast<std::size_t>(end - digits.data());
+    const std::size_t zeros = shape_.zero_padding > count ? shape_.zero_padding - count : 0;
+    std::memcpy(out, prefix.data(), prefix.size());
+    std::memset(out + prefix.size(), '0', zeros);
+    std::memcpy(out + prefix.size() + zeros, digits.data(), count);
     return;
   }
   const std::uint64_t number = mix64(i);

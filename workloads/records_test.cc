@@ -26,6 +26,7 @@ TEST(Records, KeysAreYcsbs) {
   EXPECT_EQ(name_of(make(24), 1), "user8517097267634966620");
   EXPECT_EQ(name_of(make(128, KeyOrder::ordered), 7), "user7");
   EXPECT_EQ(name_of(make(128, KeyOrder::ordered, 6), 7), "user000007");
+  EXPECT_EQ(name_of(make(128, KeyOrder::ordered, 120), 7), "user" + std::string(119, '0') + "7");
 }
 
 TEST(Records, KeysOfEverySizeAreDistinct) {

@@ -5,18 +5,11 @@
 #include <cstdlib>
 #include <new>
 
-#include "common/base/check.h"
-
 namespace loch::coro {
 
-#if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr bool pooled = false;
-#else
-constexpr bool pooled = true;
-#endif
-
-FramePool& FramePool::local() {
+FramePool& FramePool::make_local() {
   static thread_local FramePool pool;
+  current_ = &pool;
   return pool;
 }
 
@@ -45,31 +38,13 @@ void* FramePool::carve(std::size_t rounded) {
   return frame;
 }
 
-void* FramePool::allocate(std::size_t bytes) {
-  ++live_;
-  const std::size_t index = (bytes + class_bytes - 1) / class_bytes;
-  if (!pooled || index > classes) {
-    ++system_allocations_;
-    void* frame = std::malloc(bytes);
-    if (frame == nullptr) throw std::bad_alloc();
-    return frame;
-  }
-  if (Free* head = free_[index]; head != nullptr) {
-    free_[index] = head->next;
-    return head;
-  }
-  return carve(index * class_bytes);
+void* FramePool::allocate_large(std::size_t bytes) {
+  ++system_allocations_;
+  void* frame = std::malloc(bytes);
+  if (frame == nullptr) throw std::bad_alloc();
+  return frame;
 }
 
-void FramePool::release(void* frame, std::size_t bytes) noexcept {
-  LOCH_CHECK(live_ > 0, "a coroutine frame was freed on a thread that did not make it");
-  --live_;
-  const std::size_t index = (bytes + class_bytes - 1) / class_bytes;
-  if (!pooled || index > classes) {
-    std::free(frame);
-    return;
-  }
-  free_[index] = new (frame) Free{free_[index]};
-}
+void FramePool::release_large(void* frame) noexcept { std::free(frame); }
 
 }  // namespace loch::coro

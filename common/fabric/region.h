@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/divisor.h"
 
 namespace loch::fabric {
 
@@ -34,7 +35,15 @@ class Region {
  public:
   Region(NodeId node, std::uint32_t id, std::string name, std::byte* data, std::uint64_t bytes,
          const Elision& elision)
-      : data_(data), bytes_(bytes), elision_(elision), node_(node), id_(id), name_(std::move(name)) {}
+      : data_(data),
+        bytes_(bytes),
+        elision_(elision),
+        entries_(elision.entry_bytes),
+        node_(node),
+        id_(id),
+        name_(std::move(name)) {
+    LOCH_CHECK(entries_.covers(bytes), "region {} of {} bytes is too large to be divided", name_, bytes);
+  }
   virtual ~Region() = default;
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -49,8 +58,8 @@ class Region {
   // memory as far as kept() says.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const {
     if (!elision_.on()) return data_ + offset;
-    const std::uint64_t entry = offset / elision_.entry_bytes;
-    const std::uint64_t within = offset % elision_.entry_bytes;
+    const std::uint64_t entry = entries_.quotient(offset);
+    const std::uint64_t within = offset - entry * elision_.entry_bytes;
     std::byte* base = data_ + entry * elision_.kept_per_entry();
     if (within < elision_.keep_head) return base + within;
     LOCH_CHECK(within >= elision_.entry_bytes - elision_.keep_tail,
@@ -60,7 +69,7 @@ class Region {
   // How many bytes from `offset` on are kept and contiguous, at most `want`; 0 in an elided part.
   [[nodiscard]] std::uint64_t kept(std::uint64_t offset, std::uint64_t want) const {
     if (!elision_.on()) return want;
-    const std::uint64_t within = offset % elision_.entry_bytes;
+    const std::uint64_t within = entries_.remainder(offset);
     const std::uint64_t tail_at = elision_.entry_bytes - elision_.keep_tail;
     std::uint64_t run = 0;
     if (within < elision_.keep_head)
@@ -71,14 +80,28 @@ class Region {
   }
   // In an elided part: bytes until the next kept one.
   [[nodiscard]] std::uint64_t elided_run(std::uint64_t offset) const {
-    const std::uint64_t within = offset % elision_.entry_bytes;
-    return elision_.entry_bytes - elision_.keep_tail - within;
+    return elision_.entry_bytes - elision_.keep_tail - entries_.remainder(offset);
+  }
+  // Kept bytes in front of `offset` (at most bytes()).
+  [[nodiscard]] std::uint64_t kept_before(std::uint64_t offset) const {
+    if (!elision_.on()) return offset;
+    const std::uint64_t entry = entries_.quotient(offset);
+    const std::uint64_t within = offset - entry * elision_.entry_bytes;
+    const std::uint64_t tail_at = elision_.entry_bytes - elision_.keep_tail;
+    return entry * elision_.kept_per_entry() + (within < elision_.keep_head ? within : elision_.keep_head) +
+           (within > tail_at ? within - tail_at : 0);
+  }
+  // Whether both keep the same bytes of a message that lies at `offset` here and at `there` in the other.
+  [[nodiscard]] bool keeps_alike(std::uint64_t offset, const Region& other, std::uint64_t there) const {
+    if (elision_ != other.elision_) return false;
+    return !elision_.on() || entries_.remainder(offset) == entries_.remainder(there);
   }
 
  private:
   std::byte* data_;
   std::uint64_t bytes_;
   Elision elision_;
+  Divisor entries_;  // by elision_.entry_bytes
   NodeId node_;
   std::uint32_t id_;
   std::string name_;

@@ -5,7 +5,7 @@ namespace {
 constexpr std::uint32_t reth = 16, aeth = 4, deth = 8, atomic_eth = 28, atomic_ack_eth = 8, immediate = 4;
 
 std::uint32_t packets(std::uint64_t length, std::uint32_t mtu) {
-  return length == 0 ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
+  return length <= mtu ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
 }
 }  // namespace
 

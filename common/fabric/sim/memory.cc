@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 
@@ -35,22 +36,29 @@ void* map_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped)
-    : Region(node, id, spec.name, data, spec.bytes, spec.elision), spec_(spec), mapping_(data), mapped_(mapped) {}
+SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data,
+                     std::uint64_t mapped)
+    : Region(node, id, spec.name, data, spec.bytes, spec.elision),
+      rights{spec.remote_read, spec.remote_write, spec.remote_atomic},
+      mapping_(data),
+      spec_(spec),
+      mapped_(mapped) {}
 
 Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id, const RegionSpec& spec) {
   const Elision& elision = spec.elision;
   if (elision.on() && (elision.kept_per_entry() > elision.entry_bytes || elision.keep_head % 8 != 0)) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("region {}: an entry of {} bytes cannot keep {} + {}, and a head is a multiple of 8 bytes",
-                            spec.name, elision.entry_bytes, elision.keep_head, elision.keep_tail));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "region {}: an entry of {} bytes cannot keep {} + {}, and a head is a multiple of 8 bytes",
+            spec.name, elision.entry_bytes, elision.keep_head, elision.keep_tail));
   }
   const std::uint64_t kept = std::max<std::uint64_t>(elision.physical_bytes(spec.bytes), 1);
   const std::uint64_t mapped = rounded_up(kept, kept < huge_from ? small_page : huge_page);
   void* data = map_pages(mapped);
   if (data == MAP_FAILED) {
-    return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name, node,
-                                                  mapped, std::strerror(errno)));
+    return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name,
+                                                  node, mapped, std::strerror(errno)));
   }
   return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
 }
@@ -66,20 +74,21 @@ StagingPool::~StagingPool() {
   for (void* block : blocks_) std::free(block);
 }
 
-Staged* StagingPool::take(const Elision& elision, std::uint64_t offset, std::uint32_t length) {
-  const std::uint64_t first = kept_before(elision, offset);
-  const std::uint64_t kept = kept_before(elision, offset + length) - first;
-  std::uint8_t size_class = 6;
-  while ((std::uint64_t{1} << size_class) < kept) ++size_class;
+Staged* StagingPool::take(const Region& source, std::uint64_t offset, std::uint32_t length) {
+  const std::uint64_t first = source.kept_before(offset);
+  const std::uint64_t kept = source.kept_before(offset + length) - first;
+  constexpr std::uint64_t least = 64;
+  const auto size_class = static_cast<std::uint8_t>(std::bit_width(std::max(kept, least) - 1));
   Staged* staged = free_[size_class];
   if (staged != nullptr) {
     free_[size_class] = staged->next_free;
   } else {
     staged = grow(size_class);
   }
-  staged->elision = elision;
+  staged->source = &source;
   staged->offset = offset;
   staged->first = first;
+  staged->kept = kept;
   staged->length = length;
   staged->size_class = size_class;
   return staged;
@@ -107,10 +116,11 @@ void StagingPool::give(Staged* staged) {
 }
 
 // What a region keeps lies in one piece, whatever it leaves out between.
-void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end) {
-  const std::uint64_t from = kept_before(staged->elision, staged->offset + begin);
-  const std::uint64_t to = kept_before(staged->elision, staged->offset + end);
-  std::memcpy(staged->bytes() + (from - staged->first), static_cast<const SimRegion&>(source).kept_at(from), to - from);
+void gather(Staged* staged, std::uint32_t begin, std::uint32_t end) {
+  const auto& source = static_cast<const SimRegion&>(*staged->source);
+  const std::uint64_t from = staged->kept_before(begin);
+  const std::uint64_t to = staged->kept_before(end);
+  std::memcpy(staged->bytes() + (from - staged->first), source.kept_at(from), to - from);
 }
 
 namespace {
@@ -120,24 +130,25 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
   const std::uint64_t within = offset % elision.entry_bytes;
   const std::uint64_t tail_at = elision.entry_bytes - elision.keep_tail;
   std::uint64_t run = 0;
-  if (within < elision.keep_head) run = elision.keep_head - within;
-  else if (within >= tail_at) run = elision.entry_bytes - within;
+  if (within < elision.keep_head)
+    run = elision.keep_head - within;
+  else if (within >= tail_at)
+    run = elision.entry_bytes - within;
   return std::min(run, want);
 }
 }  // namespace
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  const Elision& elision = staged->elision;
-  if (elision == target.elision() &&
-      (!elision.on() || staged->offset % elision.entry_bytes == target_offset % elision.entry_bytes)) {
-    // Both sides keep the same bytes: one piece.
-    const std::uint64_t from = kept_before(elision, staged->offset + begin);
-    const std::uint64_t to = kept_before(elision, staged->offset + end);
-    std::byte* const landing = static_cast<const SimRegion&>(target).kept_at(kept_before(elision, target_offset + begin));
+  if (staged->source->keeps_alike(staged->offset, target, target_offset)) {  // one piece
+    const std::uint64_t from = staged->kept_before(begin);
+    const std::uint64_t to = staged->kept_before(end);
+    std::byte* const landing =
+        static_cast<const SimRegion&>(target).kept_at(target.kept_before(target_offset + begin));
     std::memcpy(landing, staged->bytes() + (from - staged->first), to - from);
     return;
   }
+  const Elision& elision = staged->source->elision();
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t from = staged->offset + at;
     const std::uint64_t to = target_offset + at;
@@ -152,7 +163,8 @@ void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, 
       at += std::min(in_source, target.elided_run(to));
       continue;
     }
-    std::memcpy(target.at(to), staged->bytes() + (kept_before(elision, from) - staged->first), in_target);
+    std::memcpy(target.at(to), staged->bytes() + (staged->source->kept_before(from) - staged->first),
+                in_target);
     at += in_target;
   }
 }

@@ -17,13 +17,14 @@ namespace loch::fabric::sim {
 struct SimWatch;
 
 // A region of a simulated node. The pages come from the system when they are first written.
-class SimRegion : public Region {
+class alignas(64) SimRegion : public Region {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id, const RegionSpec& spec);
+  [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id,
+                                                              const RegionSpec& spec);
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
-  // The kept byte that has so many kept ones in front of it (kept_before).
+  // The kept byte that has so many kept ones in front of it (Region::kept_before).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Fresh memory, as after a restart of the node.
   void clear();
@@ -42,36 +43,39 @@ class SimRegion : public Region {
   }
   [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
 
+  // A split atomic is between its read and its write until then.
+  void hold_until(Nanos at) { held_until_ = at; }
+  [[nodiscard]] Nanos held_until() const { return held_until_; }
+
+  // What a peer may do with it; copied from the spec, to lie beside what else a request looks at.
+  struct Rights {
+    bool read = false, write = false, atomic = false;
+  };
   std::uint32_t rkey = 0;
-  Nanos atomic_until = 0;       // a split atomic is between its read and its write
+  const Rights rights;
 
  private:
   SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped);
-  RegionSpec spec_;
-  std::vector<Watched> watches_;
   std::byte* mapping_;
+  std::vector<Watched> watches_;
+  Nanos held_until_ = 0;
+  RegionSpec spec_;
   std::uint64_t mapped_;
 };
 
-// Kept bytes of a region in front of a logical offset: where an offset lies in memory, and, as a
-// difference, in a staged copy.
-[[nodiscard]] inline std::uint64_t kept_before(const Elision& elision, std::uint64_t offset) {
-  if (!elision.on()) return offset;
-  const std::uint64_t entry = offset / elision.entry_bytes;
-  const std::uint64_t within = offset % elision.entry_bytes;
-  const std::uint64_t tail_at = elision.entry_bytes - elision.keep_tail;
-  return entry * elision.kept_per_entry() + (within < elision.keep_head ? within : elision.keep_head) +
-         (within > tail_at ? within - tail_at : 0);
-}
-
-// The kept bytes of a message on its way, with the geometry of the region that they came from.
+// The kept bytes of a message on its way, and the region that they came from.
 struct Staged {
   Staged* next_free = nullptr;
-  Elision elision;             // of the source
-  std::uint64_t offset = 0;    // logical, of the source
-  std::uint64_t first = 0;     // kept bytes of the source in front of it
-  std::uint32_t length = 0;    // logical
+  const Region* source = nullptr;
+  std::uint64_t offset = 0;  // logical, of the source
+  std::uint64_t first = 0;   // kept bytes of the source in front of it
+  std::uint64_t kept = 0;    // and in it
+  std::uint32_t length = 0;  // logical
   std::uint8_t size_class = 0;
+  // Kept bytes of the source in front of the message's byte number `at`.
+  [[nodiscard]] std::uint64_t kept_before(std::uint32_t at) const {
+    return at == 0 ? first : at == length ? first + kept : source->kept_before(offset + at);
+  }
   [[nodiscard]] std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
@@ -82,8 +86,8 @@ class StagingPool {
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
-  // A buffer for [offset, offset + length) of a region of that geometry; not filled yet.
-  [[nodiscard]] Staged* take(const Elision& elision, std::uint64_t offset, std::uint32_t length);
+  // A buffer for [offset, offset + length) of a region that outlives it; not filled yet.
+  [[nodiscard]] Staged* take(const Region& source, std::uint64_t offset, std::uint32_t length);
   void give(Staged* staged);
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
 
@@ -101,17 +105,18 @@ inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::ui
   if (offset >= region.bytes()) return;
   constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
   const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
-  const std::uint64_t before = kept_before(region.elision(), offset);
-  const std::uint64_t kept = std::min(kept_before(region.elision(), end) - before, most);
+  const std::uint64_t before = region.kept_before(offset);
+  const std::uint64_t kept = std::min(region.kept_before(end) - before, most);
   const std::byte* const first = region.kept_at(before);
   for (std::uint64_t at = 0; at < kept; at += 64) __builtin_prefetch(first + at);
   if (kept > 0) __builtin_prefetch(first + kept - 1);
 }
 
 // Copies the part [begin, end) of the message (logical, from its start) out of its source region.
-void gather(const Region& source, Staged* staged, std::uint32_t begin, std::uint32_t end);
+void gather(Staged* staged, std::uint32_t begin, std::uint32_t end);
 // Copies the part [begin, end) of the message to where it belongs: target_offset is that of the
 // message's first byte. What either side does not keep is left out.
-void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin, std::uint32_t end);
+void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
+             std::uint32_t end);
 
 }  // namespace loch::fabric::sim

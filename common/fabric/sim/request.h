@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
@@ -20,61 +21,72 @@ constexpr std::uint32_t most_pieces = 8;  // of a torn message
 
 // One request. Exactly one event carries it through the stages; what it needs of the poster's
 // WorkRequest it reads there while that is alive, that is until the completion is polled.
-struct SimRequest : Event {
+// Three cache lines: the event, what every stage looks at, the rest.
+struct alignas(64) SimRequest : Event {
   Simulation* sim = nullptr;
   QueuePair* qp = nullptr;
+
   WorkRequest* wr = nullptr;
-  SimRequest* next_free = nullptr;
-  SimRequest* next_in_qp = nullptr;    // posted order, until retired
-  SimRequest* next_waiting = nullptr;  // stalled in the send queue, or polled completions
+  SimNode* from = nullptr;  // the requester's node
+  SimNode* to = nullptr;    // the responder's
   Staged* data = nullptr;
   SimRegion* target = nullptr;  // the responder's region
   std::uint64_t result = 0;
-  std::uint32_t sequence = 0;  // on its queue pair
   std::uint32_t request_wire = 0, response_wire = 0;
   Verb verb = Verb::read;
   WcStatus status = WcStatus::success;
-  std::uint8_t tries = 0, rnr_tries = 0;
-  std::uint8_t pieces = 1, piece = 0;             // of a torn fetch or placement
-  std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
+  std::uint8_t pieces = 1, piece = 0;  // of a torn fetch or placement
+  bool is_cancelled = false;           // flushed while on its way: ends at its next event
+  bool is_carrier = false;             // the message of a UC or UD request, or a late placement
+  bool is_executed = false;            // a repeated try is only answered
+  bool has_mmio = false;               // the work request came by MMIO: no fetch
+
+  SimRequest* next_free = nullptr;
+  SimRequest* next_in_qp = nullptr;    // posted order, until retired
+  SimRequest* next_waiting = nullptr;  // stalled in the send queue, or polled completions
   Nanos piece_gap = 0;
-  Nanos late_by = 0;          // acknowledged so long before it is visible
-  bool owns_wr = false;       // wr is the simulation's own copy
-  bool has_mmio = false;      // the work request came by MMIO: no fetch
-  bool is_done = false;       // waits for its elders on the queue pair
-  bool is_cancelled = false;  // flushed while on its way: ends at its next event
-  bool is_carrier = false;    // the message of a UC or UD request, or a late placement
-  bool is_executed = false;   // a repeated try is only answered
-  bool is_delayed = false;    // was reordered already
-  bool is_counted = false;    // among the READs and atomics that are on their way
-  bool has_lock = false;      // a split atomic has read and not yet written
+  Nanos late_by = 0;                              // acknowledged so long before it is visible
+  std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
+  std::uint32_t sequence = 0;                     // on its queue pair
+  std::uint8_t tries = 0, rnr_tries = 0;
+  bool owns_wr = false;     // wr is the simulation's own copy
+  bool is_done = false;     // waits for its elders on the queue pair
+  bool is_delayed = false;  // was reordered already
+  bool is_counted = false;  // among the READs and atomics that are on their way
+  bool has_lock = false;    // a split atomic has read and not yet written
 };
+static_assert(sizeof(SimRequest) == 192);
 
 // A connection of one worker to one node (RC, UC), or the worker's datagram queue (UD).
-struct QueuePair {
-  QueuePair* next_free = nullptr;
-  SimWorker* owner = nullptr;
-  SimNode* target = nullptr;  // UD: of the latest request
+struct alignas(64) QueuePair {
+  SimNode* home = nullptr;              // the owner's node
+  SimNode* target = nullptr;            // UD: of the latest request
+  SimRequest* blocker = nullptr;        // is being retried; those behind it wait
+  Nanos departed_at = 0;                // order on the way out …
+  Nanos executed_at = 0;                // … and at the responder
+  CachedContext requester, responder;   // in the two NICs' caches; UD: SimWorker::datagram_context
+  std::uint32_t target_life = 0;        // of the peer, when connected
+  std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
-  bool is_error = false;          // flushed, until reconnected
-  bool is_broken = false;         // the responder refused a request: it does nothing more
-  std::uint32_t target_life = 0;  // of the peer, when connected
-  std::uint32_t next_sequence = 0;
-  std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
-  std::uint32_t used_slots = 0;         // of the send queue
-  std::uint32_t unretired = 0;          // unsignaled ones that are done
+  bool is_error = false;   // flushed, until reconnected
+  bool is_broken = false;  // the responder refused a request: it does nothing more
+  bool is_fenced = false;  // nothing of its owner takes effect any more
+
+  SimWorker* owner = nullptr;
   SimRequest* oldest = nullptr;
   SimRequest* newest = nullptr;
   SimRequest* stalled_first = nullptr;
   SimRequest* stalled_last = nullptr;
-  Nanos submitted_at = 0;         // order of posting, …
-  Nanos departed_at = 0;          // … on the way out …
-  Nanos executed_at = 0;          // … and at the responder
-  SimRequest* blocker = nullptr;  // is being retried; those behind it wait
+  Nanos submitted_at = 0;  // order of posting
+  std::uint32_t next_sequence = 0;
+  std::uint32_t used_slots = 0;  // of the send queue
+  std::uint32_t unretired = 0;   // unsignaled ones that are done
+
   Nanos blocked_until = 0;
-  CachedContext requester, responder;  // in the two NICs' caches; UD: SimWorker::datagram_context
+  QueuePair* next_free = nullptr;
 };
+static_assert(offsetof(QueuePair, owner) == 64);
 
 }  // namespace loch::fabric::sim

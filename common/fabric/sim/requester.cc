@@ -37,6 +37,8 @@ SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
   r->sim = this;
   r->qp = qp;
   r->wr = wr;
+  r->from = qp->home;
+  r->to = nodes[wr->peer].get();
   r->needs[0] = qp;
   r->needs[1] = wr;
   r->verb = wr->verb;
@@ -77,9 +79,9 @@ Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
 // data moves.
 Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                           std::uint64_t length) {
-  const std::uint64_t page = sim.config.hardware.nic.page_bytes;
-  const std::uint64_t first = offset / page;
-  const std::uint64_t last = length == 0 ? first : (offset + length - 1) / page;
+  const Divisor& page = sim.timing.page;
+  const std::uint64_t first = page.quotient(offset);
+  const std::uint64_t last = length == 0 ? first : page.quotient(offset + length - 1);
   Picos delay = 0;
   for (std::uint64_t at = first; at <= last; ++at) {
     const std::uint64_t key = (std::uint64_t{region.id()} + 1) << 48 | at;
@@ -101,7 +103,7 @@ void Stages::at_requester(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
-  SimNode& node = qp->owner->home();
+  SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;  // its worker is dead; the request ends with it
@@ -132,14 +134,15 @@ void Stages::start(SimRequest* r) {
   Simulation& sim = *r->sim;
   const Timing& timing = sim.timing;
   QueuePair* qp = r->qp;
-  SimNode& node = qp->owner->home();
+  SimNode& node = *r->from;
   const Picos now = sim.now_ps();
   ++node.requests;
   const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
   Picos delay = node.requester.delay(now, pace) + timing.pipeline;
   if (!r->has_mmio)
     delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
-  delay += context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
+  delay +=
+      context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
     ++node.reads_on_the_way;
@@ -173,7 +176,7 @@ bool Stages::held_back(SimRequest* r, void (*stage)(Event*)) {
 void Stages::unreachable(SimRequest* r, void (*again)(Event*)) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
-  SimNode& node = qp->owner->home();
+  SimNode& node = *r->from;
   ++node.lost;
   if (qp->transport != Transport::rc) return release(r);
   ++node.retries;
@@ -198,15 +201,15 @@ void Stages::depart(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
-  SimNode& node = qp->owner->home();
+  SimNode& node = *r->from;
   sim.note(kind_depart, node.id);
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
-    r->data = sim.staging.take(local.region->elision(), local.offset, r->wr->length);
-    gather(*local.region, r->data, 0, r->wr->length);
+    r->data = sim.staging.take(*local.region, local.offset, r->wr->length);
+    gather(r->data, 0, r->wr->length);
   }
   if (qp->transport == Transport::rc && sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) {
     return unreachable(r, &Stages::depart);
@@ -227,7 +230,7 @@ void Stages::depart(Event* event) {
   const Picos now = sim.now_ps();
   Picos left = now;
   Nanos first_bytes = sim.now() + nanos_up(sim.timing.pipeline);
-  if (r->wr->peer != node.id) {
+  if (r->to != r->from) {
     const Picos span = sim.timing.link(r->request_wire);
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
@@ -246,14 +249,14 @@ void Stages::answered(Event* event) {
   Simulation& sim = *r->sim;
   const Timing& timing = sim.timing;
   QueuePair* qp = r->qp;
-  SimNode& node = qp->owner->home();
+  SimNode& node = *r->from;
   sim.note(kind_answered, node.id);
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
   const Picos now = sim.now_ps();
   Picos done = now;
-  if (r->wr->peer != node.id) {
-    if (!sim.reachable(node, *sim.nodes[r->wr->peer])) return unreachable(r, &Stages::depart);
+  if (r->to != r->from) {
+    if (!sim.reachable(node, *r->to)) return unreachable(r, &Stages::depart);
     done = node.ingress.serve(now, timing.link(r->response_wire));
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->response_wire)) / 1000,
@@ -289,7 +292,7 @@ void Stages::answered(Event* event) {
 void Stages::land(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
-  SimNode& node = r->qp->owner->home();
+  SimNode& node = *r->from;
   sim.note(kind_land, node.id);
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
@@ -333,7 +336,7 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
         stand_in->owns_wr = r->owns_wr;
         r->owns_wr = false;
         r->is_cancelled = true;
-        uncount(r, qp->owner->home());
+        uncount(r, *r->from);
         r = stand_in;
       }
     }

@@ -104,9 +104,9 @@ class KeyCache {
     if (sets_.empty()) return true;
     const std::size_t at = mix64(key) & (sets_.size() - 1);
     Set& set = sets_[at];
-    unsigned hits = 0;  // every way is looked at, without a branch: where the key stands cannot be foretold
-    for (unsigned i = 0; i < ways; ++i) hits |= static_cast<unsigned>(set.ways[i] == key) << i;
-    if (hits != 0) return true;
+    bool is_hit = false;  // every way is looked at, without a branch: where the key stands cannot be foretold
+    for (const std::uint64_t way : set.ways) is_hit |= way == key;
+    if (is_hit) return true;
     set.ways[turn_[at]++ & (ways - 1)] = key;
     return false;
   }

@@ -60,11 +60,11 @@ void Stages::arrive(Event* event) {
   const Timing& timing = sim.timing;
   const SimFaults& faults = sim.config.faults;
   QueuePair* qp = r->qp;
-  SimNode& node = *sim.nodes[r->wr->peer];
-  SimNode& source = qp->owner->home();
+  SimNode& node = *r->to;
+  SimNode& source = *r->from;
   sim.note(kind_arrive, node.id);
   if (r->is_cancelled) return release(r);
-  if (qp->owner->is_fenced()) return release(r);
+  if (qp->is_fenced) return release(r);
   if (!sim.reachable(source, node) || (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
@@ -80,7 +80,7 @@ void Stages::arrive(Event* event) {
   }
   const Picos now = sim.now_ps();
   Picos done = now;
-  if (source.id != node.id) {
+  if (r->from != r->to) {
     done = node.ingress.serve(now, timing.link(r->request_wire));
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->request_wire)) / 1000,
@@ -133,15 +133,15 @@ void Stages::arrive(Event* event) {
 
 WcStatus Stages::validate(SimRequest* r) {
   if (r->verb == Verb::send) return WcStatus::success;
-  SimNode& node = *r->sim->nodes[r->wr->peer];
+  SimNode& node = *r->to;
   const RemoteRegion& remote = r->wr->remote;
   if (remote.id >= node.regions.size()) return WcStatus::remote_access;
   SimRegion* region = node.regions[remote.id].get();
-  const RegionSpec& rights = region->spec();
+  const SimRegion::Rights& rights = region->rights;
   const std::uint64_t offset = r->wr->remote_offset;
-  const bool has_right = r->verb == Verb::read    ? rights.remote_read
-                         : r->verb == Verb::write ? rights.remote_write
-                                                  : rights.remote_atomic;
+  const bool has_right = r->verb == Verb::read    ? rights.read
+                         : r->verb == Verb::write ? rights.write
+                                                  : rights.atomic;
   if (remote.rkey != region->rkey || !has_right || offset > region->bytes() ||
       r->wr->length > region->bytes() - offset || (is_atomic(r->verb) && offset % 8 != 0)) {
     return WcStatus::remote_access;
@@ -155,7 +155,7 @@ WcStatus Stages::validate(SimRequest* r) {
 bool Stages::take_receive(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
-  SimNode& node = *sim.nodes[r->wr->peer];
+  SimNode& node = *r->to;
   SimWorker* receiver = r->wr->peer_worker < node.workers.size() ? node.workers[r->wr->peer_worker] : nullptr;
   const bool is_rc = qp->transport == Transport::rc;
   if (receiver == nullptr || receiver->is_dead()) {
@@ -214,8 +214,8 @@ void Stages::touch_memory(SimRequest* r) {
   std::uint32_t begin = 0, end = 0;
   touch_piece(r, &begin, &end);
   if (r->verb == Verb::read) {
-    if (r->data == nullptr) r->data = sim.staging.take(r->target->elision(), offset, r->wr->length);
-    gather(*r->target, r->data, begin, end);
+    if (r->data == nullptr) r->data = sim.staging.take(*r->target, offset, r->wr->length);
+    gather(r->data, begin, end);
   } else if (r->verb == Verb::write && r->data != nullptr) {
     scatter(r->data, *r->target, offset, begin, end);
     sim.memory_changed(r->target, offset + begin, offset + end);
@@ -234,11 +234,11 @@ void Stages::execute(Event* event) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
   QueuePair* qp = r->qp;
-  SimNode& node = *sim.nodes[r->wr->peer];
+  SimNode& node = *r->to;
   sim.note(kind_execute, node.id);
   if (r->is_cancelled) return release(r);
   const bool is_rc = qp->transport == Transport::rc;
-  if (qp->owner->is_fenced()) return release(r);
+  if (qp->is_fenced) return release(r);
   if (!node.is_up || (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
@@ -273,9 +273,9 @@ void Stages::execute(Event* event) {
       // CPU stores and WRITEs do not.
       Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
       const Nanos span = sim.up_to(faults.split_span);
-      if (r->target->atomic_until > sim.now()) return sim.queue.push(r, r->target->atomic_until);
+      if (r->target->held_until() > sim.now()) return sim.queue.push(r, r->target->held_until());
       lock.serve(sim.now_ps(), picos(span));
-      r->target->atomic_until = sim.now() + span + 1;
+      r->target->hold_until(sim.now() + span + 1);
       std::memcpy(&r->result, r->target->at(r->wr->remote_offset), 8);
       r->has_lock = true;
       qp->executed_at = std::max(qp->executed_at, sim.now() + span);
@@ -310,9 +310,9 @@ void Stages::execute(Event* event) {
 void Stages::land_late(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
-  SimNode& node = *sim.nodes[r->wr->peer];
+  SimNode& node = *r->to;
   sim.note(kind_late, node.id);
-  if (node.is_up && node.life == r->qp->target_life && !r->qp->owner->is_fenced()) {
+  if (node.is_up && node.life == r->qp->target_life && !r->qp->is_fenced) {
     touch_memory(r);
     if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
   }
@@ -321,14 +321,13 @@ void Stages::land_late(Event* event) {
 
 void Stages::respond(SimRequest* r) {
   Simulation& sim = *r->sim;
-  QueuePair* qp = r->qp;
-  SimNode& node = *sim.nodes[r->wr->peer];
+  SimNode& node = *r->to;
   const std::uint32_t refusal = packet_overhead(sim.config.hardware.link.format) + 4;  // a NAK: an AETH
   if (r->status != WcStatus::success) r->response_wire = refusal;
   r->fire = &Stages::answered;
   // A lost response is repeated when the requester's timer has made it ask again.
   if (sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) return unreachable(r, &Stages::depart);
-  if (qp->owner->node() == node.id) {
+  if (r->from == r->to) {
     sim.queue.push(r, sim.now() + nanos_up(sim.timing.pipeline));
     return;
   }

@@ -34,7 +34,8 @@ Timing::Timing(const HardwareProfile& profile) {
   fetch_gap = nic.outstanding_fetches > 0 ? pcie_read / nic.outstanding_fetches : 0;
   pcie_femtos_byte = femtos_per_byte(pcie_bus.gbytes_s);
   pcie_packet_extra = static_cast<std::int64_t>(pcie_bus.data_header_bytes);
-  pcie_packet = pcie_bus.packet_bytes;
+  pcie_packet = Divisor(pcie_bus.packet_bytes);
+  page = Divisor(nic.page_bytes);
   network = picos(profile.link.switch_ns + profile.link.cable_ns);
   link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
   const CpuProfile& cpu = profile.cpu;

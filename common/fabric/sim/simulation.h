@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/divisor.h"
 #include "common/base/rng.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/cpu.h"
@@ -27,7 +28,8 @@ struct Timing {
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0;
   std::int64_t pcie_packet_extra = 0;  // header bytes for each `pcie_packet` data bytes
-  std::uint32_t pcie_packet = 128;
+  Divisor pcie_packet;
+  Divisor page;
   std::uint32_t pcie_read_header = 26;
   Nanos post = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;
@@ -37,7 +39,7 @@ struct Timing {
   }
   // A transfer of data over PCIe, headers included.
   [[nodiscard]] Picos pcie(std::uint64_t bytes) const {
-    const std::uint64_t packets = (bytes + pcie_packet - 1) / pcie_packet;
+    const std::uint64_t packets = pcie_packet.quotient(bytes + pcie_packet.value() - 1);
     return static_cast<Picos>(bytes + packets * static_cast<std::uint64_t>(pcie_packet_extra)) *
            pcie_femtos_byte / 1000;
   }
@@ -50,8 +52,9 @@ enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
                                                   : pace_send;
 }
 
-// A node: its NIC, its link, its memory, its cores.
-struct SimNode {
+// A node: its NIC, its link, its memory, its cores. What the stages look at comes first, a cache line
+// for the link, one for the NIC's units.
+struct alignas(64) SimNode {
   NodeId id = 0;
   bool is_up = true;
   bool was_lost = false;
@@ -59,18 +62,25 @@ struct SimNode {
   Nanos cut_until = 0;      // its link is down before this
   Nanos stalled_until = 0;  // its NIC does nothing before this
   Nanos stall_order = 0;
-  Server requester, responder, fetch, pcie_read, pcie_write, egress, ingress;
-  std::vector<Server> atomic_locks;
+  Server egress, ingress;
+
+  Server requester, responder, pcie_read, pcie_write;
+
+  Server fetch;
   ContextCache contexts;
-  KeyCache translations;
-  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC keeps until their response
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
+
+  KeyCache translations;
+  std::uint64_t requests = 0, responses = 0;
+
+  std::vector<std::unique_ptr<SimRegion>> regions;
+  std::vector<SimWorker*> workers;     // by index; null where the index is not used
+  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC keeps until their response
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
-  std::uint64_t requests = 0, responses = 0, retries = 0, lost = 0;
+  std::uint64_t retries = 0, lost = 0;
+  std::vector<Server> atomic_locks;
   std::int64_t skew = 0;  // of its clock, ns
   std::int64_t drift_ppb = 0;
-  std::vector<std::unique_ptr<SimRegion>> regions;
-  std::vector<SimWorker*> workers;  // by index; null where the index is not used
   std::unique_ptr<NodeCpu> cpu;
 };
 
@@ -116,7 +126,7 @@ class Simulation {
   StagingPool staging;
   Pool<SimRequest> requests;
   Pool<QueuePair> queue_pairs;
-  struct WorkRequestCopy {
+  struct alignas(64) WorkRequestCopy {
     WorkRequest request;  // first: the copy is found again by its address
     WorkRequestCopy* next_free = nullptr;
   };

@@ -61,6 +61,8 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
     qp = sim_.queue_pairs.take();
     *qp = QueuePair{};
     qp->owner = this;
+    qp->home = &node_;
+    qp->is_fenced = is_fenced_;
     qp->transport = wr.transport;
     qp->peer = wr.peer;
     qp->lane = wr.lane;
@@ -68,6 +70,13 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
     qp->target_life = qp->target->life;
   }
   return qp;
+}
+
+void SimWorker::fence() {
+  is_fenced_ = true;
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp != nullptr) qp->is_fenced = true;
+  }
 }
 
 void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.now()) + span; }
@@ -100,8 +109,8 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
     return sim_.refuse(r, WcStatus::local_error);
   }
   if (wr->is_inline && wr->length > 0) {
-    r->data = sim_.staging.take(wr->local.region->elision(), wr->local.offset, wr->length);
-    gather(*wr->local.region, r->data, 0, wr->length);
+    r->data = sim_.staging.take(*wr->local.region, wr->local.offset, wr->length);
+    gather(r->data, 0, wr->length);
   }
   sim_.submit(r, at);
 }

@@ -104,8 +104,7 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  [[nodiscard]] bool is_fenced() const { return is_fenced_; }
-  void fence() { is_fenced_ = true; }
+  void fence();                                 // nothing that it has posted takes effect any more
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   [[nodiscard]] SimThread* thread() { return thread_; }
@@ -154,39 +153,40 @@ class SimWorker final : public Worker {
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
   [[nodiscard]] bool is_polling() const;
 
-  Simulation& sim_;
-  SimNode& node_;
-  const Capabilities& capabilities_;
-  CpuCosts cpu_costs_;
-  coro::RunQueue run_queue_;
-  SimThread* thread_ = nullptr;
-  Wake wake_;
+  // What a turn looks at comes first, from the event on that starts it.
+  alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
   bool has_work_ = false;  // arrived while it was not on a core
   bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
   bool is_inside_ = false;  // its coroutines are running
+  Simulation& sim_;
+  SimNode& node_;
+  SimThread* thread_ = nullptr;
   Nanos busy_until_ = 0;
-  Nanos work_left_ = 0;  // when it lost its core
-  std::coroutine_handle<> computing_;
-  std::coroutine_handle<> main_;
   SimRequest* completions_first_ = nullptr;
   SimRequest* completions_last_ = nullptr;
-  SimWatch* watches_ = nullptr;
   SimWatch* candidates_first_ = nullptr;
   SimWatch* candidates_last_ = nullptr;
+  coro::RunQueue run_queue_;
+  std::coroutine_handle<> computing_;
+  SimWatch* watches_ = nullptr;
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
+  Nanos next_alarm_ = forever;           // the earliest deadline alarm that is pending
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
+  const Capabilities& capabilities_;
+  Nanos work_left_ = 0;  // when it lost its core
+  std::coroutine_handle<> main_;
+  CpuCosts cpu_costs_;
   Ring<PostedReceive> posted_[3];
   Ring<Received> received_[3];
   ReceiveWait* receive_first_ = nullptr;
   ReconnectWait* reconnects_ = nullptr;
-  Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   Pool<WorkerAlarm> alarms_;
   Pool<SimWatch> watch_pool_;
   CachedContext datagram_context_;
   std::vector<Peer> peers_;
   static constexpr std::uint32_t most_lanes = 16;
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
   Rng poll_rng_;
   Nanos late_by_ = 0;  // polls, at most: jitter, and a laggard's lag
 };
