@@ -50,6 +50,11 @@ class Launch:
                 raise BadInput(f"{experiment.file}: system {point.system} needs {needed} nodes, one process each; "
                                f"{self.where} has {self._describe(point)}: name more hosts, or use --set nodes={have}")
 
+    @property
+    def slots(self) -> int:
+        """How many nodes fit when each is a process that may be on any host."""
+        return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
+
     def is_for(self, point: Point) -> bool:
         return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
 
@@ -62,9 +67,7 @@ class Launch:
     def _room(self, point: Point) -> int:
         if point.params["fabric"] == "shm":
             return self.hosts[0].slots
-        if self.launcher == "srun":
-            return self.node_count
-        return sum(host.slots for host in self.hosts)
+        return self.slots
 
     def _describe(self, point: Point) -> str:
         if point.params["fabric"] == "shm":
