@@ -32,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
         experiment = schema.read(document, given)
         if experiment.paper:
             published.check(document.mapping()["paper"], experiment.paper.source)
-        preflight.check(document, experiment, binary)
         if launched:
             launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
+        preflight.check(document, experiment, binary, launched)
         loaded.append(experiment)
     status = 0
     for experiment in loaded:
