@@ -13,8 +13,8 @@ struct LaunchEnv {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::uint32_t ranks_here = 0;  // of them on this machine; 0: the launcher does not say
-  std::string job;       // the same text in every process of the launch, letters, digits, '-' and '_'
-  std::string launcher;  // "mpirun", "srun", "pmi", or "none": a single process
+  std::string job;               // the same text in every process of the launch, letters, digits, '-' and '_'
+  std::string launcher;          // "mpirun", "srun", "pmi", or "none": a single process
 };
 
 // Reads OMPI_COMM_WORLD_RANK/SIZE/LOCAL_SIZE, then SLURM_PROCID/NTASKS/NTASKS_PER_NODE, then

@@ -11,10 +11,10 @@ namespace {
 class LaunchEnvTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-          "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
-          "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "SLURM_NTASKS_PER_NODE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                             "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID",
+                             "SLURM_STEP_ID", "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
       unsetenv(name);
     }
   }
