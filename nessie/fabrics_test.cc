@@ -48,7 +48,7 @@ std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32
 }
 
 struct Tally {
-  std::atomic<std::uint64_t> ok{0}, not_found{0}, conflict{0}, other{0}, torn{0}, foreign{0};
+  std::atomic<std::uint64_t> ok{0}, not_found{0}, conflict{0}, timeout{0}, other{0}, torn{0}, foreign{0};
 };
 
 constexpr std::uint32_t value_size = 600;
@@ -111,6 +111,9 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
       case kv::OpStatus::conflict:
         ++tally->conflict;
         break;
+      case kv::OpStatus::timeout:
+        ++tally->timeout;
+        break;
       default:
         ++tally->other;
         break;
@@ -161,10 +164,14 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
-    EXPECT_EQ(tally.other, options.contains("nessie.expiry") ? tally.other.load() : 0u);
+    // Short expiry periods pass; and an emulated machine may be without a core for a whole second.
+    if (!options.contains("nessie.expiry")) {
+      EXPECT_EQ(tally.other, 0u);
+      EXPECT_LE(tally.timeout, std::string_view(GetParam()) == "verbs" ? 24u : 0u);
+    }
     EXPECT_GT(tally.ok, 1'200u);
     EXPECT_GT(tally.not_found, 0u);
-    EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.other, 2'400u);
+    EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.timeout + tally.other, 2'400u);
     expect_sound(run);
   }
 }
