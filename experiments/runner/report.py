@@ -17,7 +17,7 @@ GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
 def origin(results: Results, system: System) -> str:
-    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0, …"."""
+    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0"."""
     measure = results.experiment.measure
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
@@ -27,8 +27,7 @@ def origin(results: Results, system: System) -> str:
     host = row.stored.runner.get("host", {}) if row else {}
     device = row.stored.document.get("capabilities", {}).get("device") if row else None
     if device and system.params["fabric"] == "verbs":
-        cores = f"{host['cores']} core{'' if host['cores'] == 1 else 's'}" if host.get("cpu") else ""
-        return f"measured on {device}" + (f", {host['cpu']}, {cores} a host" if cores else "")
+        return f"measured on {device}"
     where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
     return f"measured ({system.params['fabric']}{where})"
 

@@ -52,7 +52,7 @@ class Figures(Folder):
                                  document={"capabilities": {"device": "rxe0 (Soft-RoCE)"}})
         row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="CD"))
         results = SimpleNamespace(experiment=SimpleNamespace(measure=None), rows=[row])
-        self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE), some CPU, 1 core a host")
+        self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
     def test_bars(self):
         folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)
