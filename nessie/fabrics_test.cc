@@ -1,9 +1,11 @@
-// The same Nessie over the simulator and over this machine's memory: several clients at work on few
-// keys, with every rule of the hardened variant; afterwards the table is sound.
+// The same Nessie over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over
+// its RDMA device: several clients at work on few keys, with every rule of the hardened variant;
+// afterwards the table is sound.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -12,6 +14,9 @@
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "nessie/fabric_run.h"
+#if LOCH_HAS_VERBS
+#include "common/fabric/verbs/verbs.h"
+#endif
 
 namespace loch::nessie::testing {
 namespace {
@@ -21,6 +26,13 @@ std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32
   Result<std::unique_ptr<fabric::Fabric>> fabric = fail(ErrorCode::internal, "");
   if (name == "shm") {
     fabric = fabric::shm::make_shm({.nodes = nodes, .seed = seed});
+#if LOCH_HAS_VERBS
+  } else if (name == "verbs") {
+    fabric::verbs::VerbsConfig config;
+    config.nodes = nodes;
+    config.seed = seed;
+    fabric = fabric::verbs::make_verbs(config);
+#endif
   } else {
     const auto hardware = fabric::sim::load_hardware("connectx3-10gbe");
     LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
@@ -36,7 +48,7 @@ std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32
 }
 
 struct Tally {
-  std::atomic<std::uint64_t> ok{0}, not_found{0}, conflict{0}, other{0}, torn{0}, foreign{0};
+  std::atomic<std::uint64_t> ok{0}, not_found{0}, conflict{0}, timeout{0}, other{0}, torn{0}, foreign{0};
 };
 
 constexpr std::uint32_t value_size = 600;
@@ -99,6 +111,9 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
       case kv::OpStatus::conflict:
         ++tally->conflict;
         break;
+      case kv::OpStatus::timeout:
+        ++tally->timeout;
+        break;
       default:
         ++tally->other;
         break;
@@ -149,10 +164,14 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
-    EXPECT_EQ(tally.other, options.contains("nessie.expiry") ? tally.other.load() : 0u);
+    // Short expiry periods pass; and an emulated machine may be without a core for a whole second.
+    if (!options.contains("nessie.expiry")) {
+      EXPECT_EQ(tally.other, 0u);
+      EXPECT_LE(tally.timeout, std::string_view(GetParam()) == "verbs" ? 24u : 0u);
+    }
     EXPECT_GT(tally.ok, 1'200u);
     EXPECT_GT(tally.not_found, 0u);
-    EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.other, 2'400u);
+    EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.timeout + tally.other, 2'400u);
     expect_sound(run);
   }
 }
@@ -170,7 +189,16 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   expect_sound(run);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::Values("sim", "shm"));
+// A machine with an RDMA device says so: the suite runs over that device alone (tests/fabric/backend.h).
+std::vector<const char*> fabrics() {
+#if LOCH_HAS_VERBS
+  if (std::getenv("LOCH_TEST_VERBS") != nullptr) return {"verbs"};
+#endif
+  return {"sim", "shm"};
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabrics()),
+                         [](const auto& info) { return std::string(info.param); });
 
 coro::Task<void> one_put_of_each(FabricRun* run, std::vector<fabric::OpStats>* out) {
   const kv::DeployConfig& config = run->config();

@@ -16,6 +16,10 @@
 #include "common/kv/value.h"
 #include "common/measure/file.h"
 
+#ifdef LOCH_HAVE_CLUSTER
+#include "common/cluster/launch_env.h"
+#endif
+
 namespace loch::cli {
 namespace {
 
@@ -78,7 +82,7 @@ po::options_description bench_flags() {
   flag("faults", "FILE", "YAML of faults to inject");
   flag("mutant", "NAME", "a known-bad variant: loch list mutants");
   toggle("scrub", "after the load, repair and report what lost nodes held (default: with several processes)");
-  flag("memory", "BYTES", "memory of a node (sim 64G, shm what is free)");
+  flag("memory", "BYTES", "memory of a node (sim 64G; else what is free)");
   flag("json", "FILE", "write the result here, not to standard output");
   toggle("dry-run", "check the flags and run nothing");
   list("set", "KEY=VALUE", "the same as --KEY VALUE");
@@ -339,13 +343,25 @@ std::string rounded(double bytes) {
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
+// How many nodes have to share this machine's memory: all, unless their processes are elsewhere.
+Result<std::uint32_t> nodes_here(const BenchOptions& o) {
+#ifdef LOCH_HAVE_CLUSTER
+  if (o.fabric == "verbs") {
+    LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+    if (env.ranks > 1 && env.ranks_here > 0) return env.ranks_here;
+  }
+#endif
+  return o.nodes;
+}
+
 // Keeping every byte of every value must not fill this machine: beyond a gibibyte the simulation
 // keeps the stamps alone.
 Result<> apply_memory(const Given& given, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = measure::available_memory_bytes();
   constexpr std::uint64_t simulated_node = std::uint64_t{64} << 30;
-  o.memory_bytes = is_sim ? simulated_node : available / o.nodes / 5 * 4;
+  LOCH_ASSIGN(const std::uint32_t sharing, nodes_here(o));
+  o.memory_bytes = is_sim ? simulated_node : available / sharing / 5 * 4;
   LOCH_TRY(whole(given, "memory", o.memory_bytes, 1, std::uint64_t{1} << 50));
   const double record = static_cast<double>(o.key_size) + o.value_size;
   const double data = record * static_cast<double>(o.max_keys);

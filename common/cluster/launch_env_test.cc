@@ -11,10 +11,10 @@ namespace {
 class LaunchEnvTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-          "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
-          "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "SLURM_NTASKS_PER_NODE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                             "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID",
+                             "SLURM_STEP_ID", "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
       unsetenv(name);
     }
   }
@@ -28,6 +28,18 @@ TEST_F(LaunchEnvTest, AloneIsOneRank) {
   EXPECT_EQ(env->ranks, 1u);
   EXPECT_EQ(env->launcher, "none");
   EXPECT_FALSE(env->job.empty());
+}
+
+TEST_F(LaunchEnvTest, SaysHowManyRanksShareThisMachineIfTheLauncherDoes) {
+  set("OMPI_COMM_WORLD_RANK", "2");
+  set("OMPI_COMM_WORLD_SIZE", "3");
+  EXPECT_EQ(launch_env()->ranks_here, 0u);
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "1");
+  EXPECT_EQ(launch_env()->ranks_here, 1u);
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+  EXPECT_EQ(launch_env()->ranks_here, 3u);
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "many");
+  EXPECT_FALSE(launch_env().has_value());
 }
 
 TEST_F(LaunchEnvTest, ReadsMpirun) {

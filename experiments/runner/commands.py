@@ -26,13 +26,15 @@ def run(args: argparse.Namespace) -> int:
     for file in files:  # all are checked before any is run
         document = located.load(file)
         overrides.check_smoke(document)
-        given = overrides.apply(document, args.set, args.fabric, args.smoke)
+        given = overrides.apply(document, args.set, args.fabric, args.smoke, _nodes_max(args, launched))
+        for fewer in (text.strip("()") for text in given if text.startswith("(")):
+            print(f"warning: {file}: {fewer}", file=sys.stderr)
         experiment = schema.read(document, given)
         if experiment.paper:
             published.check(document.mapping()["paper"], experiment.paper.source)
-        preflight.check(document, experiment, binary)
         if launched:
             launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
+        preflight.check(document, experiment, binary, launched)
         loaded.append(experiment)
     status = 0
     for experiment in loaded:
@@ -82,6 +84,11 @@ def _check_flags(args: argparse.Namespace, binary: str) -> None:
         raise BadInput(f"--jobs {args.jobs}: expected at least 1")
     if args.fabric == "verbs":
         preflight.require_fabric("--fabric", "verbs", binary)
+
+
+def _nodes_max(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
+    """With --fabric verbs the file was written for another fabric: its clusters become those of the hosts at hand."""
+    return launched.slots if launched and args.fabric == "verbs" else None
 
 
 def _files(given: list[str]) -> list[Path]:

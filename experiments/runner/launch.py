@@ -50,6 +50,11 @@ class Launch:
                 raise BadInput(f"{experiment.file}: system {point.system} needs {needed} nodes, one process each; "
                                f"{self.where} has {self._describe(point)}: name more hosts, or use --set nodes={have}")
 
+    @property
+    def slots(self) -> int:
+        """How many nodes fit when each is a process that may be on any host."""
+        return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
+
     def is_for(self, point: Point) -> bool:
         return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
 
@@ -59,12 +64,19 @@ class Launch:
         argv = self._srun(point, ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)
         return argv + command
 
+    def of_a_rank(self, point: Point) -> dict[str, str]:
+        """The environment of a rank of `point`, as far as it decides what fits: its machine's memory is shared with few."""
+        if not self.is_for(point):
+            return {}
+        ranks = int(point.params["nodes"])
+        hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
+        here = max((host.slots for host in _spread(hosts, ranks)), default=1)
+        return {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": str(ranks), "OMPI_COMM_WORLD_LOCAL_SIZE": str(here)}
+
     def _room(self, point: Point) -> int:
         if point.params["fabric"] == "shm":
             return self.hosts[0].slots
-        if self.launcher == "srun":
-            return self.node_count
-        return sum(host.slots for host in self.hosts)
+        return self.slots
 
     def _describe(self, point: Point) -> str:
         if point.params["fabric"] == "shm":
@@ -149,7 +161,7 @@ def read_hosts(path: str) -> tuple[Host, ...]:
 def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
     """A rank a host first, then the second slot of each, and so on."""
     taken = [0] * len(hosts)
-    left = ranks
+    left = min(ranks, sum(host.slots for host in hosts))
     while left > 0:
         for i, host in enumerate(hosts):
             if left > 0 and taken[i] < host.slots:

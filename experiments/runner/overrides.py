@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import yaml
 
@@ -11,11 +12,16 @@ from .errors import BadInput, did_you_mean
 from .located import Item, from_plain
 
 SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure.duration": "2ms"}
+# In place of a run length that was chosen for simulated time, in which 20 ms are thousands of operations.
+REAL_TIME = {"warmup": "500ms", "duration": "5s"}
+REAL_TIME_SMOKE = {"warmup": "100ms", "duration": "500ms"}
 _MEASURE_KEYS = schema.MEASURE
 
 
-def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool) -> list[str]:
-    """Changes `document` in place; returns what was changed, as the command line would have it."""
+def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, nodes_max: int | None = None) -> list[str]:
+    """Changes `document` in place; returns what was changed, as the command line would have it.
+
+    With `fabric`, systems of more than `nodes_max` nodes become as small as that, unless `sets` says how many."""
     given: list[str] = []
     if smoke:
         _smoke(document)
@@ -24,10 +30,8 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool) -> l
         if fabric not in options.FABRICS:
             raise BadInput(f"--fabric {fabric}: expected one of {', '.join(options.FABRICS)}"
                            f"{did_you_mean(fabric, options.FABRICS)}")
-        document.mapping()["fabric"] = from_plain(fabric, "--fabric", "fabric")
-        for system in _systems(document):
-            system.mapping().pop("fabric", None)
-        given.append(f"--fabric {fabric}")
+        says_nodes = any(re.fullmatch(r"(.*\.)?nodes", text.partition("=")[0].strip()) for text in sets)
+        given += [f"--fabric {fabric}", *_move(document, fabric, smoke, None if says_nodes else nodes_max)]
     for text in sets:
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
@@ -35,6 +39,60 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool) -> l
         _set(document, key.strip(), _value(text, value), "--set")
         given.append(f"--set {text}")
     return given
+
+
+def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None) -> list[str]:
+    """Every system to `fabric`; returns what else had to change for it."""
+    top = document.mapping()
+    before = _plain(top, "fabric") or "sim"
+    top["fabric"] = from_plain(fabric, "--fabric", "fabric")
+    notes = []
+    for name, system in (top["systems"].mapping().items() if "systems" in top else []):
+        entries = system.mapping()
+        own = entries.pop("fabric", None)
+        if fabric != "sim" and (own.value if own is not None else before) == "sim":
+            _to_real_time(top, system, smoke)
+        if nodes_max is not None:
+            notes += _shrink(top, name, system, nodes_max)
+    if fabric != "sim" and "measure" in top:
+        top["measure"].mapping().pop("tune_duration", None)
+    return notes
+
+
+def _to_real_time(top: dict[str, Item], system: Item, smoke: bool) -> None:
+    entries = system.mapping()
+    shared = top["measure"].mapping() if "measure" in top else {}
+    counts = "operations" in entries or ("operations" in shared and "duration" not in entries)
+    for key, value in (REAL_TIME_SMOKE if smoke else REAL_TIME).items():
+        is_swept = "axes" in top and key in top["axes"].mapping()
+        if not is_swept and not (counts and key == "duration"):
+            entries[key] = from_plain(value, "--fabric", key)
+
+
+def _shrink(top: dict[str, Item], name: str, system: Item, nodes_max: int) -> list[str]:
+    """A cluster of the hosts that there are. It says so in its label, and is not compared with the paper's."""
+    if "axes" in top and "nodes" in top["axes"].mapping():
+        return []
+    entries = system.mapping()
+    nodes = None
+    for place in (top, entries):
+        cluster = place["cluster"].mapping() if "cluster" in place else {}
+        nodes = _plain(cluster, "nodes") or nodes
+    nodes = _plain(entries, "nodes") or nodes
+    if not isinstance(nodes, int) or nodes <= nodes_max:
+        return []
+    if "cluster" in entries:
+        entries["cluster"].mapping().pop("nodes", None)
+    label = str(_plain(entries, "label") or name)
+    fewer = f"{nodes_max} node{'s' if nodes_max != 1 else ''}"
+    renamed = re.sub(rf"\b{nodes} nodes\b", fewer, label)
+    changed = {"nodes": nodes_max, "label": renamed if renamed != label else f"{label}, {fewer}", "published": ""}
+    entries.update({key: from_plain(value, "--fabric", key) for key, value in changed.items()})
+    return [f"({name}: {nodes_max} of {nodes} nodes, which is how many hosts there are)"]
+
+
+def _plain(entries: dict[str, Item], key: str) -> object:
+    return entries[key].value if key in entries else None
 
 
 def check_smoke(document: Item) -> None:

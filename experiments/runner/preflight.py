@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 from . import grid, options
 from .errors import BadInput, did_you_mean
+from .launch import Launch
 from .located import Item
 from .model import Experiment, System
 from .schema import value_of
@@ -17,8 +19,8 @@ TIMEOUT_S = 60
 SIDE_BY_SIDE = 4
 
 
-def check(document: Item, experiment: Experiment, binary: str) -> None:
-    """Refuses what this build cannot run."""
+def check(document: Item, experiment: Experiment, binary: str, launched: Launch | None = None) -> None:
+    """Refuses what this build cannot run, or not as `launched`."""
     protocols = _listed(binary, "protocols")
     systems = document.mapping()["systems"].mapping()
     for system in experiment.systems:
@@ -32,7 +34,7 @@ def check(document: Item, experiment: Experiment, binary: str) -> None:
     points = grid.points(experiment)
     if not points:
         raise document.error("nothing is left to run", "exclude")
-    _check_points(document, experiment, [*tried, *points], binary)
+    _check_points(document, experiment, [*tried, *points], binary, launched)
 
 
 def require_fabric(where: str, fabric: str, binary: str) -> None:
@@ -70,24 +72,28 @@ def _check_option_names(document: Item, experiment: Experiment, binary: str) -> 
                 raise owner.error(f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", own_key)
 
 
-def _check_points(document: Item, experiment: Experiment, points: list[grid.Point], binary: str) -> None:
+def _check_points(document: Item, experiment: Experiment, points: list[grid.Point], binary: str,
+                  launched: Launch | None) -> None:
     """Has the binary parse and judge the flags of every distinct point; one that it refuses is named by its YAML."""
     distinct: dict[str, grid.Point] = {}
     for point in points:
         asked = {key: value for key, value in point.params.items() if key != "seed"}
         distinct.setdefault(json.dumps([point.system, asked], sort_keys=True), point)
+    def judge(point: grid.Point) -> str | None:
+        return _refusal(binary, point, launched.of_a_rank(point) if launched else {})
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for point, refusal in zip(distinct.values(), pool.map(lambda each: _refusal(binary, each), distinct.values())):
+        for point, refusal in zip(distinct.values(), pool.map(judge, distinct.values())):
             if refusal is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise _located(document, experiment.system(point.system), point, refusal)
 
 
-def _refusal(binary: str, point: grid.Point) -> str | None:
+def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
     """What the binary has against a point, in one line; None if nothing, or if it cannot say."""
     try:
         done = subprocess.run([binary, "bench", *options.arguments(point.params), "--dry-run"], capture_output=True,
-                              text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False)
+                              text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False,
+                              env={**os.environ, **environment})
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = done.stderr.strip().splitlines()

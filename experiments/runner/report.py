@@ -17,7 +17,7 @@ GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
 def origin(results: Results, system: System) -> str:
-    """"simulated (connectx3-10gbe, seeds 1 to 3)" or "measured (shm on AMD EPYC, 2 cores)"."""
+    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0"."""
     measure = results.experiment.measure
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
@@ -25,6 +25,9 @@ def origin(results: Results, system: System) -> str:
         return f"simulated ({system.params.get('hardware', 'default hardware')}, {seeds})"
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
     host = row.stored.runner.get("host", {}) if row else {}
+    device = row.stored.document.get("capabilities", {}).get("device") if row else None
+    if device and system.params["fabric"] == "verbs":
+        return f"measured on {device}"
     where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
     return f"measured ({system.params['fabric']}{where})"
 
@@ -93,7 +96,8 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
         cited = f" ({item.citation})" if item else ""
         parts.append(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}.\n")
     if experiment.notes:
-        parts.append(experiment.notes + "\n")
+        moved = next((text for text in experiment.overrides if text.startswith("--fabric ")), None)
+        parts.append((f"Of the experiment without `{moved}`: " if moved else "") + experiment.notes + "\n")
     parts.append(_systems(results))
     comparisons = published.compare(results)
     if comparisons:

@@ -28,6 +28,26 @@ class Flags(InAFolder):
             self.assertIn(word, done.stdout)
 
 
+class Inside(InAFolder):
+    """./loch in such a machine, which it knows by LOCH_MACHINES: nothing is installed or built there."""
+
+    def test_nothing_is_built_or_installed(self) -> None:
+        inside = {"LOCH_MACHINES": "/dev/null", "LOCH_BUILD": str(self.folder / "build")}
+        for command in (["list", "fabrics"], ["run", "x.yaml"], ["test", "--quick"], ["softroce", "--", "true"]):
+            with self.subTest(command=command):
+                self.assert_refused(self.loch(*command, **inside), "machine")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_what_is_built_runs_though_the_tree_is_newer(self) -> None:
+        program = self.folder / "build/release/common/cli/loch-bench"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\necho as it was: $*\n")
+        program.chmod(0o755)
+        done = self.loch("list", "fabrics", LOCH_MACHINES="/dev/null", LOCH_BUILD=str(self.folder / "build"))
+        self.assertEqual((done.returncode, done.stdout), (0, b"as it was: list fabrics\n"), done.stderr.decode())
+        self.assertEqual(len(list(self.folder.rglob("*"))), 5)
+
+
 class Ethernet(unittest.TestCase):
     def setUp(self) -> None:
         self.switch = switch.Switch()

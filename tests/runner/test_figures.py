@@ -2,9 +2,11 @@
 
 import re
 import unittest
+from types import SimpleNamespace
 
 from support import SMALL, Folder
 from plots import cdf, stats, style
+from runner import report
 
 BOTH = SMALL.replace("  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:")
 
@@ -43,6 +45,14 @@ class Figures(Folder):
         folder = self.draw("{kind: line, y: throughput_ops_s, width: two}", text=BOTH)
         self.assertEqual((folder / "figure.svg").read_text().count(f"fill: {style.MEASURED_GROUND}"), 1)
         self.redraws_alike(folder)
+
+    def test_what_is_measured_on_a_device_names_it(self):
+        system = SimpleNamespace(name="CD", is_measured=True, params={"fabric": "verbs"})
+        stored = SimpleNamespace(runner={"host": {"cpu": "some CPU", "cores": 1}},
+                                 document={"capabilities": {"device": "rxe0 (Soft-RoCE)"}})
+        row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="CD"))
+        results = SimpleNamespace(experiment=SimpleNamespace(measure=None), rows=[row])
+        self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
     def test_bars(self):
         folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)

@@ -111,6 +111,29 @@ class Overrides(unittest.TestCase):
         self.assertEqual(experiment.systems[0].params["fabric"], "shm")
         self.assertNotIn("hardware", experiment.systems[0].params)
 
+    def test_fabric_gives_simulated_systems_run_lengths_of_real_time(self):
+        def lengths(**more):
+            params = read(SMALL, fabric="verbs", **more).systems[0].params
+            return params.get("warmup"), params.get("duration"), params.get("operations")
+        self.assertEqual(lengths(), (500_000_000, 5_000_000_000, None))
+        self.assertEqual(lengths(smoke=True), (100_000_000, 500_000_000, None))
+        self.assertEqual(lengths(sets=["duration=9s"]), (500_000_000, 9_000_000_000, None))
+        own = SMALL.replace("clients: 12}", "clients: 12, operations: 100}")
+        self.assertEqual(read(own, fabric="verbs").systems[0].params.get("operations"), 100)
+        measured = SMALL.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
+        self.assertEqual(read(measured, fabric="verbs").systems[0].params["duration"], 2_000_000)
+
+    def test_fabric_makes_clusters_as_small_as_the_hosts_and_says_so(self):
+        def system(text=SMALL, **more):
+            return read(text, fabric="verbs", nodes_max=3, **more).systems[0]
+        self.assertEqual((system().params["nodes"], system().label, system().published), (3, "CD, 3 nodes", ""))
+        labelled = SMALL.replace("clients: 12}", 'clients: 12, label: "Nessie, 15 nodes", cluster: {nodes: 15}}')
+        self.assertEqual((system(labelled).params["nodes"], system(labelled).label), (3, "Nessie, 3 nodes"))
+        self.assertIn("(CD: 3 of 15 nodes", " ".join(read(SMALL, fabric="verbs", nodes_max=3).overrides))
+        for wide_enough in (read(SMALL, fabric="verbs", nodes_max=15), read(SMALL, fabric="verbs")):
+            self.assertEqual((wide_enough.systems[0].params["nodes"], wide_enough.systems[0].published), (15, "CD"))
+        self.assertEqual(system(sets=["nodes=7"]).params["nodes"], 7)
+
     def test_a_system_has_its_own_cluster_and_fabric(self):
         text = SMALL.replace("  CD:", "  two: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, duration: 1s, keys: 9}\n  CD:")
         two, one = read(text).systems

@@ -91,7 +91,7 @@ def parser() -> Parser:
                      help="end COMMAND after S seconds (or 5m, 2h), status 124 (default 1h)")
     top.add_argument("--cpus", type=whole(1, 64), metavar="N",
                      help="cores of each machine (default 2; 1 with several machines)")
-    top.add_argument("--memory", type=megabytes, metavar="SIZE", help="memory of each machine (default 2G; 1G with several)")
+    top.add_argument("--memory", type=megabytes, metavar="SIZE", help="memory of each machine (default 2G)")
     top.add_argument("--kill", type=kill, action="append", default=[], metavar="K@S",
                      help="crash machine K, S seconds after COMMAND's start; may be repeated")
     top.add_argument("--verbose", action="store_true", help="show the machines' consoles on standard error")
@@ -112,7 +112,7 @@ def request(argv: list[str]) -> Request:
     if folder.split("/")[1] in ("proc", "sys", "dev", "run"):
         top.error(f"the current folder {folder} is not there in the machine, which has its own /{folder.split('/')[1]}")
     one = args.hosts == 1
-    return Request(command, args.hosts, args.timeout, args.cpus or (2 if one else 1), args.memory or (2048 if one else 1024),
+    return Request(command, args.hosts, args.timeout, args.cpus or (2 if one else 1), args.memory or 2048,
                    args.kill, args.verbose, BUILD / "softroce")
 
 

@@ -172,7 +172,8 @@ Result<> Device::query() {
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";
     is_software_ = true;
-    port_.ack_timeout = 17;  // half a second
+    port_.ack_timeout = 17;      // half a second
+    port_.not_ready_timer = 28;  // 164 ms: the receiver may be waiting for a core
   }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t huge_page = 2 << 20;
 constexpr Nanos run_poll = 500'000;
+constexpr Nanos clocks_apart_most = 600'000'000'000;  // further is no drift, but a clock that nobody set
 
 struct Memory {
   std::byte* data = nullptr;
@@ -129,6 +131,7 @@ class VerbsFabric final : public Fabric {
     return {};
   }
   [[nodiscard]] NodeRecord record_of(NodeId node) const;
+  [[nodiscard]] Result<> align_clocks(Nanos within);
   [[nodiscard]] Result<> learn_peers(Nanos within);
   [[nodiscard]] Result<> add_peer(NodeRecord record);
   void learn_limits();
@@ -250,6 +253,30 @@ Result<> VerbsFabric::add_peer(NodeRecord record) {
   return {};
 }
 
+// Zero of the fabric's clock is the same instant in every process, as near as their machines' clocks of
+// the day agree: stamps that others read, and histories that are merged, depend on it.
+Result<> VerbsFabric::align_clocks(Nanos within) {
+  if (config_.control == nullptr) return {};
+  const std::string mine = fmt::format("{}", realtime::read_clock(CLOCK_REALTIME));
+  LOCH_ASSIGN(const std::vector<std::string> texts, config_.control->all_gather("clocks", mine, within));
+  const Nanos day = realtime::read_clock(CLOCK_REALTIME);
+  Nanos zero = day;  // the earliest, so that nobody's time is negative
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;  // lost
+    Nanos theirs = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), theirs);
+    if (error != std::errc{} || end != text.data() + text.size() || theirs < day - clocks_apart_most ||
+        theirs > day + clocks_apart_most)
+      return fail(ErrorCode::corrupt,
+                  fmt::format("verbs: a process takes the time for {} ns, which is {} here: "
+                              "synchronise the hosts' clocks",
+                              text, day));
+    zero = std::min(zero, theirs);
+  }
+  shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC) - (day - zero);
+  return {};
+}
+
 Result<> VerbsFabric::learn_peers(Nanos within) {
   if (config_.control == nullptr) {
     for (std::uint32_t node = 0; node < config_.nodes; ++node)
@@ -342,6 +369,7 @@ Result<> VerbsFabric::exchange(Nanos within) {
   if (getrandom(&shared_.qkey, sizeof shared_.qkey, 0) != sizeof shared_.qkey)
     return fail(ErrorCode::internal, "no random numbers from the kernel");
   shared_.qkey &= 0x7fffffffu;  // the highest bit means the queue pair's own
+  LOCH_TRY(align_clocks(within));
   LOCH_TRY(learn_peers(within));
   learn_limits();
   LOCH_TRY(connect_all(within));

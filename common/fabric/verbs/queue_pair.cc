@@ -13,8 +13,7 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t psn_mask = (1u << 24) - 1;
-// A receiver that is not ready is asked again after 41 ms (code 24), six times.
-constexpr std::uint8_t retries = 7, not_ready_timer = 24, not_ready_retries = 6;
+constexpr std::uint8_t retries = 7, not_ready_retries = 6;
 // Through as many routers as there may be: 1 would keep packets in the subnet.
 constexpr std::uint8_t hop_limit = 64;
 
@@ -120,7 +119,7 @@ Result<> QueuePair::receive_from(const Port& port, const Address& address, const
   int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (transport_ == Transport::rc) {
     attributes.max_dest_rd_atomic = static_cast<std::uint8_t>(incoming);
-    attributes.min_rnr_timer = not_ready_timer;
+    attributes.min_rnr_timer = port.not_ready_timer;
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
   return modify(attributes, mask, "ready to receive");

@@ -35,6 +35,8 @@ struct Port {
   // How long an ACK may take, 4.096 us * 2^n; seven retries later a peer is given up. 14 (67 ms) for
   // a NIC; Soft-RoCE answers when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
+  // When a receiver without a buffer is asked again (six times): 24 is 41 ms.
+  std::uint8_t not_ready_timer = 24;
   Address address;
 };
 

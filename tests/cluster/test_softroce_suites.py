@@ -1,0 +1,106 @@
+"""What other fabrics are asked, asked of libibverbs, in one machine with a Soft-RoCE NIC: the fabric suites (conformance,
+litmus, messages lost on the way), protocols over them, and whole runs whose histories are checked.
+
+LOCH_SOFTROCE=short (./loch test sets it where CI is set) asks each thing once; otherwise everything is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import LOCH, ROOT
+
+RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
+BENCH = str(RELEASE / "common/cli/loch-bench")
+IS_SHORT = os.environ.get("LOCH_SOFTROCE") == "short"
+# The test gives up after ten minutes; without KVM and with others at work, 230 a second have been seen.
+STRESS_OPERATIONS = os.environ.get("LOCH_STRESS_OPERATIONS") or ("20000" if IS_SHORT else "100000")
+# Prints a line for each thing that ran: its name, its exit status, the seconds that it took.
+SCRIPT = r"""
+export LOCH_TEST_VERBS=1 LOCH_HOME="$ROOT"
+step() {
+  local name=$1 began=$SECONDS
+  shift
+  timeout 1500 "$@" >"$name.txt" 2>&1
+  echo "$name $? $((SECONDS - began))"
+}
+suite() { step "$1" "$RELEASE/$2" --gtest_filter="$3" --gtest_output="json:$1.json"; }
+stress='*NoRequestIsLostOrExecutedTwice'
+suite fabric tests/fabric/fabric_conformance_test "$SUITES-$stress*"
+LOCH_STRESS_OPERATIONS=$OPERATIONS suite stress tests/fabric/fabric_conformance_test "$stress/verbs"
+suite nessie nessie/nessie_fabrics_test '*/verbs'
+for protocol in $PROTOCOLS; do
+  run=(bench --protocol "$protocol" --fabric verbs --nodes 2 --keys 2000 --verify --duration 3s)
+  step "$protocol-1" "$BENCH" "${run[@]}" --history "$protocol-1.jsonl" --json "$protocol-1.json"
+  step "$protocol-2" mpirun --enable-recovery --bind-to none -n 2 "$BENCH" "${run[@]}" --history "$protocol-2.jsonl" \
+    --json "$protocol-2.json"
+done
+"""
+
+
+def protocols() -> list[str]:
+    listed = subprocess.run([BENCH, "list", "protocols", "--json"], capture_output=True, check=True)
+    return [each["name"] for each in json.loads(listed.stdout)]
+
+
+class OverVerbs(unittest.TestCase):
+    """One machine runs everything; each test looks at a part of what came of it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        holder = tempfile.TemporaryDirectory(prefix="loch-suites-")
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = Path(holder.name)
+        given = {"ROOT": str(ROOT), "RELEASE": str(RELEASE), "BENCH": BENCH, "OPERATIONS": STRESS_OPERATIONS,
+                 "SUITES": "*/verbs" if IS_SHORT else "*", "PROTOCOLS": " ".join(protocols())}
+        done = subprocess.run([LOCH, "softroce", "--timeout", "55m", "--", "bash", "-c", SCRIPT], cwd=cls.folder,
+                              env={**os.environ, **given}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        cls.said = done.stdout.decode() + done.stderr.decode()
+        cls.ended = {name: int(status) for name, status, _ in map(str.split, done.stdout.decode().splitlines())}
+        print(cls.said, flush=True)
+
+    def text_of(self, step: str) -> str:
+        """What a step that went well said; fails the test with it otherwise."""
+        self.assertIn(step, self.ended, self.said)
+        text = (self.folder / f"{step}.txt").read_text(errors="replace")
+        self.assertEqual(self.ended[step], 0, text[-4000:])
+        return text
+
+    def assert_suite(self, step: str, at_least: int) -> None:
+        self.text_of(step)
+        ran = json.loads((self.folder / f"{step}.json").read_text())
+        cases = [case for suite in ran["testsuites"] for case in suite["testsuite"]]
+        self.assertGreaterEqual(len(cases), at_least)
+        self.assertEqual([case["name"] for case in cases if case["result"] != "COMPLETED" or "/verbs" not in case["name"]], [])
+
+    def test_conformance_and_litmus(self) -> None:
+        self.assert_suite("fabric", 44 if IS_SHORT else 88)
+
+    def test_remote_procedure_calls_survive_lost_messages(self) -> None:
+        self.assert_suite("stress", 1)
+
+    def test_the_protocols_own_suite(self) -> None:
+        self.assert_suite("nessie", 2)
+
+    def test_every_protocol_is_linearizable_in_one_process_and_in_two(self) -> None:
+        for protocol in protocols():
+            for run in (f"{protocol}-1", f"{protocol}-2"):
+                with self.subTest(run=run):
+                    self.text_of(run)
+                    result = json.loads((self.folder / f"{run}.json").read_text())
+                    self.assertEqual(result["capabilities"]["device"], "rxe0 (Soft-RoCE)")
+                    self.assertEqual(result.get("lost_nodes", []), [])
+                    self.assertGreater(result["operations"]["verified"], 20)
+                    self.assertEqual((result["operations"]["corrupt"], result["operations"]["error"]), (0, 0))
+                    checked = subprocess.run([BENCH, "check", str(self.folder / f"{run}.jsonl")], capture_output=True,
+                                             text=True, check=False)
+                    self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
