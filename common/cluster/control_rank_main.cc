@@ -143,7 +143,10 @@ int main(int argc, char** argv) {
   const auto env = launch_env();
   if (!env || arguments.empty()) return 2;
   const std::string argument = arguments.size() > 1 ? arguments[1] : "5";
-  RankConfig config;
-  if (arguments[0] != "meet") config.lost_after = 2'000'000'000;
-  return run_as_rank(*env, config, [&](Control& control) { return play(control, arguments[0], argument); });
+  const auto config = rank_config();
+  if (!config) {
+    fmt::print(stderr, "control_rank: {}\n", config.error().message);
+    return 2;
+  }
+  return run_as_rank(*env, *config, [&](Control& control) { return play(control, arguments[0], argument); });
 }

@@ -22,9 +22,10 @@ struct Launch {
 
 // As the runner launches, on the loopback interface alone. A launch that hangs is ended, with status
 // 124, after a minute.
-Launch launch(const std::string& scenario) {
+Launch launch(const std::string& scenario, const std::string& lost_after = "2s") {
   const std::string command =
-      "timeout 60 mpirun --allow-run-as-root --oversubscribe --enable-recovery --bind-to none "
+      "LOCH_LOST_AFTER=" + lost_after +
+      " timeout 60 mpirun --allow-run-as-root --oversubscribe --enable-recovery --bind-to none "
       "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -n 3 " LOCH_CONTROL_RANK " " +
       scenario + " 2>&1";
   Launch result;
@@ -52,7 +53,7 @@ class ControlRank : public testing::Test {
 };
 
 TEST_F(ControlRank, RanksMeetAndTalk) {
-  const Launch all = launch("meet");
+  const Launch all = launch("meet", "5s");
   EXPECT_EQ(all.status, 0) << all.output;
   EXPECT_THAT(all.output, HasSubstr("met: 0:2 1:2 2:2 | 3000000 c |"));
   EXPECT_THAT(all.output, Not(HasSubstr("refused")));
@@ -88,6 +89,11 @@ TEST_F(ControlRank, AnEarlyEndIsAnErrorForTheOthers) {
   EXPECT_EQ(all.status, 0) << all.output;  // with --enable-recovery mpirun keeps the ranks' to itself
   EXPECT_THAT(all.output, testing::ContainsRegex(
                               "ended: endpoints: rank 2 \\(.+\\) has ended with exit status 3 before"));
+}
+
+TEST_F(ControlRank, ASilenceThatIsNoTimeIsRefused) {
+  for (const auto& [text, says] : {std::pair{"20", "LOCH_LOST_AFTER"}, {"400ms", "expected more than 500ms"}})
+    EXPECT_THAT(launch("meet", text).output, HasSubstr(says));
 }
 
 }  // namespace

@@ -192,6 +192,20 @@ class Launcher {
 
 }  // namespace
 
+Result<RankConfig> rank_config() {
+  constexpr const char* variable = "LOCH_LOST_AFTER";
+  RankConfig config;
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return config;
+  LOCH_ASSIGN(config.lost_after, parse_duration(text, variable));
+  if (config.lost_after <= 2 * config.heartbeat) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}={}: expected more than {}, two heartbeats", variable, text,
+                            format_duration(2 * config.heartbeat)));
+  }
+  return config;
+}
+
 int run_as_rank(const LaunchEnv& env, const RankConfig& given, const std::function<int(Control&)>& work) {
   if (env.ranks == 1) return run_alone(work);
   RankConfig config = given;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/cluster/control.h"
 #include "common/cluster/launch_env.h"
@@ -17,6 +18,10 @@ struct RankConfig {
   Nanos setup_within = 60'000'000'000;  // every rank must have come, MPI_Init included
 };
 
+// The defaults, with what the environment says: LOCH_LOST_AFTER, "20s". A text that is no time, or not
+// longer than two heartbeats, is an error that names the variable.
+[[nodiscard]] Result<RankConfig> rank_config();
+
 // Forks. The child runs `work` with a Control and exits with what it returns; it never calls MPI. This
 // process becomes the rank's launcher: it holds MPI, passes messages between its child and the other
 // launchers, and stays until the work of every rank has ended or is lost.
@@ -27,7 +32,7 @@ struct RankConfig {
 // and so would MPI's own exit handlers.
 //
 // A launcher that gets no processor is silent too: where ranks are many more than cores (a dozen on
-// two busy ones, say), lost_after is to be longer.
+// two busy ones, say), lost_after is to be longer: LOCH_LOST_AFTER.
 //
 // Call it before the process has threads. A launch of one rank runs `work` right here.
 [[nodiscard]] int run_as_rank(const LaunchEnv& env, const RankConfig& config,
