@@ -248,10 +248,10 @@ Result<Place> place_of_this_process() {
 
 Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
   if (o.history.empty()) return nullptr;
-  return check::HistoryWriter::create(history_part(o.history, place), {
-                                           .durable = place.ranks > 1,
-                                           // A machine may be lost with what its kernel had not written.
-                                           .is_synced = place.control != nullptr && place.ranks > 1});
+  return check::HistoryWriter::create(history_part(o.history, place),
+                                      {.durable = place.ranks > 1,
+                                       // A machine may be lost with what its kernel had not written.
+                                       .is_synced = place.control != nullptr && place.ranks > 1});
 }
 
 }  // namespace

@@ -77,6 +77,21 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
   EXPECT_LT(noticed_after_ms(rest.output), 6000) << rest.output;
 }
 
+TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerLife) {
+  const Launch rest = launch("again");
+  EXPECT_EQ(rest.status, 0) << rest.output;
+  EXPECT_THAT(rest.output,
+              testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9, and is "
+                                     "started again as process [0-9]+"));
+  for (const char* rank : {"0", "2"}) {
+    EXPECT_THAT(rest.output,
+                HasSubstr(std::string(rank) +
+                          ": life 0; strange 0; lost 1; back 1; life 1; strange 0; lost 1; back 1; life 2; "
+                          "strange 0; \n"));
+  }
+  EXPECT_THAT(rest.output, Not(HasSubstr("refused")));
+}
+
 TEST_F(ControlRank, ALateRankIsNamedWithItsHost) {
   const Launch all = launch("late");
   EXPECT_EQ(all.status, 0) << all.output;

@@ -16,6 +16,8 @@ struct RankConfig {
   Nanos heartbeat = 250'000'000;        // between two signs of life of a rank's launcher process
   Nanos lost_after = 5'000'000'000;     // of silence a rank is lost
   Nanos setup_within = 60'000'000'000;  // every rank must have come, MPI_Init included
+  // How often a child that was killed by a signal (SIGINT, SIGTERM and SIGHUP excepted) is started again.
+  std::uint32_t restarts = 0;
 };
 
 // The defaults, with what the environment says: LOCH_LOST_AFTER, "20s". A text that is no time, or not
@@ -30,6 +32,10 @@ struct RankConfig {
 // and 1 when the ranks do not find each other, with a line on standard error. Where somebody's
 // launcher was lost it does not return but exits with that status: MPI_Finalize would wait for ever,
 // and so would MPI's own exit handlers.
+//
+// With `restarts`, a killed child is started again: this program anew, with its arguments, its
+// environment and its present folder. Its main comes here too, and `work` runs with a Control that says
+// which life it is (Control::life). It has nothing of its former life.
 //
 // A launcher that gets no processor is silent too: where ranks are many more than cores (a dozen on
 // two busy ones, say), lost_after is to be longer: LOCH_LOST_AFTER.
