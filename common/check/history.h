@@ -110,6 +110,9 @@ class HistoryWriter {
     // Every record reaches the kernel at once, so that a killed process leaves PATH.partial with
     // whole lines: for runs that kill clients. Costs a system call an operation.
     bool durable = false;
+    // And the disk (or the file server) before the call returns, so that a machine that crashes leaves
+    // them too. Costs a write to the disk an operation. With `durable` alone.
+    bool is_synced = false;
   };
   // Fails (invalid_argument) when PATH.partial cannot be created.
   [[nodiscard]] static Result<std::unique_ptr<HistoryWriter>> create(std::string path, Options options);

@@ -153,7 +153,8 @@ void ClientLog::flush() {
 
 Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path, Options options) {
   const std::string partial = path + ".partial";
-  const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | (options.is_synced ? O_DSYNC : 0);
+  const int descriptor = ::open(partial.c_str(), flags, 0644);
   if (descriptor < 0) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));

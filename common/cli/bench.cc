@@ -218,7 +218,9 @@ int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module
   if (o.fabric == "verbs") {
     const auto env = cluster::launch_env();
     if (!env) return complain(env.error());
-    return cluster::run_as_rank(*env, {}, [&](cluster::Control& control) {
+    const auto config = cluster::rank_config();
+    if (!config) return complain(config.error());
+    return cluster::run_as_rank(*env, *config, [&](cluster::Control& control) {
       Place here = place;
       here.control = &control;
       return run_here(o, module, here);
@@ -246,7 +248,10 @@ Result<Place> place_of_this_process() {
 
 Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
   if (o.history.empty()) return nullptr;
-  return check::HistoryWriter::create(history_part(o.history, place), {.durable = place.ranks > 1});
+  return check::HistoryWriter::create(history_part(o.history, place),
+                                      {.durable = place.ranks > 1,
+                                       // A machine may be lost with what its kernel had not written.
+                                       .is_synced = place.control != nullptr && place.ranks > 1});
 }
 
 }  // namespace

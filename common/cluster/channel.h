@@ -15,7 +15,8 @@ class ChannelListener {
   virtual ~ChannelListener() = default;
   // A Kind::part or Kind::text of another rank; in order per sender.
   virtual void on_arrival(Kind kind, std::uint32_t from, std::string payload) = 0;
-  // A rank is lost (killed, silent) or has ended: after all that it has sent.
+  // A rank is lost (killed, silent) or has ended: after all that it has sent. Or it is back, before all
+  // that its new life sends.
   virtual void on_fate(const Notice& notice) = 0;
 };
 

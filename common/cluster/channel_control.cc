@@ -23,19 +23,25 @@ std::string describe(const Notice& notice) {
       return fmt::format("was killed by signal {}", notice.detail);
     case Fate::silent:
       return "is silent";
+    case Fate::back:
+      return "was started again";
   }
   return "is gone";
 }
 
 }  // namespace
 
-ChannelControl::ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts)
+ChannelControl::ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
+                               std::uint32_t life)
     : channel_(channel),
       rank_(rank),
       hosts_(std::move(hosts)),
       lost_(std::make_unique<std::atomic<bool>[]>(hosts_.size())),
-      fates_(hosts_.size()) {
+      lives_(std::make_unique<std::atomic<std::uint32_t>[]>(hosts_.size())),
+      fates_(hosts_.size()),
+      is_gone_(hosts_.size()) {
   LOCH_CHECK_LT(rank_, hosts_.size());
+  lives_[rank_] = life;
   control_thread_ = std::thread([this] { control_loop(); });
   channel_.start(*this);
 }
@@ -69,6 +75,10 @@ Result<> ChannelControl::barrier(std::string_view what, Nanos within) {
 
 Result<std::vector<std::string>> ChannelControl::meet(Meeting meeting, std::string_view what,
                                                       const std::string& mine, Nanos within) {
+  if (life(rank_) != 0) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: rank {} was started again and is in no meeting", what, rank_));
+  }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
   std::unique_lock lock(mutex_);
   const Part part = {next_meeting_++, meeting, std::string(what.substr(0, what_bytes_max)), mine};
@@ -80,7 +90,7 @@ Result<std::vector<std::string>> ChannelControl::meet(Meeting meeting, std::stri
   }
   const bool is_for_root = meeting == Meeting::gather;
   for (std::uint32_t to = 0; to < (is_for_root ? 1 : ranks()); ++to) {
-    if (to != rank_) channel_.send(Kind::part, to, bytes);
+    if (to != rank_ && life(to) == 0) channel_.send(Kind::part, to, bytes);
   }
   lock.lock();
   if (is_for_root && rank_ != 0) {
@@ -165,11 +175,11 @@ void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string paylo
   }
   {
     const std::lock_guard lock(mutex_);
-    if (texts_.size() >= waiting_texts_max) {
+    if (waiting_texts_ >= waiting_texts_max) {
       ++dropped_;
       return;
     }
-    texts_.emplace_back(from, std::move(payload));
+    push({Event::What::text, from, std::move(payload)});
   }
   for_handlers_.notify_one();
 }
@@ -178,7 +188,7 @@ void ChannelControl::keep_part(std::uint32_t from, std::string payload) {
   auto part = parse_part(payload);
   const std::lock_guard lock(mutex_);
   // next_meeting_ - 1 may be the one that waits now; a part of one that is over is of no use.
-  const bool is_of_now = part && part->number + 1 >= next_meeting_ &&
+  const bool is_of_now = part && !fates_[from] && part->number + 1 >= next_meeting_ &&
                          part->number < next_meeting_ + meetings_ahead_max &&
                          held_bytes_ + part->text.size() <= held_bytes_max;
   if (!is_of_now || !parts_.emplace(Key{part->number, from}, *part).second) {
@@ -196,15 +206,32 @@ void ChannelControl::on_fate(const Notice& notice) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (fates_[notice.rank]) return;
-    fates_[notice.rank] = notice;
-    if (notice.fate != Fate::ended) {
-      lost_[notice.rank].store(true, std::memory_order_relaxed);
-      losses_.push_back(notice.rank);
+    if (notice.fate == Fate::back) {
+      come_back(notice);
+    } else if (!is_gone_[notice.rank]) {
+      is_gone_[notice.rank] = true;
+      if (!fates_[notice.rank]) fates_[notice.rank] = notice;
+      if (notice.fate != Fate::ended) {
+        lost_[notice.rank].store(true, std::memory_order_relaxed);
+        push({Event::What::loss, notice.rank, {}});
+      }
     }
   }
   arrived_.notify_all();
   for_handlers_.notify_one();
+}
+
+// With mutex_ held. A rank that is back itself hears of those that were back before it; no event.
+void ChannelControl::come_back(const Notice& notice) {
+  if (notice.detail <= life(notice.rank)) {
+    ++dropped_;
+    return;
+  }
+  lives_[notice.rank].store(notice.detail, std::memory_order_relaxed);
+  lost_[notice.rank].store(false, std::memory_order_relaxed);
+  if (!fates_[notice.rank]) fates_[notice.rank] = Notice{notice.rank, Fate::killed, 0};
+  if (is_gone_[notice.rank]) push({Event::What::back, notice.rank, {}});
+  is_gone_[notice.rank] = false;
 }
 
 // ---- Handlers --------------------------------------------------------------------------------
@@ -212,6 +239,11 @@ void ChannelControl::on_fate(const Notice& notice) {
 bool ChannelControl::is_lost(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());
   return lost_[rank].load(std::memory_order_relaxed);
+}
+
+std::uint32_t ChannelControl::life(std::uint32_t rank) const {
+  LOCH_CHECK_LT(rank, hosts_.size());
+  return lives_[rank].load(std::memory_order_relaxed);
 }
 
 void ChannelControl::send(std::uint32_t to, std::string_view message) {
@@ -229,6 +261,10 @@ void ChannelControl::on_lost(std::function<void(std::uint32_t)> handler) {
   between_calls([&] { lost_handler_ = std::move(handler); });
 }
 
+void ChannelControl::on_back(std::function<void(std::uint32_t)> handler) {
+  between_calls([&] { back_handler_ = std::move(handler); });
+}
+
 void ChannelControl::between_calls(const std::function<void()>& change) {
   std::unique_lock calls(calling_, std::defer_lock);
   if (std::this_thread::get_id() != control_thread_.get_id()) calls.lock();
@@ -239,35 +275,45 @@ void ChannelControl::between_calls(const std::function<void()>& change) {
   for_handlers_.notify_one();
 }
 
+void ChannelControl::push(Event event) {
+  waiting_texts_ += event.what == Event::What::text ? 1 : 0;
+  events_.push_back(std::move(event));
+}
+
+std::deque<ChannelControl::Event>::iterator ChannelControl::next_event() {
+  return std::ranges::find_if(events_, [&](const Event& event) {
+    if (event.what == Event::What::text) return static_cast<bool>(message_handler_);
+    return static_cast<bool>(event.what == Event::What::loss ? lost_handler_ : back_handler_);
+  });
+}
+
 void ChannelControl::control_loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      for_handlers_.wait(lock, [this] {
-        return is_closing_ || (!texts_.empty() && message_handler_) || (!losses_.empty() && lost_handler_);
-      });
+      for_handlers_.wait(lock, [this] { return is_closing_ || next_event() != events_.end(); });
       if (is_closing_) return;
     }
     const std::lock_guard calls(calling_);
     std::unique_lock lock(mutex_);
-    call_handlers(lock);
+    call_handler(lock);
   }
 }
 
-// One message, or else one loss: what a rank has said is heard before its end.
-void ChannelControl::call_handlers(std::unique_lock<std::mutex>& lock) {
-  if (!texts_.empty() && message_handler_) {
-    const auto [from, text] = std::move(texts_.front());
-    texts_.pop_front();
+void ChannelControl::call_handler(std::unique_lock<std::mutex>& lock) {
+  const auto next = next_event();
+  if (next == events_.end()) return;  // the handler was taken away meanwhile
+  const Event event = std::move(*next);
+  events_.erase(next);
+  if (event.what == Event::What::text) {
+    --waiting_texts_;
     const auto handler = message_handler_;
     lock.unlock();
-    handler(from, text);
-  } else if (!losses_.empty() && lost_handler_) {
-    const std::uint32_t rank = losses_.front();
-    losses_.pop_front();
-    const auto handler = lost_handler_;
+    handler(event.rank, event.text);
+  } else {
+    const auto handler = event.what == Event::What::loss ? lost_handler_ : back_handler_;
     lock.unlock();
-    handler(rank);
+    handler(event.rank);
   }
 }
 

@@ -22,8 +22,9 @@ namespace loch::cluster {
 
 class ChannelControl final : public Control, private ChannelListener {
  public:
-  // `channel` outlives this. `hosts`: the host name of each rank.
-  ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts);
+  // `channel` outlives this. `hosts`: the host name of each rank. `life`: of this one.
+  ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
+                 std::uint32_t life = 0);
   ~ChannelControl() override;
 
   [[nodiscard]] std::uint32_t rank() const override { return rank_; }
@@ -37,6 +38,8 @@ class ChannelControl final : public Control, private ChannelListener {
   void send(std::uint32_t to, std::string_view message) override;
   void on_message(std::function<void(std::uint32_t, std::string_view)> handler) override;
   void on_lost(std::function<void(std::uint32_t)> handler) override;
+  [[nodiscard]] std::uint32_t life(std::uint32_t rank) const override;
+  void on_back(std::function<void(std::uint32_t)> handler) override;
   [[nodiscard]] std::string host(std::uint32_t rank) const override { return hosts_.at(rank); }
 
   // Messages that were dropped because they were malformed, from another age, or too many.
@@ -44,10 +47,19 @@ class ChannelControl final : public Control, private ChannelListener {
 
  private:
   using Key = std::pair<std::uint64_t, std::uint32_t>;  // meeting, rank
+  // What a handler is to hear.
+  struct Event {
+    enum class What : std::uint8_t { text, loss, back };
+    What what = What::text;
+    std::uint32_t rank = 0;
+    std::string text;
+  };
 
   void on_arrival(Kind kind, std::uint32_t from, std::string payload) override;
   void on_fate(const Notice& notice) override;
   void keep_part(std::uint32_t from, std::string payload);
+  void come_back(const Notice& notice);
+  void push(Event event);
 
   Result<std::vector<std::string>> meet(Meeting meeting, std::string_view what, const std::string& mine,
                                         Nanos within);
@@ -58,7 +70,10 @@ class ChannelControl final : public Control, private ChannelListener {
   void forget_until(std::uint64_t number);
 
   void control_loop();
-  void call_handlers(std::unique_lock<std::mutex>& lock);
+  // The first that has a handler: what a rank has said is heard before its end, and that before its
+  // return.
+  [[nodiscard]] std::deque<Event>::iterator next_event();
+  void call_handler(std::unique_lock<std::mutex>& lock);
   // Runs `change` while no handler runs.
   void between_calls(const std::function<void()>& change);
 
@@ -66,19 +81,21 @@ class ChannelControl final : public Control, private ChannelListener {
   const std::uint32_t rank_;
   const std::vector<std::string> hosts_;
   std::unique_ptr<std::atomic<bool>[]> lost_;
+  std::unique_ptr<std::atomic<std::uint32_t>[]> lives_;
   std::atomic<std::uint64_t> dropped_ = 0;
 
   std::mutex mutex_;                 // over all that follows
   std::condition_variable arrived_;  // a part, or somebody's fate
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
-  std::size_t held_bytes_ = 0;  // texts in parts_
-  std::vector<std::optional<Notice>> fates_;
+  std::size_t held_bytes_ = 0;                // texts in parts_
+  std::vector<std::optional<Notice>> fates_;  // the first of each: it is in no meeting any more
+  std::vector<bool> is_gone_;
   std::uint64_t next_meeting_ = 0;
-  std::deque<std::pair<std::uint32_t, std::string>> texts_;
-  std::deque<std::uint32_t> losses_;
+  std::deque<Event> events_;
+  std::size_t waiting_texts_ = 0;  // in events_
   std::function<void(std::uint32_t, std::string_view)> message_handler_;
-  std::function<void(std::uint32_t)> lost_handler_;
+  std::function<void(std::uint32_t)> lost_handler_, back_handler_;
   bool is_closing_ = false;
 
   std::mutex calling_;  // held while a handler runs; taken before mutex_

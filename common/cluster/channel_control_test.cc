@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <mutex>
 
 #include "common/cluster/memory_channel.h"
 
@@ -221,6 +222,71 @@ TEST(ChannelControl, AloneItMeetsItself) {
   EXPECT_THAT(control.gather("b", "y", 0).value(), ElementsAre("y"));
   EXPECT_TRUE(control.barrier("c", 0).has_value());
   EXPECT_EQ(control.host(0), "here");
+}
+
+TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
+  MemoryNetwork network(3);
+  ChannelControl here(network.channel(0), 0, hosts_of(3)), other(network.channel(2), 2, hosts_of(3));
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  const auto note = [&](std::string what) {
+    const std::scoped_lock lock(mutex);
+    heard.push_back(std::move(what));
+  };
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex);
+    return heard.size();
+  };
+  {
+    ChannelControl before(network.channel(1), 1, hosts_of(3));
+    before.send(0, "first");
+    wait_until([&] { return here.life(1) == 0; });
+    network.end({1, Fate::killed, 9});
+  }
+  wait_until([&] { return here.is_lost(1); });
+  network.end({1, Fate::back, 1});
+  wait_until([&] { return here.life(1) == 1 && other.life(1) == 1; });
+  EXPECT_FALSE(here.is_lost(1));
+  network.inject(Kind::text, 1, 0, "second");
+  // In the order in which it came, though nobody has listened until now.
+  here.on_back([&](std::uint32_t rank) { note(fmt::format("back {}", rank)); });
+  wait_until([&] { return count() == 1; });
+  here.on_message([&](std::uint32_t, std::string_view text) { note(std::string(text)); });
+  wait_until([&] { return count() == 3; });
+  here.on_lost([&](std::uint32_t rank) { note(fmt::format("lost {}", rank)); });
+  wait_until([&] { return count() == 4; });
+  EXPECT_THAT(heard, ElementsAre("back 1", "first", "second", "lost 1"));
+  std::thread both([&] { EXPECT_TRUE(other.barrier("without it", plenty).has_value()); });
+  EXPECT_TRUE(here.barrier("without it", plenty).has_value());
+  both.join();
+  // Lost anew, and ended for good: no quarrel with it, for it was not to come.
+  network.end({1, Fate::killed, 9});
+  network.end({1, Fate::back, 1});  // not a new life
+  network.end({1, Fate::back, 2});
+  wait_until([&] { return count() == 6; });
+  network.end({1, Fate::ended, 3});
+  std::thread again([&] { EXPECT_TRUE(other.barrier("nor then", plenty).has_value()); });
+  EXPECT_TRUE(here.barrier("nor then", plenty).has_value());
+  again.join();
+  EXPECT_EQ(here.dropped(), 1U);
+  for (ChannelControl* control : {&here, &other}) {
+    control->on_message({});
+    control->on_lost({});
+    control->on_back({});
+  }
+}
+
+TEST(ChannelControl, ARankThatIsBackItselfKnowsItsLifeAndWhoIsGone) {
+  MemoryNetwork network(3);
+  ChannelControl control(network.channel(1), 1, hosts_of(3), 2);
+  network.end({0, Fate::back, 4});
+  network.end({2, Fate::killed, 9});
+  wait_until([&] { return control.life(0) == 4 && control.is_lost(2); });
+  EXPECT_EQ(control.life(1), 2U);
+  EXPECT_FALSE(control.is_lost(0));
+  const auto met = control.barrier("anything", plenty);
+  ASSERT_FALSE(met.has_value());
+  EXPECT_EQ(met.error().code, ErrorCode::unsupported);
 }
 
 }  // namespace

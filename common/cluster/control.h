@@ -13,8 +13,8 @@
 
 namespace loch::cluster {
 
-// All calls come from one thread (the set-up thread), except is_lost and send, which any thread may
-// call. A meeting (all_gather, gather, barrier) is held by every live rank in the same order with the
+// All calls come from one thread (the set-up thread), except is_lost, life and send, which any thread
+// may call. A meeting (all_gather, gather, barrier) is held by every live rank in the same order with the
 // same `what`; ranks that are lost, before or during it, are left out and nobody waits for them. When
 // a live rank has not come after `within`, the meeting fails in each rank that waits, with an error
 // (timed_out) that names the missing ranks and their hosts; when two ranks come to different meetings,
@@ -38,7 +38,7 @@ class Control {
   // Nobody returns before every live rank has come.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
 
-  // The rank's process, or its machine, died: certainly silent from now on. A relaxed load.
+  // The rank's process, or its machine, died: certainly silent until it is back. A relaxed load.
   [[nodiscard]] virtual bool is_lost(std::uint32_t rank) const = 0;
 
   // One message to another rank, in order per pair; lost silently when that rank is. Does not wait.
@@ -48,8 +48,20 @@ class Control {
   // too) returns when no call of the old one is running, unless it is done by a handler.
   virtual void on_message(std::function<void(std::uint32_t from, std::string_view message)> handler) = 0;
   // The handler is called on the control thread once for each rank that is lost, those included that
-  // were lost before it was set. is_lost(rank) is true by then.
+  // were lost before it was set. is_lost(rank) is true by then, unless the rank is back already.
   virtual void on_lost(std::function<void(std::uint32_t rank)> handler) = 0;
+
+  // ---- Ranks that come back -----------------------------------------------------------------------
+  // A rank whose process was killed may be started again (rank.h). From then on is_lost(rank) is false,
+  // and messages go to its new life and come from it; those between anyone and the former life that are
+  // late are dropped. It takes part in no meeting any more: the others' leave it out, its own calls fail
+  // (unsupported).
+
+  // How often the rank was started again; of rank() itself: 0 in a process that began the run. Any thread.
+  [[nodiscard]] virtual std::uint32_t life(std::uint32_t rank) const = 0;
+  // As on_lost, once for each time that a rank comes back, after its loss; is_lost(rank) is false by
+  // then, unless it is lost anew. What its new life sends is heard after this.
+  virtual void on_back(std::function<void(std::uint32_t rank)> handler) = 0;
 
   // Host name of a rank, for messages.
   [[nodiscard]] virtual std::string host(std::uint32_t rank) const = 0;

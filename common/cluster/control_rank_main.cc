@@ -3,6 +3,7 @@
 //   meet      meetings, messages to everyone, a large text
 //   child     rank 1 is killed between two meetings
 //   launcher  rank 1's launcher process is killed
+//   again     rank 1 is killed and started again, twice, while the others send it messages all the time
 //   late      rank 2 comes two seconds late to a meeting that waits half a second
 //   ends      rank 2 returns 3 without coming to a meeting
 //   wait S    all wait S seconds for losses from outside, then gather
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -90,6 +92,65 @@ int lose(Control& control, const std::string& scenario) {
   return 0;
 }
 
+// A life of rank 1: greets the others, waits until both have greeted it, and is killed, but for the last.
+int live(Control& control) {
+  const std::uint32_t self = control.life(control.rank());
+  std::atomic<int> greetings = 0, strange = 0;
+  control.on_message([&](std::uint32_t, std::string_view text) {
+    ++(text == fmt::format("life {}", self) ? greetings : strange);
+  });
+  if (self == 0) {
+    if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
+  } else if (control.barrier("ready", second).has_value() || control.life(0) != 0 || control.is_lost(2)) {
+    return 1;
+  }
+  for (const std::uint32_t to : {0, 2}) control.send(to, fmt::format("life {}", self));
+  while (greetings < 200) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const std::uint32_t to : {0, 2}) control.send(to, fmt::format("strange {}", strange.load()));
+  if (self == 2) return 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  kill(getpid(), SIGKILL);
+  return 1;
+}
+
+// The others write down what they hear, in order, and flood each life with greetings meant for it.
+int outlive(Control& control) {
+  std::mutex mutex;
+  std::string heard;
+  std::atomic<std::uint32_t> life = 0;
+  std::atomic<int> ends = 0;
+  const auto note = [&](std::string_view what) {
+    const std::scoped_lock lock(mutex);
+    heard += fmt::format("{}; ", what);
+  };
+  control.on_message([&](std::uint32_t, std::string_view text) {
+    note(text);
+    if (text.starts_with("strange")) ++ends;
+  });
+  control.on_lost([&](std::uint32_t rank) { note(fmt::format("lost {}", rank)); });
+  control.on_back([&](std::uint32_t rank) {
+    life = control.life(rank);
+    note(fmt::format("back {}", rank));
+  });
+  if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
+  const std::int64_t began = now();
+  while (ends < 3 && now() - began < 50 * second) {
+    // What is said to a life that has just ended is for nobody.
+    const std::uint32_t meant = life;
+    if (!control.is_lost(1) && control.life(1) == meant) control.send(1, fmt::format("life {}", meant));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  const auto got = control.gather("end", heard, 10 * second);
+  if (!got) return say(got.error());
+  for (const std::uint32_t rank : {0, 2}) {
+    if (control.rank() == 0) fmt::print("{}: {}\n", rank, (*got)[rank]);
+  }
+  control.on_message({});
+  control.on_lost({});
+  control.on_back({});
+  return 0;
+}
+
 int come_late(Control& control) {
   if (control.rank() == 2) std::this_thread::sleep_for(std::chrono::seconds(2));
   const auto ok = control.barrier("start line", second / 2);
@@ -127,6 +188,7 @@ int wait_for_losses(Control& control, int seconds) {
 int play(Control& control, const std::string& scenario, const std::string& argument) {
   if (scenario == "meet") return meet(control);
   if (scenario == "child" || scenario == "launcher") return lose(control, scenario);
+  if (scenario == "again") return control.rank() == 1 ? live(control) : outlive(control);
   if (scenario == "late") return come_late(control);
   if (scenario == "ends") return end_early(control);
   if (scenario == "wait") return wait_for_losses(control, std::atoi(argument.c_str()));
@@ -143,7 +205,11 @@ int main(int argc, char** argv) {
   const auto env = launch_env();
   if (!env || arguments.empty()) return 2;
   const std::string argument = arguments.size() > 1 ? arguments[1] : "5";
-  RankConfig config;
-  if (arguments[0] != "meet") config.lost_after = 2'000'000'000;
-  return run_as_rank(*env, config, [&](Control& control) { return play(control, arguments[0], argument); });
+  auto config = rank_config();
+  if (!config) {
+    fmt::print(stderr, "control_rank: {}\n", config.error().message);
+    return 2;
+  }
+  if (arguments[0] == "again") config->restarts = 2;
+  return run_as_rank(*env, *config, [&](Control& control) { return play(control, arguments[0], argument); });
 }

@@ -22,9 +22,10 @@ struct Launch {
 
 // As the runner launches, on the loopback interface alone. A launch that hangs is ended, with status
 // 124, after a minute.
-Launch launch(const std::string& scenario) {
+Launch launch(const std::string& scenario, const std::string& lost_after = "2s") {
   const std::string command =
-      "timeout 60 mpirun --allow-run-as-root --oversubscribe --enable-recovery --bind-to none "
+      "LOCH_LOST_AFTER=" + lost_after +
+      " timeout 60 mpirun --allow-run-as-root --oversubscribe --enable-recovery --bind-to none "
       "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -n 3 " LOCH_CONTROL_RANK " " +
       scenario + " 2>&1";
   Launch result;
@@ -52,7 +53,7 @@ class ControlRank : public testing::Test {
 };
 
 TEST_F(ControlRank, RanksMeetAndTalk) {
-  const Launch all = launch("meet");
+  const Launch all = launch("meet", "5s");
   EXPECT_EQ(all.status, 0) << all.output;
   EXPECT_THAT(all.output, HasSubstr("met: 0:2 1:2 2:2 | 3000000 c |"));
   EXPECT_THAT(all.output, Not(HasSubstr("refused")));
@@ -76,6 +77,21 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
   EXPECT_LT(noticed_after_ms(rest.output), 6000) << rest.output;
 }
 
+TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerLife) {
+  const Launch rest = launch("again");
+  EXPECT_EQ(rest.status, 0) << rest.output;
+  EXPECT_THAT(rest.output,
+              testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9, and is "
+                                     "started again as process [0-9]+"));
+  for (const char* rank : {"0", "2"}) {
+    EXPECT_THAT(rest.output,
+                HasSubstr(std::string(rank) +
+                          ": life 0; strange 0; lost 1; back 1; life 1; strange 0; lost 1; back 1; life 2; "
+                          "strange 0; \n"));
+  }
+  EXPECT_THAT(rest.output, Not(HasSubstr("refused")));
+}
+
 TEST_F(ControlRank, ALateRankIsNamedWithItsHost) {
   const Launch all = launch("late");
   EXPECT_EQ(all.status, 0) << all.output;
@@ -88,6 +104,11 @@ TEST_F(ControlRank, AnEarlyEndIsAnErrorForTheOthers) {
   EXPECT_EQ(all.status, 0) << all.output;  // with --enable-recovery mpirun keeps the ranks' to itself
   EXPECT_THAT(all.output, testing::ContainsRegex(
                               "ended: endpoints: rank 2 \\(.+\\) has ended with exit status 3 before"));
+}
+
+TEST_F(ControlRank, ASilenceThatIsNoTimeIsRefused) {
+  for (const auto& [text, says] : {std::pair{"20", "LOCH_LOST_AFTER"}, {"400ms", "expected more than 500ms"}})
+    EXPECT_THAT(launch("meet", text).output, HasSubstr(says));
 }
 
 }  // namespace

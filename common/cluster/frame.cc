@@ -38,7 +38,7 @@ Result<std::optional<Frame>> FrameReader::next() {
   if (rest.size() >= sizeof header) std::memcpy(&header, rest.data(), sizeof header);
   if (header.payload_bytes > payload_bytes_max || header.rank >= ranks_max ||
       (rest.size() >= sizeof header && (header.kind < static_cast<std::uint32_t>(FrameKind::welcome) ||
-                                        header.kind > static_cast<std::uint32_t>(FrameKind::left)))) {
+                                        header.kind > static_cast<std::uint32_t>(FrameKind::back)))) {
     return fail(ErrorCode::corrupt, fmt::format("a frame of kind {} for rank {} with {} bytes", header.kind,
                                                 header.rank, header.payload_bytes));
   }

@@ -24,13 +24,18 @@ class MemoryNetwork {
   }
   Channel& channel(std::uint32_t rank) { return *channels_[rank]; }
 
-  // Everybody else hears of it, behind what the rank has sent; from now on it sends nothing.
+  // Everybody else hears of it, behind what the rank has sent; from now on it sends nothing, or, being
+  // back, it does again.
   void end(const Notice& notice) {
+    if (notice.fate == Fate::back) {
+      const std::lock_guard lock(mutex_);
+      boxes_[notice.rank].is_dead = false;
+    }
     for (std::uint32_t to = 0; to < boxes_.size(); ++to) {
       if (to != notice.rank) post(to, {.from = notice.rank, .notice = notice, .is_notice = true});
     }
     const std::lock_guard lock(mutex_);
-    boxes_[notice.rank].is_dead = true;
+    boxes_[notice.rank].is_dead = notice.fate != Fate::back;
   }
   // Any bytes, as if `from` had sent them.
   void inject(Kind kind, std::uint32_t from, std::uint32_t to, std::string payload) {

@@ -46,7 +46,7 @@ Tag tag_of(const Secret& secret, std::string_view bytes) {
 }
 
 bool is_kind(std::uint16_t kind) {
-  return kind >= static_cast<std::uint16_t>(Kind::hello) && kind <= static_cast<std::uint16_t>(Kind::left);
+  return kind >= static_cast<std::uint16_t>(Kind::hello) && kind <= static_cast<std::uint16_t>(Kind::back);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ std::string Sealer::seal(const Message& message) {
                                 .to = message.to,
                                 .sequence = ++sent_[message.to].of(message.kind),
                                 .payload_bytes = static_cast<std::uint32_t>(message.payload.size()),
-                                .reserved = 0};
+                                .life = message.life};
   std::string out;
   out.reserve(sizeof header + message.payload.size() + tag_bytes);
   append(out, header);
@@ -95,7 +95,7 @@ std::expected<Message, Refusal> Opener::check(std::string_view bytes, std::uint3
   std::string_view rest = bytes;
   const auto header = take<MessageHeader>(rest);
   if (header.magic != message_magic) return std::unexpected(Refusal::magic);
-  if (header.version != message_version || header.reserved != 0) return std::unexpected(Refusal::version);
+  if (header.version != message_version) return std::unexpected(Refusal::version);
   if (header.payload_bytes != rest.size() - tag_bytes) return std::unexpected(Refusal::size);
   if (!is_kind(header.kind)) return std::unexpected(Refusal::kind);
   if (header.from != from || header.from >= seen_.size() || header.from == self_ || header.to != self_)
@@ -108,7 +108,7 @@ std::expected<Message, Refusal> Opener::check(std::string_view bytes, std::uint3
   if (header.sequence <= seen) return std::unexpected(Refusal::replay);
   seen = header.sequence;
   return Message{static_cast<Kind>(header.kind), header.from, header.to,
-                 std::string(rest.substr(0, header.payload_bytes))};
+                 std::string(rest.substr(0, header.payload_bytes)), header.life};
 }
 
 const char* name(Meeting meeting) {
@@ -167,7 +167,7 @@ Result<Notice> parse_notice(std::string_view payload, std::uint32_t ranks) {
   const auto fate = take<std::uint32_t>(payload);
   notice.detail = take<std::uint32_t>(payload);
   if (notice.rank >= ranks) return fail(ErrorCode::corrupt, fmt::format("a notice of rank {}", notice.rank));
-  if (fate < static_cast<std::uint32_t>(Fate::ended) || fate > static_cast<std::uint32_t>(Fate::silent))
+  if (fate < static_cast<std::uint32_t>(Fate::ended) || fate > static_cast<std::uint32_t>(Fate::back))
     return fail(ErrorCode::corrupt, fmt::format("a notice of an unknown fate {}", fate));
   notice.fate = static_cast<Fate>(fate);
   return notice;

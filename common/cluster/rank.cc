@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +14,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/cluster/channel_control.h"
@@ -87,7 +93,7 @@ void warn_of_a_frail_launch(const LaunchEnv& env, const std::string& label) {
   fmt::print(stderr, "{}: mpirun without --enable-recovery ends every rank when a host is lost\n", label);
 }
 
-int run_work(const LaunchEnv& env, const RankConfig& config, int socket,
+int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::uint32_t life,
              const std::function<int(Control&)>& work) {
   SocketChannel channel(socket);
   // The launcher gives up first, and says why.
@@ -97,9 +103,69 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket,
     fmt::print(stderr, "{}: {}\n", config.label, hosts.error().message);
     return 1;
   }
-  ChannelControl control(channel, env.rank, std::move(*hosts));
+  ChannelControl control(channel, env.rank, std::move(*hosts), life);
   return work(control);
 }
+
+// ---- A child that is started again ---------------------------------------------------------------
+
+constexpr const char* rejoin_variable = "LOCH_REJOIN";  // its life and its launcher's process
+constexpr int rejoin_socket = 3;
+
+struct Rejoin {
+  std::uint32_t life = 0;
+  pid_t launcher = 0;
+};
+
+// What the launcher that started this process again says; none in any other process.
+std::optional<Rejoin> read_rejoin() {
+  const char* text = std::getenv(rejoin_variable);
+  Rejoin rejoin;
+  char end = 0;
+  if (text == nullptr || std::sscanf(text, "%u %d%c", &rejoin.life, &rejoin.launcher, &end) != 2 ||
+      rejoin.life == 0 || rejoin.launcher != getppid())
+    return std::nullopt;  // our own child's child has the text too, and is not meant
+  return rejoin;
+}
+
+int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& rejoin,
+                 const std::function<int(Control&)>& work) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != rejoin.launcher) return 1;  // it died before the line above
+  unsetenv(rejoin_variable);
+  return run_work(env, config, rejoin_socket, rejoin.life, work);
+}
+
+// This program, with its arguments, in a new process that has `socket` as rejoin_socket and no other
+// file of ours. Not a fork that goes on here: this process has called MPI.
+Result<pid_t> spawn_again(int socket, std::uint32_t life) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  std::vector<char*> arguments, variables;
+  for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) arguments.push_back(&words[at]);
+  arguments.push_back(nullptr);
+  std::string mark = fmt::format("{}={} {}", rejoin_variable, life, getpid());
+  for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+  variables.push_back(mark.data());
+  variables.push_back(nullptr);
+  std::error_code ignored;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, socket, rejoin_socket);
+  posix_spawn_file_actions_addclosefrom_np(&actions, rejoin_socket + 1);
+  pid_t pid = 0;
+  const int reason =
+      posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.data(), variables.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (reason != 0)
+    return fail(ErrorCode::unavailable,
+                fmt::format("cannot start {} again: {}", program, std::strerror(reason)));
+  return pid;
+}
+
+// Whoever sends one of these wants the work to end.
+bool is_request(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
 // The launcher process of one rank.
 class Launcher {
@@ -107,7 +173,7 @@ class Launcher {
   Launcher(const LaunchEnv& env, const RankConfig& config, int socket)
       : env_(env), config_(config), child_(socket) {}
 
-  // Until the child has ended; returns its status as waitpid gives it.
+  // Until the child has ended, and is not started again; returns its status as waitpid gives it.
   int accompany(pid_t pid) {
     child_.set_process(pid);
     if (auto ok = meet_the_others(); !ok) {
@@ -115,20 +181,25 @@ class Launcher {
       std::fflush(stderr);
       _exit(1);  // the child goes with this process; MPI's exit handlers may wait for ever
     }
-    int status = 0;
     for (;;) {
-      const pid_t reaped = waitpid(pid, &status, WNOHANG);
-      if (reaped == pid) break;
-      LOCH_CHECK(reaped == 0 || errno == EINTR, "waitpid: {}", std::strerror(errno));
-      turn();
+      const int status = await_end(pid);
+      child_.set_process(0);
+      if (!WIFSIGNALED(status)) {
+        board_->child_ended(Fate::ended, static_cast<std::uint32_t>(WEXITSTATUS(status)));
+        return status;
+      }
+      const int signal = WTERMSIG(status);
+      board_->child_ended(Fate::killed, static_cast<std::uint32_t>(signal));
+      if (board_->life() == config_.restarts || board_->is_cut_off() || is_request(signal)) return status;
+      const auto again = start_again();
+      if (!again) {
+        fmt::print(stderr, "{}: {}\n", config_.label, again.error().message);
+        return status;
+      }
+      fmt::print(stderr, "{} (process {}) was killed by signal {}, and is started again as process {}\n",
+                 config_.label, pid, signal, *again);
+      pid = *again;
     }
-    child_.set_process(0);
-    if (WIFSIGNALED(status)) {
-      board_->child_ended(Fate::killed, static_cast<std::uint32_t>(WTERMSIG(status)));
-    } else {
-      board_->child_ended(Fate::ended, static_cast<std::uint32_t>(WEXITSTATUS(status)));
-    }
-    return status;
   }
 
   // Passes on for the others until their work is over too, and ends MPI. Returns only if that is safe.
@@ -145,6 +216,33 @@ class Launcher {
   }
 
  private:
+  int await_end(pid_t pid) {
+    int status = 0;
+    for (;;) {
+      const pid_t reaped = waitpid(pid, &status, WNOHANG);
+      if (reaped == pid) return status;
+      LOCH_CHECK(reaped == 0 || errno == EINTR, "waitpid: {}", std::strerror(errno));
+      turn();
+    }
+  }
+
+  Result<pid_t> start_again() {
+    std::array<int, 2> sockets;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+      return fail(ErrorCode::exhausted, fmt::format("socketpair: {}", std::strerror(errno)));
+    const auto pid = spawn_again(sockets[1], board_->life() + 1);
+    close(sockets[1]);
+    if (!pid) {
+      close(sockets[0]);
+      return pid;
+    }
+    child_.renew(sockets[0]);
+    child_.set_process(*pid);
+    supervise_instead(*pid);
+    board_->child_returned();
+    return pid;
+  }
+
   Result<> meet_the_others() {
     const Nanos deadline = now_ns() + config_.setup_within;
     {
@@ -192,10 +290,25 @@ class Launcher {
 
 }  // namespace
 
+Result<RankConfig> rank_config() {
+  constexpr const char* variable = "LOCH_LOST_AFTER";
+  RankConfig config;
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return config;
+  LOCH_ASSIGN(config.lost_after, parse_duration(text, variable));
+  if (config.lost_after <= 2 * config.heartbeat) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}={}: expected more than {}, two heartbeats", variable, text,
+                            format_duration(2 * config.heartbeat)));
+  }
+  return config;
+}
+
 int run_as_rank(const LaunchEnv& env, const RankConfig& given, const std::function<int(Control&)>& work) {
   if (env.ranks == 1) return run_alone(work);
   RankConfig config = given;
   if (config.label.empty()) config.label = fmt::format("node {}", env.rank);
+  if (const auto rejoin = read_rejoin()) return run_rejoined(env, config, *rejoin, work);
   std::array<int, 2> sockets;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     fmt::print(stderr, "{}: socketpair: {}\n", config.label, std::strerror(errno));
@@ -213,7 +326,7 @@ int run_as_rank(const LaunchEnv& env, const RankConfig& given, const std::functi
   const int status = supervise(
       [&] {
         close(sockets[0]);
-        return run_work(env, config, sockets[1], work);
+        return run_work(env, config, sockets[1], 0, work);
       },
       supervision);
   launcher->stay_for_the_others(status);

@@ -76,6 +76,8 @@ bool SocketChannel::pass_on(ChannelListener& listener) {
       const Kind kind = (*frame)->kind == FrameKind::part ? Kind::part : Kind::text;
       listener.on_arrival(kind, (*frame)->rank, std::move((*frame)->payload));
     } else if (const auto notice = parse_notice((*frame)->payload, ranks_max)) {
+      // The launcher is to know what was sent before this, to the former life.
+      if ((*frame)->kind == FrameKind::back) write_whole(**frame);
       listener.on_fate(*notice);
     }
   }
@@ -89,7 +91,11 @@ void SocketChannel::stop() {
 
 void SocketChannel::send(Kind kind, std::uint32_t to, const std::string& payload) {
   LOCH_CHECK(kind == Kind::part || kind == Kind::text, "a channel carries parts and texts");
-  const std::string bytes = to_bytes({kind == Kind::part ? FrameKind::part : FrameKind::text, to, payload});
+  write_whole({kind == Kind::part ? FrameKind::part : FrameKind::text, to, payload});
+}
+
+void SocketChannel::write_whole(const Frame& frame) {
+  const std::string bytes = to_bytes(frame);
   const std::lock_guard lock(sending_);
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t sent = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
@@ -100,11 +106,19 @@ void SocketChannel::send(Kind kind, std::uint32_t to, const std::string& payload
 
 // ---- The launcher's end ----------------------------------------------------------------------
 
-SocketChild::SocketChild(int socket) : socket_(socket) {
-  LOCH_CHECK(fcntl(socket_, F_SETFL, O_NONBLOCK) == 0, "fcntl: {}", std::strerror(errno));
-}
+SocketChild::SocketChild(int socket) { renew(socket); }
 
 SocketChild::~SocketChild() { close(socket_); }
+
+void SocketChild::renew(int socket) {
+  if (socket_ >= 0) close(socket_);
+  socket_ = socket;
+  LOCH_CHECK(fcntl(socket_, F_SETFL, O_NONBLOCK) == 0, "fcntl: {}", std::strerror(errno));
+  frames_ = {};
+  unsent_.clear();
+  sent_ = 0;
+  is_open_ = true;
+}
 
 void SocketChild::tell(const Frame& frame) {
   if (!is_open_ || unsent_.size() - sent_ + frame.payload.size() > unsent_bytes_max) return;

@@ -33,6 +33,7 @@ class SocketChannel final : public Channel {
   void send(Kind kind, std::uint32_t to, const std::string& payload) override;
 
  private:
+  void write_whole(const Frame& frame);
   // Gives out all whole frames; false when the stream is broken.
   bool pass_on(ChannelListener& listener);
 
@@ -57,6 +58,8 @@ class SocketChild final : public ChildLink {
 
   // After the fork: whom kill() means.
   void set_process(pid_t pid) { pid_ = pid; }
+  // The end of a new child's socket, in the place of the old one; what was under way is dropped.
+  void renew(int socket);
   // Waits until the child has written something or takes more, or for `span`.
   void wait(Nanos span);
 
@@ -64,7 +67,7 @@ class SocketChild final : public ChildLink {
   void read_some();
   void write_some();
 
-  int socket_;
+  int socket_ = -1;
   pid_t pid_ = 0;
   FrameReader frames_;
   std::string unsent_;

@@ -45,6 +45,8 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
+void supervise_instead(pid_t child) { supervised.store(child); }
+
 int supervise(const std::function<int()>& child, const SuperviseConfig& config) {
   LOCH_CHECK(supervised.load() == 0, "a process supervises one child at a time");
   std::fflush(nullptr);  // or both processes would write what is buffered
@@ -72,15 +74,15 @@ int supervise(const std::function<int()>& child, const SuperviseConfig& config) 
   sigprocmask(SIG_SETMASK, &before, nullptr);
 
   const int status = config.wait ? config.wait(pid) : wait_for(pid);
-  supervised.store(0);
+  const pid_t last = supervised.exchange(0);
   for (std::size_t i = 0; i < std::size(forwarded); ++i) sigaction(forwarded[i], &old_actions[i], nullptr);
   int result = 1;
   if (WIFEXITED(status)) {
     result = WEXITSTATUS(status);
   } else if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    std::fprintf(stderr, "%s (process %d) was killed by signal %d\n", config.label.c_str(), pid, signal);
-    if (config.on_killed) config.on_killed(pid, signal);
+    std::fprintf(stderr, "%s (process %d) was killed by signal %d\n", config.label.c_str(), last, signal);
+    if (config.on_killed) config.on_killed(last, signal);
     result = 0;
   }
   if (config.on_ended) config.on_ended();

@@ -28,4 +28,8 @@ struct SuperviseConfig {
 // supervisor that is killed. Call it before the process has threads.
 [[nodiscard]] int supervise(const std::function<int()>& child, const SuperviseConfig& config);
 
+// From SuperviseConfig::wait: the work goes on in another process, which gets the signals from now on and
+// of which the messages speak.
+void supervise_instead(pid_t child);
+
 }  // namespace loch::cluster

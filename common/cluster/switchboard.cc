@@ -16,6 +16,17 @@ constexpr std::size_t early_frames_max = 65'536;
 constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t message_overhead = 1024;
 
+FrameKind frame_of(Fate fate) {
+  if (fate == Fate::back) return FrameKind::back;
+  return fate == Fate::ended ? FrameKind::left : FrameKind::lost;
+}
+
+// What a rank says of itself goes with the kind of the message.
+bool is_said_in(Kind kind, Fate fate) {
+  return (kind == Kind::left && fate == Fate::ended) || (kind == Kind::lost && fate == Fate::killed) ||
+         (kind == Kind::back && fate == Fate::back);
+}
+
 }  // namespace
 
 Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now)
@@ -65,6 +76,21 @@ void Switchboard::child_ended(Fate fate, std::uint32_t detail) {
   tell_others(fate == Fate::ended ? Kind::left : Kind::lost, to_bytes(notice));
 }
 
+void Switchboard::child_returned() {
+  LOCH_CHECK(has_child_ended_, "a child is started again once it has ended");
+  has_child_ended_ = is_welcome_told_ = false;
+  early_.clear();
+  ++life_;
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
+    Peer& peer = peers_[rank];
+    peer.known_life = peer.life;
+    if (peer.life > 0)
+      early_.push_back({FrameKind::back, rank, to_bytes(Notice{rank, Fate::back, peer.life})});
+    if (peer.fate) early_.push_back({frame_of(peer.fate->fate), rank, to_bytes(*peer.fate)});
+  }
+  tell_others(Kind::back, to_bytes(Notice{config_.rank, Fate::back, life_}));
+}
+
 // ---- What comes in ---------------------------------------------------------------------------
 
 void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
@@ -82,11 +108,13 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
       break;
     case Kind::part:
     case Kind::text:
+      if (message->life != life_) break;  // for a child that was killed meanwhile
       tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
                   std::move(message->payload)});
       break;
     case Kind::lost:
     case Kind::left:
+    case Kind::back:
       take_fate(*message);
       break;
   }
@@ -95,17 +123,29 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
 // A rank speaks for itself, except about one that is silent.
 void Switchboard::take_fate(const Message& message) {
   const auto notice = parse_notice(message.payload, config_.ranks);
-  const bool is_of_sender = notice && notice->rank == message.from && notice->fate != Fate::silent &&
-                            (notice->fate == Fate::ended) == (message.kind == Kind::left);
+  const bool is_of_sender = notice && notice->rank == message.from && is_said_in(message.kind, notice->fate);
   const bool is_of_silent =
       notice && notice->rank != message.from && notice->fate == Fate::silent && message.kind == Kind::lost;
   if (!is_of_sender && !is_of_silent) {
     ++malformed_;
   } else if (notice->rank == config_.rank) {
     cut_off(fmt::format("rank {} ({}) has taken it for lost", message.from, peers_[message.from].host));
+  } else if (notice->fate == Fate::back) {
+    revive(*notice);
   } else {
     settle(*notice);
   }
+}
+
+void Switchboard::revive(const Notice& notice) {
+  Peer& peer = peers_[notice.rank];
+  if (!peer.fate || peer.fate->fate != Fate::killed || notice.detail != peer.life + 1) {
+    ++malformed_;
+    return;
+  }
+  peer.fate.reset();
+  peer.life = notice.detail;
+  tell_child({FrameKind::back, notice.rank, to_bytes(notice)});
 }
 
 // The fate of another rank is known: its first one holds.
@@ -121,7 +161,7 @@ void Switchboard::settle(const Notice& notice) {
     config_.report(fmt::format("node {} ({}) is lost: nothing was heard of it for {}", notice.rank,
                                peer.host.empty() ? "?" : peer.host, format_duration(config_.lost_after)));
   }
-  tell_child({notice.fate == Fate::ended ? FrameKind::left : FrameKind::lost, notice.rank, to_bytes(notice)});
+  tell_child({frame_of(notice.fate), notice.rank, to_bytes(notice)});
 }
 
 // ---- What goes out ---------------------------------------------------------------------------
@@ -132,14 +172,20 @@ void Switchboard::pass_on_childs_frames(std::size_t bytes_max) {
     if (!frame) break;
     bytes += frame->payload.size() + message_overhead;
     was_busy_ = true;
-    const bool is_for_peer = (frame->kind == FrameKind::part || frame->kind == FrameKind::text) &&
-                             frame->rank < config_.ranks && frame->rank != config_.rank;
-    if (!is_for_peer) {
+    const bool is_of_peer = frame->rank < config_.ranks && frame->rank != config_.rank;
+    if (is_of_peer && frame->kind == FrameKind::back) {
+      const auto notice = parse_notice(frame->payload, config_.ranks);
+      if (notice && notice->detail <= peers_[frame->rank].life)
+        peers_[frame->rank].known_life = notice->detail;
+      continue;
+    }
+    if (!is_of_peer || (frame->kind != FrameKind::part && frame->kind != FrameKind::text)) {
       ++malformed_;
       continue;
     }
-    // To one whose work is over there is nobody to give it to.
-    if (peers_[frame->rank].fate) continue;
+    // To one whose work is over there is nobody to give it to; nor if it was meant for a former life.
+    const Peer& peer = peers_[frame->rank];
+    if (peer.fate || peer.known_life != peer.life) continue;
     send(frame->kind == FrameKind::part ? Kind::part : Kind::text, frame->rank, std::move(frame->payload));
   }
 }
@@ -175,7 +221,8 @@ void Switchboard::tell_others(Kind kind, const std::string& payload) {
 
 void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
   if (to == config_.rank || peers_[to].is_silent) return;
-  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload)}), kind == Kind::heartbeat);
+  const std::uint32_t life = kind == Kind::part || kind == Kind::text ? peers_[to].life : 0;
+  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload), life}), kind == Kind::heartbeat);
 }
 
 // ---- Silence ---------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class FakeChild final : public ChildLink {
     std::vector<std::string> out;
     for (const Frame& frame : told) {
       if (frame.kind == FrameKind::lost) out.push_back(fmt::format("lost {}", frame.rank));
+      if (frame.kind == FrameKind::back) out.push_back(fmt::format("back {}", frame.rank));
       if (frame.kind == FrameKind::left) out.push_back(fmt::format("left {}", frame.rank));
       if (frame.kind == FrameKind::text) out.push_back(fmt::format("text {} {}", frame.rank, frame.payload));
     }
@@ -165,6 +166,46 @@ TEST(Switchboard, AKilledChildIsAnnouncedAtOnceAndItsLauncherStays) {
   }
 }
 
+TEST(Switchboard, AChildThatIsStartedAgainIsAnotherLife) {
+  Cluster cluster(3);
+  cluster.run(50 * ms);
+  cluster.children[2].says.push_back({FrameKind::text, 1, "for the former life, on the wire"});
+  cluster.boards[2]->step(cluster.now);
+  cluster.boards[1]->child_ended(Fate::killed, 9);
+  cluster.children[1].told.clear();
+  cluster.boards[1]->child_returned();
+  cluster.run(20 * ms);
+  EXPECT_EQ(cluster.boards[1]->life(), 1U);
+  EXPECT_EQ(cluster.children[1].told.at(0).kind, FrameKind::welcome);
+  EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1", "back 1"));
+  // Until a child says that it has heard of the return, what it sends is for the former life.
+  cluster.children[0].says.push_back({FrameKind::text, 1, "for the former life, from one who did not know"});
+  cluster.children[0].says.push_back({FrameKind::back, 1, cluster.children[0].told.back().payload});
+  cluster.children[0].says.push_back({FrameKind::text, 1, "for the new one"});
+  cluster.children[1].says.push_back({FrameKind::text, 2, "from the new one"});
+  cluster.run(20 * ms);
+  EXPECT_THAT(cluster.children[1].heard(), ElementsAre("text 0 for the new one"));
+  EXPECT_THAT(cluster.children[2].heard(), ElementsAre("lost 1", "back 1", "text 1 from the new one"));
+  // One that is started again later hears who is gone, and who was.
+  cluster.boards[2]->child_ended(Fate::ended, 0);
+  cluster.boards[0]->child_ended(Fate::killed, 9);
+  cluster.children[0].told.clear();
+  cluster.run(20 * ms);
+  cluster.boards[0]->child_returned();
+  cluster.children[0].says.push_back({FrameKind::text, 1, "again"});
+  cluster.run(20 * ms);
+  EXPECT_THAT(cluster.children[0].heard(), ElementsAre("back 1", "left 2"));
+  EXPECT_THAT(cluster.children[1].heard(),
+              ElementsAre("text 0 for the new one", "left 2", "lost 0", "back 0", "text 0 again"));
+  cluster.boards[0]->child_ended(Fate::ended, 0);
+  cluster.boards[1]->child_ended(Fate::ended, 0);
+  cluster.run(20 * ms);
+  for (const auto& board : cluster.boards) {
+    EXPECT_TRUE(board->is_over());
+    EXPECT_EQ(board->refused(), "");
+  }
+}
+
 TEST(Switchboard, ASilentMachineIsLostForAllAndEndsItself) {
   Cluster cluster(3);
   cluster.run(50 * ms);
@@ -227,9 +268,11 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::left, 1, 0, to_bytes(Notice{1, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, "x"}));
+  cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{2, Fate::back, 1})}));
+  cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));  // it was not lost
   cluster.run(20 * ms);
   EXPECT_THAT(cluster.children[0].heard(), IsEmpty());
-  EXPECT_EQ(cluster.boards[0]->refused(), "1 size, 1 tag, 3 malformed");
+  EXPECT_EQ(cluster.boards[0]->refused(), "1 size, 1 tag, 5 malformed");
 }
 
 }  // namespace

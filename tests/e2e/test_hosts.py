@@ -68,7 +68,7 @@ class Hosts(EndToEnd):
         agent = self.folder / self.write("agent", AGENT)
         agent.chmod(0o755)
         self.environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent),
-                            "OMPI_MCA_orte_tmpdir_base": str(self.folder)}
+                            "OMPI_MCA_orte_tmpdir_base": str(self.folder), "LOCH_LOST_AFTER": "2s"}
 
     def ip(self, *words: str) -> None:
         subprocess.run(["ip", *words], check=True, capture_output=True)

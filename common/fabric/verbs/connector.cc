@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -22,10 +23,14 @@ namespace {
 constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000;
 constexpr int look_interval_ms = 100;
 
+// Names one try of a posting end: an answer to another is late.
+std::uint64_t try_of(const LinkRecord& sender) { return std::uint64_t{sender.qpn} << 24 | sender.psn; }
+
 }  // namespace
 
-Connector::Connector(Shared* shared)
+Connector::Connector(Shared* shared, Peers* peers)
     : shared_(shared),
+      peers_(peers),
       workers_(shared->peers.size()),
       runs_ended_(shared->control == nullptr ? 1 : shared->control->ranks()) {}
 
@@ -112,7 +117,10 @@ Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
     return fail(ErrorCode::not_found,
                 fmt::format("verbs: node {} has no worker {}", key.peer, key.peer_worker));
   }
-  QueuePair& end = receivers_[key];
+  Receiver& receiver = receivers_[key];
+  if (receiver.asked == sender) return receiver.answer;
+  receiver.asked.reset();
+  QueuePair& end = receiver.end;
   if (!end) {
     LOCH_ASSIGN(end, make_receiver(key));
   }
@@ -124,7 +132,9 @@ Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
   LOCH_TRY(end.receive_from(device.port(), peer->record.address, sender,
                             std::min(device.rd_atomic_in(), peer->record.rd_atomic_out)));
   LOCH_TRY(end.make_sender(device.port(), 1));
-  return LinkRecord{key, end.qpn(), end.psn()};
+  receiver.asked = sender;
+  receiver.answer = {key, end.qpn(), end.psn()};
+  return receiver.answer;
 }
 
 Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver) {
@@ -136,6 +146,7 @@ Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRe
   LOCH_TRY(queue.qp.make_sender(device.port(),
                                 std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
   ++connects_;
+  queue.life = peer->record.life;
   queue.state.store(SendQueue::State::ready, std::memory_order_release);
   worker.notice();
   return {};
@@ -224,7 +235,7 @@ void Connector::connect(VerbsWorker& worker, SendQueue& queue) {
   }
   const Nanos now = shared_->now();
   asking_[queue.key] = {&worker, &queue, *sender, now + connect_patience, now + ask_interval};
-  send(queue.key.peer, {Notice::Kind::connect, *sender, queue.key.peer, 0});
+  send(queue.key.peer, {Notice::Kind::connect, *sender, queue.key.peer, 0, {}});
 }
 
 void Connector::ask_again() {
@@ -238,7 +249,7 @@ void Connector::ask_again() {
     }
     if (now >= asking.ask_again) {
       asking.ask_again = now + ask_interval;
-      send(at->first.peer, {Notice::Kind::connect, asking.record, at->first.peer, 0});
+      send(at->first.peer, {Notice::Kind::connect, asking.record, at->first.peer, 0, {}});
     }
     ++at;
   }
@@ -251,14 +262,16 @@ void Connector::heed(const Incoming& incoming) {
     case Notice::Kind::connect: {
       if (key.node != incoming.from || !is_local(key.peer)) break;
       auto receiver = answer(notice.link);
-      if (receiver) return send(incoming.from, {Notice::Kind::accept, *receiver, key.peer, 0});
-      return send(incoming.from, {Notice::Kind::refuse, notice.link, key.peer, 0});
+      if (receiver)
+        return send(incoming.from, {Notice::Kind::accept, *receiver, key.peer, try_of(notice.link), {}});
+      return send(incoming.from, {Notice::Kind::refuse, notice.link, key.peer, try_of(notice.link), {}});
     }
     case Notice::Kind::accept:
     case Notice::Kind::refuse: {
       const auto found = asking_.find(key);
       if (found == asking_.end() || key.peer != incoming.from) break;
       const Asking asking = found->second;
+      if (notice.number != try_of(asking.record)) return;  // to a former try
       asking_.erase(found);
       if (notice.kind == Notice::Kind::refuse)
         return refuse(*asking.worker, *asking.queue, fmt::format("node {} refuses a connection", key.peer));
@@ -271,7 +284,7 @@ void Connector::heed(const Incoming& incoming) {
       return mend(key);
     case Notice::Kind::fence:
       cut_ends_of(notice.node);
-      return send(incoming.from, {Notice::Kind::fenced, {}, notice.node, 0});
+      return send(incoming.from, {Notice::Kind::fenced, {}, notice.node, 0, {}});
     case Notice::Kind::fenced: {
       const std::scoped_lock lock(mutex_);
       fenced_by_.push_back(incoming.from);
@@ -281,6 +294,10 @@ void Connector::heed(const Incoming& incoming) {
     case Notice::Kind::clients_ended:
       if (incoming.from < runs_ended_.size()) runs_ended_[incoming.from] = notice.number;
       return;
+    case Notice::Kind::back:
+    case Notice::Kind::here:
+      if (notice.record.node != incoming.from || is_local(notice.record.node)) break;
+      return meet_again(notice);
   }
   ++bad_messages_;
 }
@@ -306,9 +323,9 @@ void Connector::heed_events() {
 // An RC sender hears of it; a UC sender must be told, or all that it sends would be lost from now on.
 void Connector::receiving_end_broke(const ibv_qp* qp) {
   for (const auto& [key, end] : receivers_) {
-    if (end.get() != qp || key.transport != Transport::uc) continue;
+    if (end.end.get() != qp || key.transport != Transport::uc) continue;
     if (is_local(key.node)) return mend(key);
-    return send(key.node, {Notice::Kind::mend, {key, 0, 0}, key.peer, 0});
+    return send(key.node, {Notice::Kind::mend, {key, 0, 0}, key.peer, 0, {}});
   }
 }
 
@@ -322,9 +339,10 @@ void Connector::mend(const LinkKey& key) {
 }
 
 void Connector::cut_ends_of(NodeId dead) {
-  for (auto& [key, end] : receivers_) {
-    if (key.node != dead || !end) continue;
-    if (auto ok = end.cut(); !ok) fmt::print(stderr, "{}\n", ok.error().message);
+  for (auto& [key, receiver] : receivers_) {
+    if (key.node != dead || !receiver.end) continue;
+    receiver.asked.reset();
+    if (auto ok = receiver.end.cut(); !ok) fmt::print(stderr, "{}\n", ok.error().message);
   }
 }
 
@@ -337,7 +355,7 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
   }
   // Every live process, this one too by way of its own control plane.
   for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
-    if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0});
+    if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0, {}});
   }
   std::unique_lock lock(mutex_);
   const auto is_done = [&] {
@@ -357,6 +375,63 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
   return {};
 }
 
+// ---- Nodes that come back ----------------------------------------------------------------------------
+
+// A node in a life that is not known yet, which has the first word, or answers.
+void Connector::meet_again(const Notice& notice) {
+  const NodeId node = notice.record.node;
+  if (notice.record.life != shared_->control->life(node)) return;  // it has died meanwhile
+  const Peer* known = shared_->peers[node];
+  if (known == nullptr || known->record.life != notice.record.life) {
+    cut_ends_of(node);
+    runs_ended_[node] = 0;
+    if (auto ok = peers_->put(notice.record); !ok) {
+      fmt::print(stderr, "{}\n", ok.error().message);
+      return;
+    }
+    peers_->publish_senders();
+    for (const auto& workers : workers_) {
+      for (VerbsWorker* worker : workers) {
+        if (worker != nullptr) worker->notice();
+      }
+    }
+  }
+  if (notice.kind == Notice::Kind::back) {
+    record_.qkey = shared_->qkey;
+    send(node, {Notice::Kind::here, {}, record_.node, run_, record_});
+    const std::uint64_t ended = runs_ended_[shared_->control->rank()];
+    return ended == 0 ? void() : send(node, {Notice::Kind::clients_ended, {}, 0, ended, {}});
+  }
+  const std::scoped_lock lock(mutex_);
+  run_of_others_ = std::max(run_of_others_, notice.number);
+  met_.notify_all();
+}
+
+std::vector<std::uint32_t> Connector::unmet() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
+    if (shared_->peers[rank] == nullptr && !shared_->control->is_lost(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Result<std::uint64_t> Connector::return_to_all(Nanos within) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
+  for (;;) {
+    const std::vector<std::uint32_t> missing = unmet();
+    if (missing.empty()) break;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return fail(ErrorCode::timed_out, fmt::format("coming back: no answer within {} from node {}",
+                                                    format_duration(within), fmt::join(missing, ", ")));
+    }
+    for (const std::uint32_t rank : missing) send(rank, {Notice::Kind::back, {}, record_.node, 0, record_});
+    std::unique_lock lock(mutex_);
+    met_.wait_for(lock, std::chrono::nanoseconds(ask_interval));
+  }
+  const std::scoped_lock lock(mutex_);
+  return run_of_others_;
+}
+
 void Connector::send(std::uint32_t to, const Notice& notice) {
   if (shared_->control == nullptr || to == shared_->control->rank()) {
     deliver(to, to_text(notice));
@@ -366,7 +441,7 @@ void Connector::send(std::uint32_t to, const Notice& notice) {
 }
 
 void Connector::clients_ended(std::uint64_t run) {
-  const Notice notice{Notice::Kind::clients_ended, {}, 0, run};
+  const Notice notice{Notice::Kind::clients_ended, {}, 0, run, {}};
   for (std::uint32_t rank = 0; rank < runs_ended_.size(); ++rank) send(rank, notice);
 }
 

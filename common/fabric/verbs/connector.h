@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,13 +17,14 @@
 #include "common/base/result.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/worker.h"
 
 namespace loch::fabric::verbs {
 
 class Connector {
  public:
-  explicit Connector(Shared* shared);
+  Connector(Shared* shared, Peers* peers);
   ~Connector();
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
@@ -40,6 +42,12 @@ class Connector {
   // The posting end goes up.
   [[nodiscard]] Result<> complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver);
 
+  // What others are told of this process's node when they, or it, come back. Before start().
+  void set_record(NodeRecord record) { record_ = std::move(record); }
+  // After start(), in a process that was started again: every live process is told, and known. Returns the
+  // run that they are in (0: none yet); timed_out names the nodes that did not answer.
+  [[nodiscard]] Result<std::uint64_t> return_to_all(Nanos within);
+
   // ---- The run ----------------------------------------------------------------------------------
   void start();
   void stop();
@@ -52,6 +60,7 @@ class Connector {
   void deliver(std::uint32_t from, std::string_view message);
   // Cuts the receiving ends of a dead node's queue pairs, here and in every live process.
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
+  void begin_run(std::uint64_t run) { run_ = run; }
   void clients_ended(std::uint64_t run);
   // Of every process that is not lost.
   [[nodiscard]] bool all_clients_ended(std::uint64_t run) const;
@@ -64,6 +73,12 @@ class Connector {
     SendQueue* queue = nullptr;
     LinkRecord record;
     Nanos give_up = 0, ask_again = 0;
+  };
+  struct Receiver {
+    QueuePair end;
+    // Asked twice the same, since an answer was slow, it answers the same and stays up.
+    std::optional<LinkRecord> asked;
+    LinkRecord answer;
   };
   struct Incoming {
     std::uint32_t from = 0;
@@ -80,26 +95,32 @@ class Connector {
   void receiving_end_broke(const ibv_qp* qp);
   void mend(const LinkKey& key);
   void cut_ends_of(NodeId dead);
+  void meet_again(const Notice& notice);
+  [[nodiscard]] std::vector<std::uint32_t> unmet() const;
   void send(std::uint32_t to, const Notice& notice);
   [[nodiscard]] VerbsWorker* find_worker(NodeId node, std::uint16_t index) const;
   [[nodiscard]] Result<QueuePair> make_receiver(const LinkKey& key);
 
   Shared* shared_;
+  Peers* peers_;
+  NodeRecord record_;
   CompletionQueue passive_cq_;                      // of ends that complete nothing
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, by index; null where there is none
-  std::map<LinkKey, QueuePair> receivers_;          // set-up thread, then the connector's
+  std::map<LinkKey, Receiver> receivers_;           // set-up thread, then the connector's
   std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // likewise
   std::map<LinkKey, Asking> asking_;                                // the connector's thread
   std::vector<std::atomic<std::uint64_t>> runs_ended_;              // by rank
+  std::atomic<std::uint64_t> run_ = 0;
 
   int wake_fd_ = -1;
   std::atomic<bool> is_stopping_ = false;
   std::thread thread_;
   mutable std::mutex mutex_;
-  std::condition_variable fenced_;
+  std::condition_variable fenced_, met_;
   std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
   std::vector<Incoming> incoming_;                           // under mutex_
   std::vector<std::uint32_t> fenced_by_;                     // under mutex_
+  std::uint64_t run_of_others_ = 0;                          // under mutex_
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, mends_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

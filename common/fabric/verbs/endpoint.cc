@@ -90,6 +90,7 @@ Json node_json(const NodeRecord& node) {
   for (const WorkerRecord& worker : node.workers)
     workers.push_back({{"index", worker.index}, {"ud_qpn", worker.ud_qpn}});
   return {{"node", node.node},
+          {"life", node.life},
           {"address", address_json(node.address)},
           {"rd_atomic_in", node.rd_atomic_in},
           {"rd_atomic_out", node.rd_atomic_out},
@@ -101,6 +102,7 @@ Json node_json(const NodeRecord& node) {
 NodeRecord node_of(const Json& json, const Limits& limits) {
   NodeRecord node;
   node.node = node_in(json, "node", limits);
+  node.life = static_cast<std::uint32_t>(number_in(json, "life", u32_most));
   node.address = address_of(member(json, "address"));
   node.rd_atomic_in = static_cast<std::uint32_t>(number_in(json, "rd_atomic_in", 255));
   node.rd_atomic_out = static_cast<std::uint32_t>(number_in(json, "rd_atomic_out", 255));
@@ -140,6 +142,8 @@ LinkRecord link_of(const Json& json, const Limits& limits) {
   return link;
 }
 
+bool has_record(Notice::Kind kind) { return kind == Notice::Kind::back || kind == Notice::Kind::here; }
+
 }  // namespace
 
 std::string to_text(const NodeRecord& node) { return node_json(node).dump(); }
@@ -169,17 +173,19 @@ std::string to_text(const Notice& notice) {
                {"link", link_json(notice.link)},
                {"node", notice.node},
                {"number", notice.number}};
+  if (has_record(notice.kind)) json["record"] = node_json(notice.record);
   return json.dump();
 }
 
 Result<Notice> parse_notice(std::string_view text, const Limits& limits) {
   return guarded<Notice>(text, "a notice", [&](const Json& json) {
     Notice notice;
-    notice.kind = static_cast<Notice::Kind>(
-        number_in(json, "kind", static_cast<std::uint64_t>(Notice::Kind::clients_ended)));
+    notice.kind =
+        static_cast<Notice::Kind>(number_in(json, "kind", static_cast<std::uint64_t>(Notice::Kind::here)));
     notice.link = link_of(member(json, "link"), limits);
     notice.node = node_in(json, "node", limits);
     notice.number = number_in(json, "number", ~std::uint64_t{0});
+    if (has_record(notice.kind)) notice.record = node_of(member(json, "record"), limits);
     return notice;
   });
 }

@@ -39,6 +39,7 @@ struct WorkerRecord {
 
 struct NodeRecord {
   NodeId node = 0;
+  std::uint32_t life = 0;  // of its process (cluster::Control)
   Address address;
   std::uint32_t rd_atomic_in = 0;     // READs and atomics that it answers at once, a queue pair
   std::uint32_t rd_atomic_out = 0;    // that it has outstanding
@@ -77,11 +78,14 @@ struct Notice {
     fence,          // node: cut it off; answer with fenced
     fenced,         // node
     clients_ended,  // number: of which run
+    back,           // record: of the sender, started again, whose regions are new; answer with here
+    here,           // record: of the sender; number: its run
   };
   Kind kind = Kind::connect;
   LinkRecord link;
   NodeId node = 0;
   std::uint64_t number = 0;
+  NodeRecord record{};  // back and here
 };
 
 struct Limits {

@@ -11,6 +11,7 @@ using testing::HasSubstr;
 NodeRecord example_node() {
   NodeRecord node;
   node.node = 2;
+  node.life = 6;
   node.address = {7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 4096};
   node.rd_atomic_in = 16;
   node.rd_atomic_out = 128;
@@ -41,6 +42,27 @@ TEST(Endpoint, NoticesGoThereAndBack) {
   EXPECT_EQ(back->link, example_link());
   EXPECT_EQ(back->node, 2);
   EXPECT_EQ(back->number, 99u);
+}
+
+TEST(Endpoint, ANodeThatIsBackBringsItsRecord) {
+  for (const auto kind : {Notice::Kind::back, Notice::Kind::here}) {
+    const std::string text = to_text(Notice{kind, {}, 2, 7, example_node()});
+    const auto back = parse_notice(text, {3});
+    ASSERT_TRUE(back.has_value()) << back.error().message;
+    EXPECT_EQ(back->record, example_node());
+    EXPECT_EQ(back->number, 7u);
+    for (const auto& [from, to] : {std::pair{"\"record\":", "\"other\":"},
+                                   {"\"life\":6", "\"life\":4294967296"},
+                                   {"\"mtu\":4096", "\"mtu\":4097"},
+                                   {"\"rkey\":2}", "\"rkey\":-2}"}}) {
+      std::string damaged = text;
+      const auto at = damaged.find(from);
+      ASSERT_NE(at, std::string::npos) << from;
+      damaged.replace(at, std::string_view(from).size(), to);
+      EXPECT_FALSE(parse_notice(damaged, {3}).has_value()) << to;
+    }
+    EXPECT_FALSE(parse_notice(text, {2}).has_value());  // node 2 of two
+  }
 }
 
 // What replaces the first `from` in a good text, and what the refusal names.

@@ -13,6 +13,7 @@
 #include "common/fabric/realtime/crew.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
 
@@ -22,6 +23,7 @@ namespace {
 constexpr std::size_t huge_page = 2 << 20;
 constexpr Nanos run_poll = 500'000;
 constexpr Nanos clocks_apart_most = 600'000'000'000;  // further is no drift, but a clock that nobody set
+constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
 
 struct Memory {
   std::byte* data = nullptr;
@@ -60,6 +62,7 @@ class VerbsFabric final : public Fabric {
       : config_(config),
         device_(std::move(device)),
         regions_(config.nodes),
+        peers_(&shared_),
         crew_(&shared_, config.nodes, config.pin_threads) {
     shared_.capabilities = device_->capabilities();
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
@@ -68,7 +71,8 @@ class VerbsFabric final : public Fabric {
     shared_.device = device_.get();
     shared_.control = config.control;
     shared_.peers = std::vector<std::atomic<const Peer*>>(config.nodes);
-    connector_ = std::make_unique<Connector>(&shared_);
+    shared_.lives = std::vector<std::atomic<std::uint32_t>>(config.nodes);
+    connector_ = std::make_unique<Connector>(&shared_, &peers_);
     shared_.connector = connector_.get();
   }
   ~VerbsFabric() override;
@@ -133,8 +137,9 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] NodeRecord record_of(NodeId node) const;
   [[nodiscard]] Result<> align_clocks(Nanos within);
   [[nodiscard]] Result<> learn_peers(Nanos within);
-  [[nodiscard]] Result<> add_peer(NodeRecord record);
   void learn_limits();
+  [[nodiscard]] Result<> rejoin(Nanos within);
+  void listen();
   [[nodiscard]] Result<> connect_all(Nanos within);
   [[nodiscard]] Result<std::vector<LinkRecord>> share(std::string_view what,
                                                       const std::vector<LinkRecord>& mine, Nanos within);
@@ -144,9 +149,7 @@ class VerbsFabric final : public Fabric {
   std::unique_ptr<Device> device_;
   Shared shared_;
   std::vector<std::vector<std::unique_ptr<VerbsRegion>>> regions_;  // by node, by id
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<Owned<ibv_ah, ibv_destroy_ah>> address_handles_;
-  DatagramSources datagram_sources_;
+  Peers peers_;
   std::unique_ptr<Connector> connector_;
   realtime::Crew crew_;
   bool is_exchanged_ = false;
@@ -217,6 +220,7 @@ Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
 NodeRecord VerbsFabric::record_of(NodeId node) const {
   NodeRecord record;
   record.node = node;
+  record.life = config_.control == nullptr ? 0 : config_.control->life(node);
   record.address = device_->address();
   record.rd_atomic_in = device_->rd_atomic_in();
   record.rd_atomic_out = device_->capabilities().max_rd_atomic;
@@ -230,27 +234,6 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
         {worker->index(), shared_.capabilities.ud ? worker_at(worker).datagram_qpn() : 0});
   }
   return record;
-}
-
-Result<> VerbsFabric::add_peer(NodeRecord record) {
-  auto peer = std::make_unique<Peer>();
-  peer->record = std::move(record);
-  ibv_ah_attr path = path_to(device_->port(), peer->record.address);
-  Owned<ibv_ah, ibv_destroy_ah> handle(ibv_create_ah(device_->pd(), &path));
-  if (handle == nullptr) {
-    return fail(ErrorCode::unavailable, fmt::format("verbs: node {} cannot be addressed as {} from {}: {}",
-                                                    peer->record.node, to_text(peer->record.address.gid),
-                                                    to_text(device_->address().gid), std::strerror(errno)));
-  }
-  peer->address_handle = handle.get();
-  for (const WorkerRecord& worker : peer->record.workers) {
-    if (peer->datagram_qpn.size() <= worker.index) peer->datagram_qpn.resize(worker.index + 1u);
-    peer->datagram_qpn[worker.index] = worker.ud_qpn;
-  }
-  address_handles_.push_back(std::move(handle));
-  shared_.peers[peer->record.node].store(peer.get(), std::memory_order_release);
-  peers_.push_back(std::move(peer));
-  return {};
 }
 
 // Zero of the fabric's clock is the same instant in every process, as near as their machines' clocks of
@@ -280,7 +263,7 @@ Result<> VerbsFabric::align_clocks(Nanos within) {
 Result<> VerbsFabric::learn_peers(Nanos within) {
   if (config_.control == nullptr) {
     for (std::uint32_t node = 0; node < config_.nodes; ++node)
-      LOCH_TRY(add_peer(record_of(static_cast<NodeId>(node))));
+      LOCH_TRY(peers_.put(record_of(static_cast<NodeId>(node))));
     return {};
   }
   LOCH_ASSIGN(const std::vector<std::string> texts,
@@ -291,26 +274,28 @@ Result<> VerbsFabric::learn_peers(Nanos within) {
     LOCH_ASSIGN(NodeRecord record, parse_node(texts[from], {config_.nodes}));
     if (record.node != from)
       return fail(ErrorCode::corrupt, fmt::format("process {} calls itself node {}", from, record.node));
-    LOCH_TRY(add_peer(std::move(record)));
+    LOCH_TRY(peers_.put(std::move(record)));
   }
   return {};
 }
 
 // What both ends of every connection can do, and what the first node chose for all.
 void VerbsFabric::learn_limits() {
-  std::vector<DatagramSources::Sender> senders;
-  bool has_qkey = false;
-  for (const auto& peer : peers_) {
+  const Peer* chooser = nullptr;
+  for (const auto& entry : shared_.peers) {
+    const Peer* peer = entry;
+    if (peer == nullptr) continue;
     const NodeRecord& record = peer->record;
     shared_.capabilities.max_rd_atomic =
         std::min({shared_.capabilities.max_rd_atomic, record.rd_atomic_in, record.rd_atomic_out});
     shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
-    for (const WorkerRecord& worker : record.workers)
-      senders.push_back({worker.ud_qpn, record.address.lid, record.address.gid, {record.node, worker.index}});
-    if (!std::exchange(has_qkey, true)) shared_.qkey = record.qkey;
+    // Who is back itself may not know the run's yet.
+    const bool is_better = chooser == nullptr || (chooser->record.life != 0 && record.life == 0) ||
+                           (chooser->record.life != 0 && is_local(chooser->record.node));
+    if (is_better) chooser = peer;
   }
-  datagram_sources_.set(std::move(senders));
-  shared_.datagram_sources.store(&datagram_sources_, std::memory_order_release);
+  shared_.qkey = chooser->record.qkey;
+  peers_.publish_senders();
 }
 
 // Gives every process's records to every process; those of this process come back first.
@@ -331,7 +316,6 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
 Result<> VerbsFabric::connect_all(Nanos within) {
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
-    worker.sources().reserve(4096);
     LOCH_TRY(worker.open_datagram(shared_.qkey));
     for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
       if (shared_.peers[peer] == nullptr) continue;
@@ -366,19 +350,44 @@ Result<> VerbsFabric::connect_all(Nanos within) {
 Result<> VerbsFabric::exchange(Nanos within) {
   if (is_exchanged_) return fail(ErrorCode::invalid_argument, "exchange: done once");
   is_exchanged_ = true;
-  if (getrandom(&shared_.qkey, sizeof shared_.qkey, 0) != sizeof shared_.qkey)
+  std::uint32_t qkey = 0;
+  if (getrandom(&qkey, sizeof qkey, 0) != sizeof qkey)
     return fail(ErrorCode::internal, "no random numbers from the kernel");
-  shared_.qkey &= 0x7fffffffu;  // the highest bit means the queue pair's own
+  shared_.qkey = qkey & 0x7fffffffu;  // the highest bit means the queue pair's own
+  LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
+    worker.sources().reserve(sources_most);
+    return {};
+  }));
+  if (config_.control != nullptr && config_.control->life(rank()) != 0) return rejoin(within);
   LOCH_TRY(align_clocks(within));
   LOCH_TRY(learn_peers(within));
   learn_limits();
   LOCH_TRY(connect_all(within));
+  listen();
+  return barrier("queue pairs connected", within);
+}
+
+void VerbsFabric::listen() {
   if (config_.control != nullptr) {
+    connector_->set_record(record_of(static_cast<NodeId>(rank())));
     config_.control->on_message(
         [this](std::uint32_t from, std::string_view text) { connector_->deliver(from, text); });
   }
   connector_->start();
-  return barrier("queue pairs connected", within);
+}
+
+// The exchange of a process that was started again: the others are in the midst of their run. Queue pairs
+// come with first uses.
+Result<> VerbsFabric::rejoin(Nanos within) {
+  LOCH_TRY(peers_.put(record_of(static_cast<NodeId>(rank()))));
+  listen();
+  LOCH_ASSIGN(const std::uint64_t run, connector_->return_to_all(within));
+  learn_limits();
+  runs_ = run == 0 ? 0 : run - 1;
+  return each_worker([&](VerbsWorker& worker) -> Result<> {
+    worker.adopt_lives();
+    return worker.open_datagram(shared_.qkey);
+  });
 }
 
 Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) const {
@@ -416,7 +425,7 @@ void VerbsFabric::await_clients() {
 
 Result<RunEnd> VerbsFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
-  ++runs_;
+  connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || crew_.started() > realtime::usable_cores());
   return crew_.run(shares_cores, [this] { await_clients(); });

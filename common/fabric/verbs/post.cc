@@ -161,7 +161,7 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
     if (queue.key.transport != Transport::ud) return;
     out.wr.ud.ah = peer.address_handle;
     out.wr.ud.remote_qpn = peer.datagram_qpn[request.peer_worker];
-    out.wr.ud.remote_qkey = shared_->qkey;
+    out.wr.ud.remote_qkey = shared_->qkey.load(std::memory_order_relaxed);
     return;
   }
   // A region that the peer does not have is the peer's NIC's to refuse.

@@ -36,6 +36,8 @@ struct SendQueue {
   std::uint32_t number = 0;  // among its worker's
   std::atomic<State> state = State::connecting;
 
+  std::uint32_t life = 0;  // of the peer that it was connected to
+
   QueuePair qp;
   std::uint32_t depth = 0;  // a power of two
   // Requests `retired` up to `posted` are outstanding; request s is in slot s % depth.

@@ -124,7 +124,9 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
 }
 
 bool VerbsWorker::connected(NodeId peer) const {
-  return links_.at(peer).failed == 0 && !shared_->is_lost(peer);
+  const Link& link = links_.at(peer);
+  return link.failed == 0 && link.life == shared_->lives[peer].load(std::memory_order_relaxed) &&
+         !shared_->is_lost(peer);
 }
 
 void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
@@ -243,8 +245,33 @@ bool VerbsWorker::poll_sends() {
   return count != 0;
 }
 
-// A connection came up, was refused or broke at its other end.
+void VerbsWorker::adopt_lives() {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) links_[peer].life = shared_->lives[peer].load();
+}
+
+// What is connected to the former life of a peer fails, and stays so until reconnect(): regions that were
+// looked up are void, though nothing was posted yet.
+void VerbsWorker::heed_lives() {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    Link& link = links_[peer];
+    const std::uint32_t life = shared_->lives[peer].load(std::memory_order_acquire);
+    if (link.life == life) continue;
+    link.life = life;
+    for (SendQueue* queue : link.queues) leave(*queue);
+    for (SendQueue* queue : unreliable_[peer]) leave(*queue);
+    if (link.failed == 0) ++link.failed;
+  }
+}
+
+void VerbsWorker::leave(SendQueue& queue) {
+  if (queue.state != SendQueue::State::ready || queue.life == links_[queue.key.peer].life) return;
+  mark_failed(queue);
+  if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // what is outstanding is flushed
+}
+
+// A connection came up, was refused or broke at its other end, or a peer came back.
 void VerbsWorker::heed_notices() {
+  heed_lives();
   for (const auto& queue : queues_) {
     if (queue == nullptr || queue->first_parked == nullptr || queue->is_listed) continue;
     queue->is_listed = true;
@@ -290,6 +317,7 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
 bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;
+  heed_lives();
   if (link.failed == 0) return true;
   if (!link.is_reconnecting) {
     for (const SendQueue* queue : link.queues) {
@@ -311,6 +339,10 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
   }
   link.is_reconnecting = false;
   if (is_refused) return false;  // asked again at the next turn
+  for (SendQueue* queue : link.queues) {
+    leave(*queue);  // it came up just before the peer died
+    if (queue->state != SendQueue::State::ready) return false;
+  }
   link.failed = 0;
   ++link.epoch;
   return true;
