@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/realtime/crew.h"
+#include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/peers.h"
@@ -113,6 +114,7 @@ class VerbsFabric final : public Fabric {
     shared_.interrupted.store(true, std::memory_order_relaxed);
     shared_.stopping.store(true, std::memory_order_relaxed);
   }
+  [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
     return connector_->fence(dead, 10'000'000'000);
@@ -148,6 +150,7 @@ class VerbsFabric final : public Fabric {
   std::unique_ptr<Connector> connector_;
   realtime::Crew crew_;
   bool is_exchanged_ = false;
+  Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
@@ -155,7 +158,10 @@ class VerbsFabric final : public Fabric {
 // Queue pairs go before what they point to: receiving ends before the workers' queues, workers before
 // regions, regions before the device.
 VerbsFabric::~VerbsFabric() {
-  if (config_.control != nullptr) config_.control->on_message([](std::uint32_t, std::string_view) {});
+  if (config_.control != nullptr) {
+    config_.control->on_message([](std::uint32_t, std::string_view) {});
+    config_.control->on_lost({});
+  }
   connector_->stop();
   connector_->drop_receivers();
 }
@@ -330,6 +336,11 @@ Result<> VerbsFabric::exchange(Nanos within) {
     return {};
   }));
   if (config_.control != nullptr && config_.control->life(rank()) != 0) return rejoin(within);
+  if (config_.control != nullptr) {
+    LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
+    shared_.clock_base = aligned.base;
+    clock_error_ = aligned.error;
+  }
   LOCH_TRY(learn_peers(within));
   learn_limits();
   LOCH_TRY(connect_all(within));
@@ -342,6 +353,7 @@ void VerbsFabric::listen() {
     connector_->set_record(record_of(static_cast<NodeId>(rank())));
     config_.control->on_message(
         [this](std::uint32_t from, std::string_view text) { connector_->deliver(from, text); });
+    config_.control->on_lost([this](std::uint32_t) { connector_->notice_workers(); });
   }
   connector_->start();
 }
