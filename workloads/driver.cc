@@ -250,7 +250,7 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (slot->log != nullptr && kind != OpKind::get) {
     slot->log->invoked(history_kind(kind), slot->key_text,
                        kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
-                       invoked);
+                       earliest(invoked));
   }
   slot->is_busy = true;
   kv::OpResult result;
@@ -423,6 +423,10 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   own.tally.last_ns = std::max(own.tally.last_ns, now);
 }
 
+// Of the times that another process may have had then: a history takes an operation for as long as it may
+// have been under way.
+Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
+
 void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
                  std::optional<std::string_view> read) {
   check::OperationView view;
@@ -434,8 +438,8 @@ void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const k
     view.value = slot.value_text;
   else
     view.value = read;
-  view.invoke_ns = invoked;
-  view.return_ns = returned;
+  view.invoke_ns = earliest(invoked);
+  view.return_ns = returned + fabric_.clock_error();
   slot.log->record(view);
 }
 

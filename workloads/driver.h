@@ -125,6 +125,7 @@ class Driver {
                const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
+  [[nodiscard]] Nanos earliest(Nanos invoked) const;
   void log(Slot& slot, measure::OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
            std::optional<std::string_view> read);
 

@@ -89,6 +89,7 @@ class WrappedFabric : public Fabric {
   }
   [[nodiscard]] Result<RunEnd> run() override { return inner_->run(); }
   void interrupt() override { inner_->interrupt(); }
+  [[nodiscard]] Nanos clock_error() const override { return inner_->clock_error(); }
   [[nodiscard]] Result<> fence(NodeId dead) override { return inner_->fence(dead); }
   void reset_counters() override { inner_->reset_counters(); }
   [[nodiscard]] FabricReport report() const override { return inner_->report(); }

@@ -431,6 +431,10 @@ class Fabric {
   // Ends the run early (signal handler safe): workers see stopping().
   virtual void interrupt() = 0;
 
+  // By how much Worker::now() of this process may differ from that of the others, after the exchange: what
+  // several of them wrote down may be put in order no finer than this.
+  [[nodiscard]] virtual Nanos clock_error() const { return 0; }
+
   // Cuts off what a dead node (or the dead workers of a node) may still have on the way: afterwards no
   // request of theirs executes anywhere. Before Store::scrub ("fence, then scrub").
   [[nodiscard]] virtual Result<> fence(NodeId dead) {

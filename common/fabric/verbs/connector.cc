@@ -91,6 +91,7 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
     }
   }
   senders_[queue.key] = {&worker, &queue};
+  queue.is_cut = false;
   queue.posted = queue.retired = queue.since_signaled = 0;
   LOCH_TRY(queue.qp.restart(device.port()));
   return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};
@@ -181,6 +182,14 @@ void Connector::connect_later(VerbsWorker& worker, SendQueue& queue) {
     wanted_.emplace_back(&worker, &queue);
   }
   wake();
+}
+
+void Connector::notice_workers() {
+  for (const auto& workers : workers_) {
+    for (VerbsWorker* worker : workers) {
+      if (worker != nullptr) worker->notice();
+    }
+  }
 }
 
 void Connector::deliver(std::uint32_t from, std::string_view message) {
@@ -390,11 +399,7 @@ void Connector::meet_again(const Notice& notice) {
       return;
     }
     peers_->publish_senders();
-    for (const auto& workers : workers_) {
-      for (VerbsWorker* worker : workers) {
-        if (worker != nullptr) worker->notice();
-      }
-    }
+    notice_workers();
   }
   if (notice.kind == Notice::Kind::back) {
     record_.qkey = shared_->qkey;

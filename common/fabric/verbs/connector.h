@@ -56,6 +56,8 @@ class Connector {
   // Any worker's thread. The queue is `connecting`, has nothing outstanding, and is the connector's
   // until it is `ready` or `refused`; the worker is noticed then.
   void connect_later(VerbsWorker& worker, SendQueue& queue);
+  // Any thread, after the exchange: a node was lost, or is back.
+  void notice_workers();
   // A message of another process; on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);
   // Cuts the receiving ends of a dead node's queue pairs, here and in every live process.

@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/realtime/crew.h"
+#include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/peers.h"
@@ -22,7 +23,6 @@ namespace {
 
 constexpr std::size_t huge_page = 2 << 20;
 constexpr Nanos run_poll = 500'000;
-constexpr Nanos clocks_apart_most = 600'000'000'000;  // further is no drift, but a clock that nobody set
 constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
 
 struct Memory {
@@ -117,6 +117,7 @@ class VerbsFabric final : public Fabric {
     shared_.interrupted.store(true, std::memory_order_relaxed);
     shared_.stopping.store(true, std::memory_order_relaxed);
   }
+  [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
     return connector_->fence(dead, 10'000'000'000);
@@ -135,7 +136,6 @@ class VerbsFabric final : public Fabric {
     return {};
   }
   [[nodiscard]] NodeRecord record_of(NodeId node) const;
-  [[nodiscard]] Result<> align_clocks(Nanos within);
   [[nodiscard]] Result<> learn_peers(Nanos within);
   void learn_limits();
   [[nodiscard]] Result<> rejoin(Nanos within);
@@ -153,6 +153,7 @@ class VerbsFabric final : public Fabric {
   std::unique_ptr<Connector> connector_;
   realtime::Crew crew_;
   bool is_exchanged_ = false;
+  Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
@@ -160,7 +161,10 @@ class VerbsFabric final : public Fabric {
 // Queue pairs go before what they point to: receiving ends before the workers' queues, workers before
 // regions, regions before the device.
 VerbsFabric::~VerbsFabric() {
-  if (config_.control != nullptr) config_.control->on_message([](std::uint32_t, std::string_view) {});
+  if (config_.control != nullptr) {
+    config_.control->on_message([](std::uint32_t, std::string_view) {});
+    config_.control->on_lost({});
+  }
   connector_->stop();
   connector_->drop_receivers();
 }
@@ -234,30 +238,6 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
         {worker->index(), shared_.capabilities.ud ? worker_at(worker).datagram_qpn() : 0});
   }
   return record;
-}
-
-// Zero of the fabric's clock is the same instant in every process, as near as their machines' clocks of
-// the day agree: stamps that others read, and histories that are merged, depend on it.
-Result<> VerbsFabric::align_clocks(Nanos within) {
-  if (config_.control == nullptr) return {};
-  const std::string mine = fmt::format("{}", realtime::read_clock(CLOCK_REALTIME));
-  LOCH_ASSIGN(const std::vector<std::string> texts, config_.control->all_gather("clocks", mine, within));
-  const Nanos day = realtime::read_clock(CLOCK_REALTIME);
-  Nanos zero = day;  // the earliest, so that nobody's time is negative
-  for (const std::string& text : texts) {
-    if (text.empty()) continue;  // lost
-    Nanos theirs = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), theirs);
-    if (error != std::errc{} || end != text.data() + text.size() || theirs < day - clocks_apart_most ||
-        theirs > day + clocks_apart_most)
-      return fail(ErrorCode::corrupt,
-                  fmt::format("verbs: a process takes the time for {} ns, which is {} here: "
-                              "synchronise the hosts' clocks",
-                              text, day));
-    zero = std::min(zero, theirs);
-  }
-  shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC) - (day - zero);
-  return {};
 }
 
 Result<> VerbsFabric::learn_peers(Nanos within) {
@@ -359,7 +339,11 @@ Result<> VerbsFabric::exchange(Nanos within) {
     return {};
   }));
   if (config_.control != nullptr && config_.control->life(rank()) != 0) return rejoin(within);
-  LOCH_TRY(align_clocks(within));
+  if (config_.control != nullptr) {
+    LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
+    shared_.clock_base = aligned.base;
+    clock_error_ = aligned.error;
+  }
   LOCH_TRY(learn_peers(within));
   learn_limits();
   LOCH_TRY(connect_all(within));
@@ -372,6 +356,7 @@ void VerbsFabric::listen() {
     connector_->set_record(record_of(static_cast<NodeId>(rank())));
     config_.control->on_message(
         [this](std::uint32_t from, std::string_view text) { connector_->deliver(from, text); });
+    config_.control->on_lost([this](std::uint32_t) { connector_->notice_workers(); });
   }
   connector_->start();
 }

@@ -13,7 +13,9 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t psn_mask = (1u << 24) - 1;
-constexpr std::uint8_t retries = 7, not_ready_retries = 6;
+// A receiver that is not ready is asked again six times, and so is one that does not answer; 7, the most
+// that the field holds, means for ever on Soft-RoCE (rdma_rxe), for both.
+constexpr std::uint8_t retries = 6, not_ready_retries = 6;
 // Through as many routers as there may be: 1 would keep packets in the subnet.
 constexpr std::uint8_t hop_limit = 64;
 

@@ -32,7 +32,7 @@ struct Port {
   std::uint8_t number = 1;
   std::uint8_t gid_index = 0;
   bool is_roce = true;  // addressed by GID; InfiniBand within a subnet by LID
-  // How long an ACK may take, 4.096 us * 2^n; seven retries later a peer is given up. 14 (67 ms) for
+  // How long an ACK may take, 4.096 us * 2^n; six retries later a peer is given up. 14 (67 ms) for
   // a NIC; Soft-RoCE answers when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
   // When a receiver without a buffer is asked again (six times): 24 is 41 ms.

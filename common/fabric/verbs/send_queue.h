@@ -37,6 +37,7 @@ struct SendQueue {
   std::atomic<State> state = State::connecting;
 
   std::uint32_t life = 0;  // of the peer that it was connected to
+  bool is_cut = false;     // by this end, with requests under way: they may have been executed
 
   QueuePair qp;
   std::uint32_t depth = 0;  // a power of two

@@ -216,7 +216,8 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   queue.retired += count;
   outstanding_ -= count;
   const std::uint32_t slot = queue.slot(ended);
-  const WcStatus status = status_of(wc.status);
+  WcStatus status = status_of(wc.status);
+  if (status == WcStatus::flushed && queue.is_cut) status = WcStatus::retry_exceeded;
   if (status != WcStatus::success) [[unlikely]] {
     ++counters_.errors;
     mark_failed(queue);
@@ -249,11 +250,16 @@ void VerbsWorker::adopt_lives() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) links_[peer].life = shared_->lives[peer].load();
 }
 
-// What is connected to the former life of a peer fails, and stays so until reconnect(): regions that were
-// looked up are void, though nothing was posted yet.
+// What is connected to a peer that is lost fails at once, not when the device has waited for long enough. So
+// does what is connected to a former life, and stays so until reconnect(): regions that were looked up are
+// void, though nothing was posted yet.
 void VerbsWorker::heed_lives() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
+    if (shared_->control != nullptr && shared_->control->is_lost(static_cast<std::uint32_t>(peer))) {
+      for (SendQueue* queue : link.queues) cut(*queue);
+      continue;
+    }
     const std::uint32_t life = shared_->lives[peer].load(std::memory_order_acquire);
     if (link.life == life) continue;
     link.life = life;
@@ -264,8 +270,13 @@ void VerbsWorker::heed_lives() {
 }
 
 void VerbsWorker::leave(SendQueue& queue) {
-  if (queue.state != SendQueue::State::ready || queue.life == links_[queue.key.peer].life) return;
+  if (queue.life != links_[queue.key.peer].life) cut(queue);
+}
+
+void VerbsWorker::cut(SendQueue& queue) {
+  if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
+  queue.is_cut = true;
   if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // what is outstanding is flushed
 }
 

@@ -159,6 +159,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void heed_notices();
   void heed_lives();
   void leave(SendQueue& queue);
+  void cut(SendQueue& queue);
 
   Shared* shared_;
   CompletionQueue send_cq_, receive_cq_;

@@ -1,0 +1,118 @@
+#include "common/fabric/verbs/clock.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <optional>
+
+#include "common/fabric/realtime/crew.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr int questions = 20;
+constexpr std::size_t boot_most = 64;
+
+Nanos monotonic() { return realtime::read_clock(CLOCK_MONOTONIC); }
+
+std::string boot_of_this_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  return boot.substr(0, boot_most);
+}
+
+std::optional<Nanos> parse_nanos(std::string_view text) {
+  Nanos value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  // Sums and differences of two of them stay in range.
+  constexpr Nanos most = Nanos{1} << 61;
+  if (error != std::errc{} || end != text.data() + text.size() || value < -most || value > most)
+    return std::nullopt;
+  return value;
+}
+
+// The answers of the process whose clock it is.
+class Answers {
+ public:
+  void put(Nanos theirs) {
+    const std::scoped_lock lock(mutex_);
+    answer_ = theirs;
+    arrived_ = monotonic();
+    changed_.notify_all();
+  }
+  // Asks once: their clock's reading, between `asked` and `arrived` on ours.
+  struct Reading {
+    Nanos theirs = 0, asked = 0, arrived = 0;
+  };
+  [[nodiscard]] std::optional<Reading> ask(cluster::Control& control, std::uint32_t whom,
+                                           std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    answer_.reset();
+    const Nanos asked = monotonic();
+    control.send(whom, "clock?");
+    if (!changed_.wait_until(lock, deadline, [&] { return answer_.has_value(); })) return std::nullopt;
+    return Reading{*answer_, asked, arrived_};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Nanos> answer_;
+  Nanos arrived_ = 0;
+};
+
+}  // namespace
+
+std::string to_text(const ClockRecord& record) { return fmt::format("{} {}", record.base, record.boot); }
+
+Result<ClockRecord> parse_clock(std::string_view text) {
+  const auto blank = text.find(' ');
+  const auto base = parse_nanos(text.substr(0, blank));
+  if (blank == std::string_view::npos || !base || text.size() - blank - 1 > boot_most)
+    return fail(ErrorCode::corrupt, "a clock's record: expected nanoseconds and a boot's name");
+  return ClockRecord{std::string(text.substr(blank + 1)), *base};
+}
+
+Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos within) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
+  const ClockRecord own{boot_of_this_machine(), base};
+  Answers answers;
+  // Whoever is asked answers: all know whose clock it is only after the meeting.
+  control.on_message([&](std::uint32_t from, std::string_view text) {
+    if (text == "clock?") return control.send(from, fmt::to_string(monotonic()));
+    if (const auto theirs = parse_nanos(text)) answers.put(*theirs);
+  });
+  const auto align = [&]() -> Result<Alignment> {
+    LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
+    std::uint32_t first = 0;
+    while (texts[first].empty()) ++first;  // one's own text is there
+    LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
+    Alignment best{common.base, 0};
+    if (common.boot != own.boot) {
+      best.error = within;
+      for (int i = 0; i < questions; ++i) {
+        const auto reading = answers.ask(control, first, deadline);
+        if (!reading)
+          return fail(ErrorCode::timed_out, fmt::format("clocks: no answer from node {} within {}", first,
+                                                        format_duration(within)));
+        const Nanos error = (reading->arrived - reading->asked) / 2 + 1;
+        if (error >= best.error) continue;
+        best = {common.base + (reading->asked + error) - reading->theirs, error};
+      }
+    }
+    LOCH_TRY(control.barrier("clocks aligned", within));
+    return best;
+  };
+  auto aligned = align();
+  // What others send from now on waits for the connector.
+  control.on_message({});
+  return aligned;
+}
+
+}  // namespace loch::fabric::verbs
