@@ -108,7 +108,7 @@ void SimWorker::wake(Nanos at) {
   wake_is_pending_ = true;
   constexpr std::size_t line = 64 / sizeof(QueuePair*);
   __builtin_prefetch(queue_pairs_.data());  // it may well post: its connections' first lane
-  __builtin_prefetch(queue_pairs_.data() + line);
+  prefetch_line(queue_pairs_.data(), line * sizeof queue_pairs_[0]);
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
 }
 
