@@ -185,8 +185,8 @@ Result<> check_files(const BenchOptions& o) {
     if (!o.faults.empty()) LOCH_TRY(fabric::sim::load_faults(o.faults));
   }
 #endif
-#if defined(LOCH_HAVE_SHM) && defined(LOCH_HAVE_FAULT)
-  if (o.fabric == "shm" && !o.faults.empty()) LOCH_TRY(load_fault_config(o.faults));
+#ifdef LOCH_HAVE_FAULT
+  if (o.fabric != "sim" && !o.faults.empty()) LOCH_TRY(load_fault_config(o.faults));
 #endif
   return {};
 }
