@@ -55,4 +55,6 @@ class NessieModule final : public kv::Module {
 
 std::unique_ptr<kv::Module> make_module() { return std::make_unique<NessieModule>(); }
 
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) { modules.push_back(make_module()); }
+
 }  // namespace loch::nessie

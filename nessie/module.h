@@ -3,11 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "common/kv/protocol.h"
 
 namespace loch::nessie {
 
 [[nodiscard]] std::unique_ptr<kv::Module> make_module();
+// For the registry.
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
 
 }  // namespace loch::nessie

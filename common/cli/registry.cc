@@ -4,18 +4,75 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "common/base/check.h"
+#ifdef LOCH_HAVE_BASELINES
+#include "baselines/module.h"
+#endif
+#ifdef LOCH_HAVE_DRTM_EM
+#include "drtm_em/module.h"
+#endif
+#ifdef LOCH_HAVE_FARM_EM
+#include "farm_em/module.h"
+#endif
+#ifdef LOCH_HAVE_HERD_EM
+#include "herd_em/module.h"
+#endif
 #ifdef LOCH_HAVE_NESSIE
 #include "nessie/module.h"
+#endif
+#ifdef LOCH_HAVE_NESSIE_HY
+#include "nessie_hy/module.h"
+#endif
+#ifdef LOCH_HAVE_NESSIE_SD
+#include "nessie_sd/module.h"
+#endif
+#ifdef LOCH_HAVE_PILAF_EM
+#include "pilaf_em/module.h"
+#endif
+#ifdef LOCH_HAVE_SEQUENCER
+#include "sequencer/module.h"
 #endif
 
 namespace loch::cli {
 
 kv::Registry make_registry() {
-  kv::Registry registry;
+  std::vector<std::unique_ptr<kv::Module>> modules;
 #ifdef LOCH_HAVE_NESSIE
-  registry.emplace("nessie", nessie::make_module());
+  nessie::add_modules(modules);
 #endif
+#ifdef LOCH_HAVE_NESSIE_SD
+  nessie_sd::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_NESSIE_HY
+  nessie_hy::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_PILAF_EM
+  pilaf::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_HERD_EM
+  herd::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_FARM_EM
+  farm::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_DRTM_EM
+  drtm::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_SEQUENCER
+  sequencer::add_modules(modules);
+#endif
+#ifdef LOCH_HAVE_BASELINES
+  baselines::add_modules(modules);
+#endif
+  kv::Registry registry;
+  for (auto& module : modules) {
+    const std::string name(module->name());
+    LOCH_CHECK(registry.emplace(name, std::move(module)).second, "two protocols are called {}", name);
+  }
   return registry;
 }
 
