@@ -294,6 +294,9 @@ class Worker {
   // Gives the NIC a buffer for incoming SENDs of the transport; shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
+  // A received message belongs to this operation (a reply to its request, say): the count decorator fills
+  // `stats` in. The sender's own stats have the request; who replies has none to hang on.
+  virtual void attribute(const Received& /*message*/, Transport /*transport*/, OpStats* /*stats*/) {}
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 

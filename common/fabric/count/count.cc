@@ -101,6 +101,19 @@ class CountingWorker final : public WrappedWorker {
     count(request);
     inner().post_detached(request);
   }
+  void attribute(const Received& message, Transport transport, OpStats* stats) override {
+    if (stats == nullptr) return;
+    ++stats->recv;
+    if (message.from == node()) return;
+    WorkRequest sent;
+    sent.verb = Verb::send;
+    sent.transport = transport;
+    sent.length = message.length;
+    sent.has_immediate = message.has_immediate;
+    const WireTable::Bytes wire = wire_->of(sent);
+    stats->payload_bytes += message.length;
+    stats->wire_bytes += wire.request + wire.response;
+  }
 
   struct Peer {
     Tally requested, responded;  // wire bytes to and from it
