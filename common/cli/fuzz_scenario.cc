@@ -151,10 +151,13 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
+bool has_option(const kv::Module& module, std::string_view key) {
+  return std::ranges::any_of(module.options(), [&](const kv::OptionSpec& spec) { return spec.key == key; });
+}
+
 // Whether the protocol is a cuckoo table, which may be given more keys than it has slots.
 bool has_cuckoo_table(const kv::Module& module) {
-  return std::ranges::any_of(module.options(),
-                             [](const kv::OptionSpec& spec) { return spec.key == "nessie.load-factor"; });
+  return has_option(module, "nessie.load-factor") || has_option(module, "pilaf.fill");
 }
 
 // Who reads and who writes: one writer a node is enough to keep the keys on the move.
@@ -290,7 +293,9 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
-  if (has_cuckoo_table(module)) draw_cuckoo_table(rng, profile.table, slack, s);
+  if (has_option(module, "nessie.load-factor")) draw_cuckoo_table(rng, profile.table, slack, s);
+  if (const auto slots = s.knobs.find("pilaf.initial-slots"); slots != s.knobs.end())
+    slots->second = std::to_string(std::stoull(slots->second) + slack);
   if (s.plan.options.values().contains(std::string_view("nessie.clock-margin"))) {
     s.knobs["nessie.clock-margin"] = format_duration(margin_of(s.sim.faults));
   }
