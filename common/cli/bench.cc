@@ -84,6 +84,7 @@ measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabri
   point.seed = seed;
   point.config = config_json(o, seed);
   point.capabilities = fabric.capabilities();
+  point.transport = outcome.transport;
   point.duration_s = outcome.window_s;
   point.value_size = o.value_size;
   point.nodes = std::move(outcome.nodes);

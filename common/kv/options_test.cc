@@ -32,5 +32,12 @@ TEST(Options, BadInputNamesTheKey) {
   EXPECT_EQ(options.integer("nessie.filter-bits"), 7);
 }
 
+TEST(Options, TextIsTakenAsItIs) {
+  Options options({{"memcached.address", OptionType::text, "", ""}});
+  EXPECT_EQ(options.text("memcached.address"), "");
+  ASSERT_TRUE(options.set("memcached.address", "host:11211, /run/x.sock").has_value());
+  EXPECT_EQ(options.text("memcached.address"), "host:11211, /run/x.sock");
+}
+
 }  // namespace
 }  // namespace loch::kv

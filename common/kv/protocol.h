@@ -133,6 +133,8 @@ class Store {
   // fabric has fenced `dead`; returns how many entries were repaired, by kind.
   [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
       fabric::Worker& worker, std::vector<fabric::NodeId> dead);
+  // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
+  [[nodiscard]] virtual std::string transport() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };
