@@ -148,6 +148,11 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  // Whether the ok of a DELETE promises that there was something to remove (common/check).
+  [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
+    static_cast<void>(options);
+    return true;
+  }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
   // Servers a node by default; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
