@@ -120,6 +120,15 @@ std::vector<kv::OptionSpec> option_specs(System system) {
   };
 }
 
+std::map<std::string, kv::Mutant> mutants(System /*system*/) {
+  return {
+      {"stale-copy",
+       {"a client answers GETs from a copy of its own, which the others' PUTs do not make void", 0}},
+      {"at-least-once",
+       {"a request that is sent anew because its answer is late is executed anew, over what came since", 0}},
+  };
+}
+
 Result<Settings> decide(System system, const kv::DeployConfig& config, const kv::Options& options,
                         std::string_view mutant) {
   Settings s;
@@ -142,7 +151,8 @@ Result<Settings> decide(System system, const kv::DeployConfig& config, const kv:
   s.timeout = options.integer(s.flag("timeout"));
   s.start_timeout = options.integer(s.flag("start-timeout"));
   s.link = options.choice(s.flag("link")) == "ipoib" ? Link::ipoib : Link::ethernet;
-  s.takes_late_replies = mutant == "late-reply";
+  s.keeps_copies = mutant == "stale-copy";
+  s.executes_twice = mutant == "at-least-once";
   LOCH_TRY(check_sizes(s));
   return s;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,11 @@ struct Settings {
   Nanos timeout = 0;               // of one wait
   Nanos start_timeout = 0;         // for a server to be ready, and for its share of the preload
   Link link = Link::ipoib;
-  bool takes_late_replies = false;  // mutant
+  // Mutants of the model.
+  bool keeps_copies = false;    // clients answer from copies of their own
+  bool executes_twice = false;  // a request that is sent again is executed again
 
+  [[nodiscard]] bool is_mutant() const { return keeps_copies || executes_twice; }
   [[nodiscard]] std::string flag(std::string_view option) const;  // "memcached.address"
   // The node that hosts server `index`, where Loch starts them.
   [[nodiscard]] fabric::NodeId node_of(std::uint32_t server) const;
@@ -41,6 +45,7 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(System system);
+[[nodiscard]] std::map<std::string, kv::Mutant> mutants(System system);
 [[nodiscard]] Result<Settings> decide(System system, const kv::DeployConfig& config,
                                       const kv::Options& options, std::string_view mutant);
 

@@ -56,7 +56,6 @@ Result<> RealStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
     auto own = std::make_unique<Own>();
     own->index = index;
     LOCH_ASSIGN(own->running, start_server(settings_, folder_->path(), index));
-    pids_.push_back(own->running.process->pid());
     lines += fmt::format("{} {}\n", index, own->running.address.text());
     own_.push_back(std::move(own));
   }

@@ -31,9 +31,6 @@ class RealStore final : public kv::Store {
   [[nodiscard]] std::map<std::string, double> counters() const override;
   [[nodiscard]] std::string transport() const override;
 
-  // For tests: the processes that this one started.
-  [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
-
  private:
   struct WorkerState;
   // A server that this process started. Only the thread that looks after its node uses `running` meanwhile.
@@ -50,7 +47,6 @@ class RealStore final : public kv::Store {
   std::vector<Address> addresses_;  // by server
   std::unique_ptr<ServerFolder> folder_;
   std::vector<std::unique_ptr<Own>> own_;
-  std::vector<pid_t> pids_;
   ConnectionCounts counts_;
   std::atomic<std::uint64_t> lost_servers_ = 0;
   std::mutex mutex_;  // of workers_, whose members are their threads'
