@@ -70,7 +70,7 @@ struct Cluster {
 };
 
 Point run(const kv::Module& module, const Cluster& cluster,
-        const std::map<std::string, std::string>& set = {}) {
+          const std::map<std::string, std::string>& set = {}) {
   workloads::RunPlan plan;
   plan.module = &module;
   plan.options = kv::Options(module.options());
