@@ -432,6 +432,22 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
+// An emulation's values mean nothing: that is said, and the run goes on without looking at them. A history
+// of them would be no history.
+Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};
+  if (!o.history.empty()) {
+    return fail(ErrorCode::invalid_argument, fmt::format("--history: {} {}; there is no history to check",
+                                                         o.protocol, module->unverifiable()));
+  }
+  if (!o.load.verify) return {};
+  o.notes.push_back(
+      fmt::format("--verify: {} {}; no value was verified", o.protocol, module->unverifiable()));
+  o.load.verify = o.verify_full = false;
+  return {};
+}
+
 }  // namespace
 
 Result<std::pair<std::string, std::string>> split_setting(const std::string& text) {
@@ -466,6 +482,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(apply_load(given, o));
   LOCH_TRY(apply_shape(given, o));
+  LOCH_TRY(apply_meaning(registry, o));
   LOCH_TRY(apply_memory(given, o));
   if (o.hogs > 0 && o.fabric != "sim") {
     return fail(ErrorCode::unsupported,

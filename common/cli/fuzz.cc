@@ -49,6 +49,12 @@ check::CheckOptions judging_of(const FuzzScenario& scenario) {
                  records.preloaded < records.most ? check::Initial::any : check::Initial::present);
 }
 
+// Of the store's own safety check.
+double violations(const workloads::RunOutcome& outcome) {
+  const auto found = outcome.protocol_counters.find(std::string(kv::violations_counter));
+  return found == outcome.protocol_counters.end() ? 0 : found->second;
+}
+
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
@@ -62,6 +68,9 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
       finding.cause =
           cause_of(symptom_of(finding.history, report.failures.front().key), outcome.protocol_counters);
     }
+  } else if (const double own = violations(outcome); own > 0) {
+    finding.verdict = FuzzVerdict::violated;
+    finding.reason = fmt::format("the store's own check failed {} times", own);
   } else if (corrupt > 0) {
     finding.verdict = FuzzVerdict::corrupt;
     finding.reason = fmt::format("{} GETs returned bytes that nobody wrote", corrupt);

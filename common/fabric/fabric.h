@@ -132,7 +132,7 @@ struct WorkRequest {
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS
   std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;        // out: CAS, FAA: the old word
+  std::uint64_t result = 0;        // out: CAS, FAA: the old word, once it is retired
   OpStats* stats = nullptr;        // may be null
   WorkRequest* next = nullptr;     // the rest of the chain
   CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)

@@ -60,6 +60,10 @@ enum class Consistency : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Consistency consistency);
 
+// What Store::counters() calls the failures of the store's own safety check (a sequencer's: no number is
+// given out twice). A run that has any has failed.
+constexpr std::string_view violations_counter = "violations";
+
 // One outstanding operation at a time. Made for one window slot of one client worker; lives until
 // its worker's main has ended. `stats` is filled in, never null.
 class Client {
@@ -170,6 +174,15 @@ class Module {
   [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
     static_cast<void>(options);
     return true;
+  }
+  // Consistency::none: why the values that it returns say nothing, as the end of a sentence that begins
+  // with its name. What can be checked of it, its store checks itself.
+  [[nodiscard]] virtual std::string_view unverifiable() const {
+    return "is an emulation that stores nothing";
+  }
+  // Bytes of value that one operation moves, for the goodput.
+  [[nodiscard]] virtual std::uint32_t useful_bytes(const DeployConfig& config) const {
+    return config.value_size;
   }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
   // Servers a node by default; 0 for a client-driven design.
