@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace loch::baselines {
 namespace {
@@ -257,6 +258,7 @@ std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, co
 coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) {
   rpc::MessageServer server(shape_, regions_[worker.node()], worker, index);
   Table& table = tables_[worker.node()];
+  std::map<std::string, Item> behind;  // mutant write-behind
   while (true) {
     const rpc::Incoming request = co_await server.next();
     if (request.outcome != rpc::Incoming::Outcome::request) break;
@@ -278,7 +280,15 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
     } else {
       const Nanos looking = table_cpu(worker.costs(), parsed);
       co_await worker.compute(looking);
-      length = execute(table, parsed, request.data, reply);
+      std::map<std::string, Item> before = std::exchange(behind, {});
+      if (settings_.writes_behind && parsed.op == Op::put) {
+        Table aside;
+        length = execute(aside, parsed, request.data, reply);
+        behind.insert(aside.begin(), aside.end());
+      } else {
+        length = execute(table, parsed, request.data, reply);
+      }
+      for (auto& [key, item] : before) table[key] = std::move(item);
     }
     const Nanos sending = path_.cpu_to_send(length);
     co_await worker.compute(sending);

@@ -126,6 +126,7 @@ std::map<std::string, kv::Mutant> mutants(System /*system*/) {
        {"a client answers GETs from a copy of its own, which the others' PUTs do not make void", 0}},
       {"at-least-once",
        {"a request that is sent anew because its answer is late is executed anew, over what came since", 0}},
+      {"write-behind", {"a server answers a PUT and stores it only after its next request", 0}},
   };
 }
 
@@ -153,6 +154,7 @@ Result<Settings> decide(System system, const kv::DeployConfig& config, const kv:
   s.link = options.choice(s.flag("link")) == "ipoib" ? Link::ipoib : Link::ethernet;
   s.keeps_copies = mutant == "stale-copy";
   s.executes_twice = mutant == "at-least-once";
+  s.writes_behind = mutant == "write-behind";
   LOCH_TRY(check_sizes(s));
   return s;
 }

@@ -35,8 +35,9 @@ struct Settings {
   // Mutants of the model.
   bool keeps_copies = false;    // clients answer from copies of their own
   bool executes_twice = false;  // a request that is sent again is executed again
+  bool writes_behind = false;   // a PUT is answered, and stored only after the server's next request
 
-  [[nodiscard]] bool is_mutant() const { return keeps_copies || executes_twice; }
+  [[nodiscard]] bool is_mutant() const { return keeps_copies || executes_twice || writes_behind; }
   [[nodiscard]] std::string flag(std::string_view option) const;  // "memcached.address"
   // The node that hosts server `index`, where Loch starts them.
   [[nodiscard]] fabric::NodeId node_of(std::uint32_t server) const;
