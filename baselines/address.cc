@@ -49,7 +49,7 @@ Result<Address> parse_one(std::string_view text, std::string_view what) {
   } else if (host.find(':') != std::string_view::npos) {
     return bad();
   }
-  if (host.find_first_of(" \t\"'/") != std::string_view::npos) return bad();
+  if (host.find_first_of(" \t\"'/[]") != std::string_view::npos) return bad();
   address.host = host;
   return address;
 }

@@ -46,7 +46,7 @@ class ServerProcess {
   // Starts it, in a process group of its own so that a Ctrl-C is this process's to handle. It lives no
   // longer than the calling thread, which must be the one that lives as long as the process.
   [[nodiscard]] static Result<std::unique_ptr<ServerProcess>> start(const Spec& spec);
-  // Stops it: SIGTERM, and SIGKILL after two seconds.
+  // Stops it, by SIGKILL.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -82,10 +82,13 @@ std::vector<std::string> memcached_arguments(const Settings& s, const Address& a
     add({"-l", at.host, "-p", std::to_string(at.port), "-U", "0"});
   // -M: a PUT that finds no memory is refused; without it an old record would be evicted.
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers * s.config.window;
-  add({"-M", "-t", std::to_string(s.threads), "-m", std::to_string((s.memory_bytes >> 20) + 1), "-c",
+  // Items beyond 1 MiB have to be allowed, in whole MiB, and twice in the memory.
+  const std::uint64_t item = (std::uint64_t{s.config.key_size} + s.config.value_size + 1024) * 9 / 8;
+  const std::uint64_t item_mib = (item >> 20) + 1;
+  const std::uint64_t memory_mib = std::max((s.memory_bytes >> 20) + 1, 2 * item_mib);
+  add({"-M", "-t", std::to_string(s.threads), "-m", std::to_string(memory_mib), "-c",
        std::to_string(connections + 64)});
-  const std::uint64_t item = std::uint64_t{s.config.key_size} + s.config.value_size + 1024;
-  if (item > (1U << 20)) add({"-I", std::to_string(item + item / 8)});
+  if (item_mib > 1) add({"-I", std::to_string(item_mib << 20)});
   if (::geteuid() == 0) add({"-u", user_name()});  // it asks root whom to run as: as who runs Loch
   return out;
 }
