@@ -18,6 +18,7 @@ rpc::MessageShape shape_of(const Settings& settings) {
   shape.name = name(settings.system);
   shape.transport = fabric::Transport::rc;
   shape.nodes = config.nodes;
+  shape.server_nodes = config.server_nodes;
   shape.client_workers = config.client_workers;
   shape.window = config.window;
   shape.server_workers = config.server_workers;
