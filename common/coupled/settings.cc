@@ -85,7 +85,7 @@ std::vector<kv::OptionSpec> table_options(const std::string& name) {
        1000},
       {name + ".min-spare",
        integer,
-       "64",
+       "1024",
        "DTEs a server worker beyond its keys, at least: matters to small tables",
        {},
        1,
