@@ -132,7 +132,7 @@ struct WorkRequest {
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS
   std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;        // out: CAS, FAA: the old word
+  std::uint64_t result = 0;        // out: CAS, FAA: the old word, once it is retired
   OpStats* stats = nullptr;        // may be null
   WorkRequest* next = nullptr;     // the rest of the chain
   CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
@@ -232,11 +232,13 @@ struct CpuCosts {
   double compare_fixed = 0, compare_byte = 0;
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
+  double memory_fixed = 0;     // a random access to memory: what prefetching hides
   double operation_fixed = 0;  // a store operation's own bookkeeping: request set-up, random draw
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }
   [[nodiscard]] Nanos copy(std::uint64_t bytes) const { return span(copy_fixed, copy_byte, bytes); }
   [[nodiscard]] Nanos crc(std::uint64_t bytes) const { return span(0, crc_byte, bytes); }
+  [[nodiscard]] Nanos memory() const { return static_cast<Nanos>(memory_fixed); }
   [[nodiscard]] Nanos operation() const { return static_cast<Nanos>(operation_fixed); }
 
  private:
@@ -302,6 +304,8 @@ class Worker {
   // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
   // `peer` is who sent it.
   virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // The same for a message that was received.
+  void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.

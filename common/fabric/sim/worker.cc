@@ -16,8 +16,9 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       capabilities_(capabilities),
       poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
-  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
-                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.operation_ns};
+  cpu_costs_ = {cpu.hash_fixed_ns,   cpu.hash_byte_ns,  cpu.compare_fixed_ns,
+                cpu.compare_byte_ns, cpu.copy_fixed_ns, cpu.copy_byte_ns,
+                cpu.crc_byte_ns,     cpu.memory_ns,     cpu.operation_ns};
   set_costs(&cpu_costs_);
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;
@@ -253,7 +254,10 @@ void SimWorker::received(Transport transport, const Received& message) {
 
 void SimWorker::completed(SimRequest* r) {
   if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
-    if (!is_dead_ && !r->owns_wr) r->wr->status = r->status;
+    if (!is_dead_ && !r->owns_wr) {
+      r->wr->status = r->status;
+      if (r->status == WcStatus::success) r->wr->result = r->result;
+    }
     return Stages::release(r);
   }
   r->next_waiting = nullptr;
