@@ -111,6 +111,7 @@ class Driver {
 
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record,

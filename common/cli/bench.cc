@@ -269,6 +269,7 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   out["fabric"] = o.fabric;
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
   out["nodes"] = o.nodes;
+  out["server_nodes"] = o.server_nodes;
   out["clients"] = o.clients;
   out["servers"] = o.servers;
   out["window"] = o.window;

@@ -100,7 +100,7 @@ struct Mend {
   std::string option;  // "nessie.mend-h2"
 };
 
-// The shape of a deployment: the same on every node.
+// The shape of a deployment: the same on every node, or on every node of its kind.
 struct DeployConfig {
   std::uint32_t nodes = 1;
   std::uint32_t client_workers = 1;    // a node
@@ -113,6 +113,24 @@ struct DeployConfig {
   std::uint32_t kept_value_bytes = 0;  // of each value that memory keeps; value_size: all
   std::uint64_t memory_bytes = 0;      // a node; what the regions must fit in
   std::uint64_t seed = 1;
+  // 0: every node holds data, has servers and drives load. Else the first so many nodes hold all of the
+  // data and have the servers, and the others have the clients: "one server machine, many client machines".
+  std::uint32_t server_nodes = 0;
+
+  // Nodes 0 … serving_nodes()-1 hold the data.
+  [[nodiscard]] std::uint32_t serving_nodes() const { return server_nodes == 0 ? nodes : server_nodes; }
+  [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
+  // Nodes server_nodes … nodes-1 have clients.
+  [[nodiscard]] std::uint32_t driving_nodes() const { return nodes - server_nodes; }
+  [[nodiscard]] bool drives(fabric::NodeId node) const { return node >= server_nodes; }
+  // Among the client workers of all nodes, dense from 0, by node and then by worker.
+  [[nodiscard]] std::uint32_t client_number(fabric::NodeId node, std::uint32_t worker) const {
+    return (node - server_nodes) * client_workers + worker;
+  }
+  // The fabric's index of server worker `i` of a node that serves: behind its clients.
+  [[nodiscard]] std::uint16_t server_index(std::uint32_t i) const {
+    return static_cast<std::uint16_t>((server_nodes == 0 ? client_workers : 0) + i);
+  }
 };
 
 class Store {

@@ -142,14 +142,20 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
 }
 
 ordered_json cpu_json(const std::vector<NodePart>& nodes) {
+  // Of a role: the mean of the nodes that have it, which is not all where some nodes only serve.
   double busy = 0, client = 0, server = 0;
+  std::size_t with_clients = 0, with_servers = 0;
   for (const NodePart& node : nodes) {
     busy += node.report.cpu_busy;
     client += node.report.client_busy;
     server += node.report.server_busy;
+    with_clients += node.report.client_busy > 0 ? 1 : 0;
+    with_servers += node.report.server_busy > 0 ? 1 : 0;
   }
-  const double n = nodes.empty() ? 1 : static_cast<double>(nodes.size());
-  return {{"busy_fraction", busy / n}, {"client_busy", client / n}, {"server_busy", server / n}};
+  const auto mean = [](double sum, std::size_t n) { return n == 0 ? 0 : sum / static_cast<double>(n); };
+  return {{"busy_fraction", mean(busy, nodes.size())},
+          {"client_busy", mean(client, with_clients)},
+          {"server_busy", mean(server, with_servers)}};
 }
 
 ordered_json power_json(const std::vector<NodePart>& nodes) {
