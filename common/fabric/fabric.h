@@ -174,7 +174,8 @@ struct WatchWord {
   std::optional<NodeId> peer;  // end early when the connection to this node fails
 };
 
-// `count` words of one region, `stride` bytes apart: the request slots of a server.
+// `count` words of one region, `stride` bytes apart: the request slots of a server. `ready` is asked of
+// each, and may look at the whole slot that the word ends: the `stride` bytes up to its last.
 struct WatchSet {
   const Region* region = nullptr;
   std::uint64_t offset = 0;
@@ -296,6 +297,11 @@ class Worker {
                          std::uint64_t user) = 0;
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
+
+  // A peer's message that belongs to an operation of this worker has arrived: a server's reply, which no
+  // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
+  // `peer` is who sent it.
+  virtual void attribute(const WorkRequest& /*arrived*/) {}
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.

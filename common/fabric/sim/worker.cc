@@ -187,11 +187,15 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  const std::uint64_t begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
+  // Of a set, whole slots: what a word announces may come after it.
+  const std::uint64_t first = wait->set.offset + 8;
+  const std::uint64_t begin =
+      wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
   const std::uint64_t last =
       wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
   wait->fabric = watch;
-  watch->region->add_watch({begin, begin + last + 8, watch});
+  const std::uint64_t end = (wait->set.count > 0 ? wait->set.offset + last : wait->word.offset) + 8;
+  watch->region->add_watch({begin, end, watch});
   watch->next_of_worker = watches_;
   if (watches_ != nullptr) watches_->previous_of_worker = watch;
   watches_ = watch;
