@@ -27,8 +27,7 @@ void Ledger::give(std::uint64_t number, std::uint64_t asked_at) {
   count(given_);
   if (number < asked_at) count(out_of_order_);
   std::uint64_t beyond = beyond_.load(std::memory_order_relaxed);
-  while (number >= beyond &&
-         !beyond_.compare_exchange_weak(beyond, number + 1, std::memory_order_acq_rel)) {
+  while (number >= beyond && !beyond_.compare_exchange_weak(beyond, number + 1, std::memory_order_acq_rel)) {
   }
   const std::uint64_t bit = number - first_;
   if (bit / chunk_bits >= most_chunks) return count(far_);
