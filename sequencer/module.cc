@@ -5,6 +5,8 @@
 namespace loch::sequencer {
 
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) {
+  modules.push_back(make_rpc_module());
+  modules.push_back(make_spec_module());
   modules.push_back(make_atomic_module());
 }
 

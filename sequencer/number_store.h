@@ -96,5 +96,7 @@ class NumberModule : public kv::Module {
 [[nodiscard]] Result<> check_shape(std::string_view name, const kv::DeployConfig& config, bool has_servers);
 
 [[nodiscard]] std::unique_ptr<kv::Module> make_atomic_module();
+[[nodiscard]] std::unique_ptr<kv::Module> make_rpc_module();
+[[nodiscard]] std::unique_ptr<kv::Module> make_spec_module();
 
 }  // namespace loch::sequencer
