@@ -75,10 +75,12 @@ class PublishedPuts final : public PutChannel {
     remote_replies_.resize(config.nodes);
     for (std::uint32_t i = 0; i < config.nodes; ++i) {
       const auto node = static_cast<fabric::NodeId>(i);
-      if (config.serves(node))
+      if (config.serves(node)) {
         LOCH_ASSIGN(remote_requests_[i], fabric.lookup(node, settings_.region("puts")));
-      if (config.drives(node))
+      }
+      if (config.drives(node)) {
         LOCH_ASSIGN(remote_replies_[i], fabric.lookup(node, settings_.region("replies")));
+      }
     }
     return {};
   }

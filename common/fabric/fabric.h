@@ -232,11 +232,13 @@ struct CpuCosts {
   double compare_fixed = 0, compare_byte = 0;
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
+  double memory_fixed = 0;     // a random access to memory: what prefetching hides
   double operation_fixed = 0;  // a store operation's own bookkeeping: request set-up, random draw
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }
   [[nodiscard]] Nanos copy(std::uint64_t bytes) const { return span(copy_fixed, copy_byte, bytes); }
   [[nodiscard]] Nanos crc(std::uint64_t bytes) const { return span(0, crc_byte, bytes); }
+  [[nodiscard]] Nanos memory() const { return static_cast<Nanos>(memory_fixed); }
   [[nodiscard]] Nanos operation() const { return static_cast<Nanos>(operation_fixed); }
 
  private:

@@ -1,0 +1,33 @@
+#include "herd_em/index.h"
+
+#include <bit>
+
+#include "common/base/check.h"
+
+namespace loch::herd {
+
+Index::Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction)
+    : buckets_(buckets),
+      tag_bits_(tag_bits),
+      tag_shift_(tag_bits > 16 ? 40 : 48),
+      offset_mask_((std::uint64_t{1} << tag_shift_) - 1),
+      eviction_(eviction) {
+  LOCH_CHECK(std::has_single_bit(buckets), "{} buckets are no power of two", buckets);
+  LOCH_CHECK(tag_bits >= 1 && tag_bits <= 23, "tags of {} bits", tag_bits);
+}
+
+void Index::set(KeyHash key, std::uint32_t way, std::uint64_t offset) {
+  LOCH_CHECK_LT(offset, offset_mask_);
+  buckets_[key.bucket(buckets_.size())][way] = std::uint64_t{key.tag(tag_bits_)} << tag_shift_ | (offset + 1);
+}
+
+std::uint32_t Index::victim(KeyHash key, const Bucket& bucket) const {
+  if (eviction_ == Eviction::by_tag) return key.tag(tag_bits_) % ways;
+  std::uint32_t oldest = 0;
+  for (std::uint32_t way = 1; way < ways; ++way) {
+    if (offset_of(bucket[way]) < offset_of(bucket[oldest])) oldest = way;
+  }
+  return oldest;
+}
+
+}  // namespace loch::herd
