@@ -39,12 +39,12 @@ Fault fault_of(std::string_view mutant) {
 std::vector<kv::OptionSpec> option_specs(const std::string& prefix) {
   using kv::OptionType;
   return {
-      {prefix + ".puts",
-       OptionType::choice,
-       "numbered",
-       "PUT requests and replies: numbered, sent again and executed once; or as published (HERD 2014, 5.1), "
+      {prefix + ".numbered-puts",
+       OptionType::boolean,
+       "true",
+       "PUTs are numbered, sent again and executed once (mends F1); false: as published (HERD 2014, 5.1), "
        "S_K + S_V bytes and one byte back",
-       {"numbered", "published"}},
+       {}},
       {prefix + ".load-factor", OptionType::real, "0.5", "share of the buckets that keys fill", {}, 0.01, 1},
       {prefix + ".lanes",
        OptionType::integer,
@@ -104,7 +104,7 @@ Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig
   settings->posting = {.list_most = number("posting-list"),
                        .signal_every = number("signal-every"),
                        .lanes = static_cast<std::uint8_t>(number("lanes"))};
-  settings->puts = options.choice(prefix + ".puts") == "published" ? Puts::published : Puts::numbered;
+  settings->puts = options.boolean(prefix + ".numbered-puts") ? Puts::numbered : Puts::published;
   settings->retry_after = options.integer(prefix + ".retry-after");
   settings->patience = options.integer(prefix + ".patience");
   settings->fault = fault_of(mutant);
