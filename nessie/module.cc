@@ -22,6 +22,10 @@ class NessieModule final : public kv::Module {
     // The published variant is held to the same claim: that it breaks it is a finding.
     return kv::Consistency::linearizable;
   }
+  // The published ones answer ok to a DELETE of an absent key: a tombstone came and went.
+  [[nodiscard]] bool delete_ok_removes(const kv::Options& options) const override {
+    return options.choice("nessie.variant") == "hardened";
+  }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     // In-order placement is not required: without it, entries are awaited by completion.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};

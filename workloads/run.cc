@@ -154,6 +154,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   RunOutcome outcome;
   outcome.end = end;
   outcome.sim = report.sim;
+  outcome.transport = store->transport();
   outcome.stuck = driver->stuck();
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node)
     outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});

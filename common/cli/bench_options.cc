@@ -552,7 +552,7 @@ std::string bench_help(const kv::Registry& registry) {
 
 Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
-  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME"};
+  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME", "TEXT"};
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string kind = spec.choices.empty() ? kinds[static_cast<std::size_t>(spec.type)]

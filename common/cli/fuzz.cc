@@ -7,6 +7,7 @@
 
 #include "common/cli/fuzz_cause.h"
 #include "common/cli/fuzz_scenario.h"
+#include "common/cli/judging.h"
 
 namespace loch::cli {
 namespace {
@@ -41,29 +42,11 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-check::CheckOptions judging(const FuzzScenario& scenario) {
-  check::CheckOptions options;
-  switch (scenario.plan.module->consistency(scenario.plan.options)) {
-    case kv::Consistency::linearizable:
-      options.model = check::Model::linearizable;
-      break;
-    case kv::Consistency::lossy_cache:
-      options.model = check::Model::lossy_cache;
-      break;
-    case kv::Consistency::none:
-      options.model = check::Model::none;
-      break;
-  }
+check::CheckOptions judging_of(const FuzzScenario& scenario) {
   // What was not preloaded was absent; the checker knows one start for all keys.
   const workloads::Records::Shape& records = scenario.plan.records;
-  options.initial = records.preloaded < records.most ? check::Initial::any : check::Initial::present;
-  // The published Nessies answer ok to a DELETE of an absent key: a tombstone came and went.
-  const auto variant = scenario.plan.options.values().find("nessie.variant");
-  if (variant != scenario.plan.options.values().end()) {
-    options.delete_ok_removes = std::get<std::string>(variant->second) == "hardened";
-  }
-  options.report_limit = 1;
-  return options;
+  return judging(*scenario.plan.module, scenario.plan.options,
+                 records.preloaded < records.most ? check::Initial::any : check::Initial::present);
 }
 
 // Of the store's own safety check.
@@ -75,7 +58,7 @@ double violations(const workloads::RunOutcome& outcome) {
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  const check::CheckReport report = check::check_operations(finding.history, judging(scenario));
+  const check::CheckReport report = check::check_operations(finding.history, judging_of(scenario));
   if (report.verdict() != check::Verdict::holds) {
     finding.verdict =
         report.verdict() == check::Verdict::violated ? FuzzVerdict::violated : FuzzVerdict::undecided;

@@ -304,6 +304,8 @@ class Worker {
   // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
   // `peer` is who sent it.
   virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // The same for a message that was received.
+  void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.

@@ -155,6 +155,8 @@ class Store {
   // fabric has fenced `dead`; returns how many entries were repaired, by kind.
   [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
       fabric::Worker& worker, std::vector<fabric::NodeId> dead);
+  // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
+  [[nodiscard]] virtual std::string transport() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };
@@ -168,6 +170,11 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  // Whether the ok of a DELETE promises that there was something to remove (common/check).
+  [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
+    static_cast<void>(options);
+    return true;
+  }
   // Consistency::none: why the values that it returns say nothing, as the end of a sentence that begins
   // with its name. What can be checked of it, its store checks itself.
   [[nodiscard]] virtual std::string_view unverifiable() const {
