@@ -72,11 +72,12 @@ class PilafModule final : public kv::Module {
 // a time; extents that run out; requests that are sent again soon.
 std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv::DeployConfig& shape) const {
   const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
-  const auto functions = std::uint64_t{3};
   std::map<std::string, std::string> knobs;
-  knobs["pilaf.server-nodes"] = rng.chance(0.8) ? "1" : "0";
+  const std::uint64_t functions = rng.chance(0.7) ? 2 : 3;
+  knobs["pilaf.hash-functions"] = std::to_string(functions);
+  const std::uint64_t keys_a_node = (shape.max_keys + shape.nodes - 1) / shape.nodes;
+  const std::uint64_t tight = std::max(functions, keys_a_node + rng.below(3));
   const double style = rng.uniform();
-  const std::uint64_t tight = std::max(functions, shape.max_keys + rng.below(3));
   const std::string few = pick({"0", "1", "2"}), no_hops = pick({"0", "0", "1"});
   if (style < 0.5) {
     knobs["pilaf.initial-slots"] = std::to_string(tight);

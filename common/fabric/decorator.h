@@ -30,12 +30,10 @@ class WrappedWorker : public Worker {
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override {
     inner_->post_recv(transport, buffer, length, user);
   }
-  void attribute(const Received& message, Transport transport, OpStats* stats) override {
-    inner_->attribute(message, transport, stats);
-  }
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override {
     inner_->store_word(region, offset, value);
   }
+  void attribute(const WorkRequest& arrived) override { inner_->attribute(arrived); }
   void mark(std::string_view what, Nanos start) override { inner_->mark(what, start); }
   [[nodiscard]] bool connected(NodeId peer) const override { return inner_->connected(peer); }
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return inner_->epoch(peer); }

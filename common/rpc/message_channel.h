@@ -38,6 +38,7 @@ struct MessageShape {
   std::string name;  // of the protocol: its regions are called name.send and name.receive
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
+  std::uint32_t server_nodes = 0;  // kv::DeployConfig's: the first so many nodes have no clients; 0: all have
   std::uint32_t request_bytes = 8, reply_bytes = 8;  // the largest
   std::uint32_t kept_bytes = ~0U;                    // of each message that memory keeps (simulation)
   bool is_inline = true;                             // messages that fit are inlined
@@ -49,7 +50,11 @@ struct MessageShape {
   std::uint32_t reply_buffers = 64;   // a server worker
   std::uint32_t most_receives = 512;  // of a server worker's pool; the device's depth caps it too
 
-  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }   // a node
+  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }  // a node
+  // The fabric's index of a server worker of a node, behind its clients if it has any.
+  [[nodiscard]] std::uint32_t server_worker(std::uint32_t i) const {
+    return (server_nodes == 0 ? client_workers : 0) + i;
+  }
   [[nodiscard]] std::uint32_t client_receives() const { return 2 * window + 4; }  // a client worker
   [[nodiscard]] std::uint32_t server_receives() const;                            // a server worker
   // A message begins `head` bytes into its buffer, on both sides: room for UD's GRH, and aligned.

@@ -46,10 +46,11 @@ class Office {
       auto made = register_messages(*fabric, node, shape);
       LOCH_CHECK(made.has_value(), "{}", made.error().message);
       regions.push_back(*made);
-      for (std::uint32_t i = 0; i < shape.client_workers; ++i)
+      for (std::uint32_t i = 0; i < shape.client_workers && node >= shape.server_nodes; ++i)
         clients.push_back(add(node, fabric::Role::client, i));
-      for (std::uint32_t i = 0; i < shape.server_workers; ++i)
-        servers.push_back(add(node, fabric::Role::server, shape.client_workers + i));
+      for (std::uint32_t i = 0;
+           i < shape.server_workers && (shape.server_nodes == 0 || node < shape.server_nodes); ++i)
+        servers.push_back(add(node, fabric::Role::server, shape.server_worker(i)));
     }
     LOCH_CHECK(fabric->exchange(10'000 * millisecond).has_value(), "no exchange");
     sums.resize(servers.size());
@@ -186,6 +187,19 @@ Answers run_all(Office& office, std::uint64_t count) {
 }
 
 class OnFabric : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnFabric, NodesThatOnlyServe) {
+  MessageShape shape = shape_of(Transport::rc);
+  shape.server_nodes = 1;
+  shape.reply_timeout = 500 * millisecond;
+  shape.patience = 5'000 * millisecond;
+  Office office({.fabric = GetParam(), .shape = shape});
+  EXPECT_EQ(office.clients.size(), 4U);
+  EXPECT_EQ(office.servers.size(), 2U);
+  const Answers answers = run_all(office, 20);
+  EXPECT_EQ(answers.right, 4U * 3 * 20);
+  EXPECT_EQ(office.all_executed(), answers.right);
+}
 
 TEST_P(OnFabric, EveryLaneGetsItsOwnReplies) {
   for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {

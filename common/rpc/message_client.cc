@@ -77,7 +77,7 @@ coro::Task<bool> MessageClient::connect(fabric::NodeId peer, Nanos deadline) {
 coro::Task<bool> MessageClient::send(Lane* lane, MessageTag tag, std::uint32_t length,
                                      fabric::OpStats* stats) {
   const std::uint64_t slot = std::uint64_t{worker_.index()} * shape_.window + lane->index;
-  const std::uint32_t server = shape_.client_workers + lane->to.index;
+  const std::uint32_t server = shape_.server_worker(lane->to.index);
   lane->request = detail::message_to(shape_, regions_, slot, lane->to.node, server, tag, length);
   lane->request.stats = stats;
   lane->request.is_inline = shape_.is_inline && length <= worker_.capabilities().max_inline_bytes;
@@ -155,7 +155,7 @@ void MessageClient::take(const fabric::Received& message) {
   Lane* lane = message.has_immediate && tag.lane < lanes_.size() ? lanes_[tag.lane].get() : nullptr;
   const bool is_wanted = lane != nullptr && lane->is_waiting && !lane->is_answered &&
                          tag.number == lane->number && message.from == lane->to.node &&
-                         message.from_worker == shape_.client_workers + lane->to.index;
+                         message.from_worker == shape_.server_worker(lane->to.index);
   if (!is_wanted) {
     ++counters_.strays;
     return repost(message);

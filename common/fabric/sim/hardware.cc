@@ -75,6 +75,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(cpu, copy_fixed_ns, "copy", "ns", 0, 1e5),
       LOCH_FIELD(cpu, copy_byte_ns, "copy_byte", "ns/B", 0, 100),
       LOCH_FIELD(cpu, crc_byte_ns, "crc_byte", "ns/B", 0, 100),
+      LOCH_FIELD(cpu, memory_ns, "memory", "ns", 0, 1e5),
       LOCH_FIELD(cpu, operation_ns, "operation", "ns", 0, 1e6),
       LOCH_FIELD(cpu, hog_hash_ns, "hog_hash", "ns", 1, 1e9),
       LOCH_FIELD(scheduler, tick_ms, "tick", "ms", 0.1, 100),

@@ -301,7 +301,7 @@ void Stages::land(Event* event) {
     const std::uint64_t offset = r->wr->local.offset;
     if (r->verb == Verb::read && r->data != nullptr) {
       std::uint32_t begin = 0, end = 0;
-      touch_piece(r, &begin, &end);
+      touch_piece(r, offset, &begin, &end);
       scatter(r->data, *region, offset, begin, end);
       sim.memory_changed(region, offset + begin, offset + end);
       if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);

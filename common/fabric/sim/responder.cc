@@ -40,18 +40,24 @@ void Stages::plan_pieces(SimRequest* r, double probability) {
   r->piece_gap = std::max<Nanos>(1, sim.up_to(sim.config.faults.torn_span) / (r->pieces - 1));
 }
 
-// The part of the message that is touched now: whole 64-byte lines, but for the message's ends.
-void Stages::touch_piece(SimRequest* r, std::uint32_t* begin, std::uint32_t* end) {
+// The part of the message that is touched now, in memory that begins at `offset`: whole aligned lines of 64
+// bytes, but for the message's ends.
+void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* begin, std::uint32_t* end) {
   const std::uint32_t length = r->wr->length;
   if (r->pieces == 1) {
     *begin = 0;
     *end = length;
     return;
   }
-  const std::uint64_t lines = (length + 63) / 64;
+  const std::uint64_t skew = offset % 64;  // bytes of the first line that are not the message's
+  const std::uint64_t lines = (skew + length + 63) / 64;
+  const auto start = [&](std::uint64_t piece) {
+    const std::uint64_t at = lines * piece / r->pieces * 64;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(at > skew ? at - skew : 0, length));
+  };
   const std::uint32_t which = r->order[r->piece];
-  *begin = static_cast<std::uint32_t>(lines * which / r->pieces * 64);
-  *end = which + 1u == r->pieces ? length : static_cast<std::uint32_t>(lines * (which + 1) / r->pieces * 64);
+  *begin = which == 0 ? 0 : start(which);
+  *end = which + 1u == r->pieces ? length : start(which + 1);
 }
 
 void Stages::arrive(Event* event) {
@@ -212,7 +218,7 @@ void Stages::touch_memory(SimRequest* r) {
   Simulation& sim = *r->sim;
   const std::uint64_t offset = r->wr->remote_offset;
   std::uint32_t begin = 0, end = 0;
-  touch_piece(r, &begin, &end);
+  touch_piece(r, offset, &begin, &end);
   if (r->verb == Verb::read) {
     if (r->data == nullptr) r->data = sim.staging.take(*r->target, offset, r->wr->length);
     gather(r->data, begin, end);

@@ -1,5 +1,6 @@
 // The stages add up; the same seed gives the same run; nothing is allocated for a request.
 #include <cmath>
+#include <cstring>
 
 #include "common/fabric/sim/microbenchmark.h"
 #include "common/fabric/sim/sim_test_cluster.h"
@@ -7,7 +8,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds, Nanos* took) {
+coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds,
+                            Nanos* took) {
   Worker& self = *cluster->clients[worker];
   const auto peer = static_cast<NodeId>((self.node() + 1) % cluster->fabric->nodes());
   for (int i = 0; i < rounds; ++i) {
@@ -163,6 +165,39 @@ TEST(SimMemory, OnlyKeptBytesAreStoredAndTheyArrive) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(to->at(3000)[i], std::byte(i + 1));
   for (int i = 0; i < 8; ++i) EXPECT_EQ(to->at(3992)[i], std::byte(i + 100));
   EXPECT_EQ(*to->at(2000), std::byte(0));
+}
+
+// The word of a slot that announces 8 bytes before it; they may be placed after the word.
+bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
+  const auto* cluster = static_cast<TestCluster*>(context);
+  std::uint64_t before = 0;
+  std::memcpy(&before, cluster->memory[1]->at(64 * index + 48), 8);
+  return word == 1 && before == 1;
+}
+coro::Task<void> await_slot(TestCluster* cluster, WatchAny* out) {
+  const WatchSet slots{cluster->memory[1], 56, 64, 3, has_both_words, cluster};
+  const WatchAny seen = co_await cluster->clients[1]->watch_any(slots, 0, 1'000'000);
+  *out = seen;
+}
+coro::Task<void> write_last_word_first(TestCluster* cluster) {
+  Worker& self = *cluster->clients[0];
+  const LocalSlice one = cluster->at(0, 0);
+  const std::uint64_t word = 1;
+  std::memcpy(one.data(), &word, 8);
+  const Completion last = co_await self.write(cluster->remote[1], 56, one, 8);
+  co_await self.sleep_until(self.now() + 20'000);
+  const Completion first = co_await self.write(cluster->remote[1], 48, one, 8);
+  EXPECT_TRUE(last.ok() && first.ok());
+}
+
+TEST(SimWatches, AChangeAnywhereInASlotIsLookedAt) {
+  TestCluster cluster(small_config());
+  WatchAny seen{WatchOutcome::timed_out, 9};
+  cluster.fabric->start(*cluster.clients[0], write_last_word_first(&cluster));
+  cluster.fabric->start(*cluster.clients[1], await_slot(&cluster, &seen));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(seen.outcome, WatchOutcome::ready) << "the slot in front of the first word belongs to it";
+  EXPECT_EQ(seen.index, 0u);
 }
 
 }  // namespace

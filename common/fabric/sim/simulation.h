@@ -161,7 +161,8 @@ struct Stages {
   static void retire(Simulation& sim, QueuePair* qp);
   static void release(SimRequest* request);
   static void plan_pieces(SimRequest* request, double probability);
-  static void touch_piece(SimRequest* request, std::uint32_t* begin, std::uint32_t* end);
+  static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
+                          std::uint32_t* end);
   static Nanos slow(Simulation& sim);
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,

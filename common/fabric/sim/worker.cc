@@ -16,8 +16,9 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       capabilities_(capabilities),
       poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
-  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
-                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.operation_ns};
+  cpu_costs_ = {cpu.hash_fixed_ns,   cpu.hash_byte_ns,  cpu.compare_fixed_ns,
+                cpu.compare_byte_ns, cpu.copy_fixed_ns, cpu.copy_byte_ns,
+                cpu.crc_byte_ns,     cpu.memory_ns,     cpu.operation_ns};
   set_costs(&cpu_costs_);
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;
@@ -187,11 +188,15 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  const std::uint64_t begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
+  // Of a set, whole slots: what a word announces may come after it.
+  const std::uint64_t first = wait->set.offset + 8;
+  const std::uint64_t begin =
+      wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
   const std::uint64_t last =
       wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
   wait->fabric = watch;
-  watch->region->add_watch({begin, begin + last + 8, watch});
+  const std::uint64_t end = (wait->set.count > 0 ? wait->set.offset + last : wait->word.offset) + 8;
+  watch->region->add_watch({begin, end, watch});
   watch->next_of_worker = watches_;
   if (watches_ != nullptr) watches_->previous_of_worker = watch;
   watches_ = watch;
@@ -249,7 +254,10 @@ void SimWorker::received(Transport transport, const Received& message) {
 
 void SimWorker::completed(SimRequest* r) {
   if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
-    if (!is_dead_ && !r->owns_wr) r->wr->status = r->status;
+    if (!is_dead_ && !r->owns_wr) {
+      r->wr->status = r->status;
+      if (r->status == WcStatus::success) r->wr->result = r->result;
+    }
     return Stages::release(r);
   }
   r->next_waiting = nullptr;
