@@ -432,14 +432,13 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
-// An emulation's values mean nothing: that is said, and the run goes on without looking at them. A history
-// of them would be no history.
+// An emulation's values mean nothing: that is said, and the run goes on without looking at them.
 Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};
   if (!o.history.empty()) {
-    return fail(ErrorCode::invalid_argument, fmt::format("--history: {} {}; there is no history to check",
-                                                         o.protocol, module->unverifiable()));
+    o.notes.push_back(fmt::format("--history: {} {}; the history proves nothing (loch check --model none)",
+                                  o.protocol, module->unverifiable()));
   }
   if (!o.load.verify) return {};
   o.notes.push_back(
