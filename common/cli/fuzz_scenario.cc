@@ -220,6 +220,18 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (profile.table == Profile::Table::seesaw && has_cuckoo_table(module)) draw_seesaw(rng, s);
 }
 
+// Where workers own the table in parts, one of them owns all of it in some runs: then its keys are in each
+// other's way, and its clients wait for it.
+void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
+  const std::uint32_t most = module.default_servers();
+  if (most == 0) return;
+  s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(rng, 1, most));
+  const bool is_tight = profile.table == Profile::Table::overfull || profile.table == Profile::Table::seesaw;
+  const bool is_one = rng.chance(is_tight ? 0.9 : 0.5);
+  if (!is_one || table_of(module).empty()) return;
+  s.plan.deploy.server_workers = s.plan.deploy.server_nodes = 1;
+}
+
 void draw_stalls(Rng& rng, SimFaults& faults) {
   faults.pause_rate = pick<double>(rng, {1'000, 4'000, 16'000});
   faults.outage_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {100'000, 500'000, 2'000'000}));
@@ -351,9 +363,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, s);
-  // One worker serves all keys of a node in some runs: then they are in each other's way.
-  if (const std::uint32_t servers = module.default_servers(); servers > 0)
-    s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(shape, 1, servers));
+  draw_servers(shape, profile, module, s);
   draw_faults(faults, profile, s);
   LOCH_TRY(draw_knobs(options, profile, module, settings, slack, s));
   return s;
