@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/bench_options.h"
-#include "common/cli/fuzz.h"
 #include "sequencer/guess.h"
 #include "sequencer/module.h"
 #include "workloads/testing/store_run.h"
@@ -86,16 +84,6 @@ TEST_P(Each, LosesNothingAndHangsNever) {
   EXPECT_EQ(total(outcome).completed(), 5'000u);
   EXPECT_GT(outcome.protocol_counters.at("retries"), 0);
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
-}
-
-TEST_P(Each, NothingIsFoundByFuzzing) {
-  if (fabric() != "sim") GTEST_SKIP() << "fuzzing is of the simulation";
-  cli::FuzzOptions options;
-  options.protocol = std::get<1>(GetParam());
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const cli::FuzzFinding finding = cli::fuzz_seed(seed, options, module());
-    EXPECT_EQ(finding.verdict, cli::FuzzVerdict::holds) << seed << ": " << finding.reason;
-  }
 }
 
 // A number is one FETCH_AND_ADD of 8 bytes.
@@ -258,23 +246,6 @@ TEST(SeqRpc, BatchesSaveDoorbells) {
     EXPECT_EQ(single.at("replies"), single.at("reply_lists"));
     EXPECT_EQ(single.at("violations"), 0);
   }
-}
-
-// What has no values says so in one line and runs.
-TEST(Bench, VerifyingIsDeclinedInOneLine) {
-  const kv::Registry registry = sequencers();
-  const auto options = cli::parse_bench({"--protocol", "seq-atomic", "--verify"}, registry);
-  ASSERT_TRUE(options.has_value()) << options.error().message;
-  EXPECT_FALSE(options->load.verify);
-  ASSERT_EQ(options->notes.size(), 1u);
-  EXPECT_EQ(
-      options->notes.front(),
-      "--verify: seq-atomic gives out numbers and stores no values (its own check, that none comes twice, "
-      "is always on); no value was verified");
-  const auto recorded = cli::parse_bench({"--protocol", "seq-atomic", "--history", "h.jsonl"}, registry);
-  ASSERT_TRUE(recorded.has_value());
-  ASSERT_EQ(recorded->notes.size(), 1u);
-  EXPECT_NE(recorded->notes.front().find("the history proves nothing"), std::string::npos);
 }
 
 }  // namespace
