@@ -140,7 +140,8 @@ void SimWorker::run() {
   if (completions_first_ != nullptr || candidates_first_ != nullptr) return notice();
   if (receiving_ > 0) {
     for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
-      if (sim_.stopping || !received_[index_of(wait->transport)].empty()) return notice();
+      const bool is_over = sim_.stopping || wait->deadline <= sim_.now();
+      if (is_over || !received_[index_of(wait->transport)].empty()) return notice();
     }
   }
   update_thread();
