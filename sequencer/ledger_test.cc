@@ -30,6 +30,14 @@ TEST(Ledger, ANumberLiesBeyondWhatWasGivenBeforeItWasAskedFor) {
   EXPECT_EQ(ledger.counts().twice, 0u);
 }
 
+TEST(Ledger, ANumberThatNobodyGaveOutWillComeAgain) {
+  Ledger ledger(0);
+  ledger.give(7, 0, 8);
+  EXPECT_EQ(ledger.counts().unclaimed, 0u);
+  ledger.give(9, 0, 9);
+  EXPECT_EQ(ledger.counts().unclaimed, 1u);
+}
+
 TEST(Ledger, NumbersBeforeTheFirstAndFarAwayAreCounted) {
   Ledger ledger(50);
   ledger.give(49, 0);
