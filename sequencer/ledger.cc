@@ -25,7 +25,7 @@ Ledger::Word* Ledger::chunk(std::uint64_t index) {
 
 void Ledger::give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed) {
   count(given_);
-  if (number >= claimed) count(unclaimed_);
+  if (number >= claimed || number < first_) return count(unclaimed_);
   if (number < asked_at) count(out_of_order_);
   std::uint64_t beyond = beyond_.load(std::memory_order_relaxed);
   while (number >= beyond && !beyond_.compare_exchange_weak(beyond, number + 1, std::memory_order_acq_rel)) {

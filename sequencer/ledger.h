@@ -33,8 +33,8 @@ class Ledger {
     std::uint64_t given = 0;
     std::uint64_t twice = 0;         // given before
     std::uint64_t out_of_order = 0;  // not beyond what was given before it was asked for
-    std::uint64_t unclaimed = 0;     // not given out yet: it will come again
-    std::uint64_t far = 0;           // before the first or so far behind it that the bitmap ends
+    std::uint64_t unclaimed = 0;     // not given out by then: it is nobody's, or will come again
+    std::uint64_t far = 0;           // so far behind the first that the bitmap ends
   };
   [[nodiscard]] Counts counts() const;
   // Adds "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and

@@ -158,7 +158,9 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
                                 total(outcome).of(measure::OpKind::put).requests.payload_bytes;
     // Four client workers; those of a window's eight that were under way then are corrected too.
     EXPECT_GE(bytes, 4 * 8u);
-    EXPECT_LE(bytes, 4 * 8 * 8u);
+    // (A request that was sent again, on a busy machine, has two replies.)
+    const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
+    EXPECT_LE(bytes, 8 * (4 * 8 + retries));
   }
 }
 
