@@ -57,7 +57,15 @@ struct alignas(64) SimRequest : Event {
 };
 static_assert(sizeof(SimRequest) == 192);
 
-// A connection of one worker to one node (RC, UC), or the worker's datagram queue (UD).
+// Payload bytes on the way out, and on the way back.
+[[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {
+  return r.verb == Verb::write || r.verb == Verb::send ? r.wr->length : 0;
+}
+[[nodiscard]] inline std::uint32_t response_payload(const SimRequest& r) {
+  return r.verb == Verb::read && r.status == WcStatus::success ? r.wr->length : 0;
+}
+
+// A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD).
 struct alignas(64) QueuePair {
   SimNode* home = nullptr;              // the owner's node
   SimNode* target = nullptr;            // UD: of the latest request
@@ -85,6 +93,7 @@ struct alignas(64) QueuePair {
   std::uint32_t unretired = 0;   // unsignaled ones that are done
 
   Nanos blocked_until = 0;
+  Server unit;  // the NIC's processing unit that its fetched work requests go through
   QueuePair* next_free = nullptr;
 };
 static_assert(offsetof(QueuePair, owner) == 64);
