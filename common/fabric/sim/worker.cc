@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
+#include "common/fabric/pcie.h"
 
 namespace loch::fabric::sim {
 
@@ -47,7 +48,7 @@ Nanos SimWorker::node_clock() const {
 
 void SimWorker::connect_all() {
   peers_.assign(sim_.nodes.size(), Peer{});
-  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + 1, nullptr);
+  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + most_lanes, nullptr);
 }
 
 QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
@@ -55,7 +56,7 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
   LOCH_CHECK(wr.lane < most_lanes, "lane {} of {}", wr.lane, most_lanes);
   const std::size_t at =
       wr.transport == Transport::ud
-          ? queue_pairs_.size() - 1
+          ? queue_pairs_.size() - most_lanes + wr.lane
           : ((wr.transport == Transport::uc ? most_lanes : 0u) + wr.lane) * peers_.size() + wr.peer;
   QueuePair*& qp = queue_pairs_[at];
   if (qp == nullptr) [[unlikely]] {
@@ -116,15 +117,28 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   sim_.submit(r, at);
 }
 
+// The CPU writes the first request itself, line by line, or rings the doorbell. When the NIC has it.
+Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
+  const Timing& timing = sim_.timing;
+  Picos on_bus = timing.doorbell_packet;
+  if (has_mmio) {
+    const std::uint32_t lines =
+        pcie_lines(work_request_bytes(first.transport, first.length, first.is_inline));
+    on_bus = timing.mmio_line * lines;
+    charge(timing.write_combine * lines);
+  } else {
+    charge(timing.doorbell);
+  }
+  const Nanos turn = sim_.now() + nanos_up(node_.pcie_read.turn(sim_.now_ps(), on_bus));
+  return std::max(busy_until_, turn) + nanos_up(timing.mmio);
+}
+
 void SimWorker::post(WorkRequest* chain) {
   if (is_dead_) return;
-  const Timing& timing = sim_.timing;
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && sim_.config.hardware.nic.is_post_by_mmio;
-  std::uint32_t lines = 1 + (chain->is_inline ? (chain->length + 35) / 64 : 0);
-  for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(timing.post);
-  charge(has_mmio ? timing.write_combine * lines : timing.doorbell);
-  const Nanos at = busy_until_ + nanos_up(timing.mmio);
+  for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
+  const Nanos at = hand_over(*chain, has_mmio);
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
     post_one(chain, false, has_mmio, at);
@@ -141,8 +155,9 @@ void SimWorker::post_detached(const WorkRequest& request) {
   copy->request.sink = nullptr;
   copy->request.stats = nullptr;
   const bool has_mmio = sim_.config.hardware.nic.is_post_by_mmio;
-  charge(sim_.timing.post + (has_mmio ? sim_.timing.write_combine : sim_.timing.doorbell));
-  post_one(&copy->request, true, has_mmio, busy_until_ + nanos_up(sim_.timing.mmio));
+  charge(sim_.timing.post);
+  const Nanos at = hand_over(request, has_mmio);
+  post_one(&copy->request, true, has_mmio, at);
 }
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
@@ -150,6 +165,7 @@ void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
   LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth,
              "the receive queue of {} holds {} buffers already", spec().name, posted.size());
   posted.push({buffer, length, user});
+  if (is_inside_) charge(sim_.timing.post_recv);  // before the run it costs nobody anything
 }
 
 void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
