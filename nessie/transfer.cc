@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/fabric/memory.h"
+#include "common/rpc/landing.h"
 #include "nessie/session.h"
 
 namespace loch::nessie {
@@ -29,25 +30,16 @@ coro::Task<fabric::WcStatus> Session::run(fabric::WorkRequest request, fabric::R
     const fabric::Completion done = co_await worker_.execute(request);
     co_return done.status;
   }
-  fabric::store_word_release(region->at(landed), 0);
-  request.is_signaled = false;
-  worker_.post_detached(request);
-  const fabric::WatchWord arrival{.region = region,
-                                  .offset = landed,
-                                  .mask = watermark_bit,
-                                  .value = watermark_bit,
-                                  .until_equal = true,
-                                  .peer = request.peer};
-  const Nanos deadline = worker_.now() + settings_.expiry;
-  const fabric::WatchOutcome outcome = co_await worker_.watch(arrival, deadline);
-  if (outcome == fabric::WatchOutcome::ready) co_return fabric::WcStatus::success;
-  if (outcome == fabric::WatchOutcome::link_down) co_return fabric::WcStatus::retry_exceeded;
-  // Slow, or the run is ending: a signaled READ behind the request on its queue pair settles whether
-  // it has completed; until then the landing buffer is the NIC's.
-  ++own_.counters.watch_timeouts;
   const fabric::LocalSlice scratch{node_.words, word_at(lane_flush)};
-  const fabric::Completion flushed = co_await worker_.read(own_.peers[request.peer].index, 0, scratch, 8);
-  co_return flushed.status;
+  const rpc::Landing landing{
+      .region = region,
+      .word_at = landed,
+      .mark = watermark_bit,
+      .until = worker_.now() + settings_.expiry,
+      .flush = one_sided(fabric::Verb::read, own_.peers[request.peer].index, 0, scratch, 8, nullptr)};
+  const rpc::Landed landed_as = co_await rpc::read_by_watermark(&worker_, request, landing);
+  if (landed_as.was_late) ++own_.counters.watch_timeouts;
+  co_return landed_as.status;
 }
 
 coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {

@@ -405,7 +405,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   const Nanos now = own.worker->now();
   const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
   bool is_corrupt = false, is_verified = false;
-  if (has_value && (load_.verify || slot.log != nullptr)) {
+  if (has_value && load_.values_are_judged && (load_.verify || slot.log != nullptr)) {
     const auto verdict = kv::read_value(result.value, slot.stamp.key_digest, true).verdict;
     is_corrupt = verdict == kv::ValueVerdict::corrupt || result.value.size != deploy_.value_size;
     is_verified = !is_corrupt && verdict != kv::ValueVerdict::unnamed;

@@ -55,8 +55,9 @@ struct LoadConfig {
   // The last so many client workers of a node only read, and those records alone; the others leave them.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;  // every GET's value
-  bool scrub = false;   // repair what lost nodes held, after the load
+  bool verify = false;            // every GET's value
+  bool values_are_judged = true;  // false: they are an emulation's and mean nothing (run_load sets it)
+  bool scrub = false;             // repair what lost nodes held, after the load
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. One process only.
   bool final_sweep = false;

@@ -432,6 +432,21 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
+// An emulation's values mean nothing: that is said, and the run goes on without looking at them.
+Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};
+  if (!o.history.empty()) {
+    o.notes.push_back(fmt::format("--history: {} {}; the history proves nothing (loch check --model none)",
+                                  o.protocol, module->unverifiable()));
+  }
+  if (!o.load.verify) return {};
+  o.notes.push_back(
+      fmt::format("--verify: {} {}; no value was verified", o.protocol, module->unverifiable()));
+  o.load.verify = o.verify_full = false;
+  return {};
+}
+
 }  // namespace
 
 Result<std::pair<std::string, std::string>> split_setting(const std::string& text) {
@@ -466,6 +481,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(apply_load(given, o));
   LOCH_TRY(apply_shape(given, o));
+  LOCH_TRY(apply_meaning(registry, o));
   LOCH_TRY(apply_memory(given, o));
   if (o.hogs > 0 && o.fabric != "sim") {
     return fail(ErrorCode::unsupported,
@@ -535,7 +551,7 @@ std::string bench_help(const kv::Registry& registry) {
 
 Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
-  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME"};
+  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME", "TEXT"};
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string kind = spec.choices.empty() ? kinds[static_cast<std::size_t>(spec.type)]

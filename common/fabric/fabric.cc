@@ -79,4 +79,17 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
   return {};
 }
 
+void Worker::attribute(const Received& message, Transport transport, OpStats* stats) {
+  if (stats == nullptr) return;
+  ++stats->recv;
+  WorkRequest arrived;
+  arrived.verb = Verb::send;
+  arrived.transport = transport;
+  arrived.peer = message.from;
+  arrived.length = message.length;
+  arrived.has_immediate = message.has_immediate;
+  arrived.stats = stats;
+  attribute(arrived);
+}
+
 }  // namespace loch::fabric

@@ -132,7 +132,7 @@ struct WorkRequest {
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS
   std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;        // out: CAS, FAA: the old word
+  std::uint64_t result = 0;        // out: CAS, FAA: the old word, once it is retired
   OpStats* stats = nullptr;        // may be null
   WorkRequest* next = nullptr;     // the rest of the chain
   CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
@@ -304,6 +304,8 @@ class Worker {
   // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
   // `peer` is who sent it.
   virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // The same for a message that was received.
+  void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.

@@ -60,6 +60,10 @@ enum class Consistency : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Consistency consistency);
 
+// What Store::counters() calls the failures of the store's own safety check (a sequencer's: no number is
+// given out twice). A run that has any has failed.
+constexpr std::string_view violations_counter = "violations";
+
 // One outstanding operation at a time. Made for one window slot of one client worker; lives until
 // its worker's main has ended. `stats` is filled in, never null.
 class Client {
@@ -94,6 +98,15 @@ struct Mend {
   std::string hole;    // "H2"
   std::string what;    // what goes wrong without it
   std::string option;  // "nessie.mend-h2"
+};
+
+// A hole of the published design by itself: the options that open it, and the first seed by which the fuzzer
+// finds it under them, counted from 1 (`loch fuzz --holes` measures it anew; 0: not measured).
+struct Hole {
+  std::string name;  // "H2"
+  std::string what;
+  std::map<std::string, std::string> options;
+  std::uint64_t first_seed = 0;
 };
 
 // The shape of a deployment: the same on every node, or on every node of its kind.
@@ -151,6 +164,8 @@ class Store {
   // fabric has fenced `dead`; returns how many entries were repaired, by kind.
   [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
       fabric::Worker& worker, std::vector<fabric::NodeId> dead);
+  // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
+  [[nodiscard]] virtual std::string transport() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };
@@ -164,6 +179,20 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  // Whether the ok of a DELETE promises that there was something to remove (common/check).
+  [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
+    static_cast<void>(options);
+    return true;
+  }
+  // Consistency::none: why the values that it returns say nothing, as the end of a sentence that begins
+  // with its name. What can be checked of it, its store checks itself.
+  [[nodiscard]] virtual std::string_view unverifiable() const {
+    return "is an emulation that stores nothing";
+  }
+  // Bytes of value that one operation moves, for the goodput.
+  [[nodiscard]] virtual std::uint32_t useful_bytes(const DeployConfig& config) const {
+    return config.value_size;
+  }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
   // Servers a node by default; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
@@ -175,6 +204,8 @@ class Module {
     static_cast<void>(options);
     return {};
   }
+  // The holes of the published design that fuzzing shows one at a time.
+  [[nodiscard]] virtual std::vector<Hole> holes() const { return {}; }
   // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
   // collide and move, switches at random, short periods. Only what the protocol claims to bear.
   [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,

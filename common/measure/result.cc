@@ -237,6 +237,7 @@ ordered_json to_json(const PointResult& point) {
   out["repeat"] = point.repeat;
   out["config"] = point.config;
   out["capabilities"] = to_json(point.capabilities);
+  out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;
   out["goodput_bytes_s"] = seconds > 0 ? static_cast<double>(moved) * point.value_size / seconds : 0;
@@ -302,9 +303,11 @@ std::string summary(const ordered_json& r) {
                        l.at("p50").get<double>(), l.at("p99").get<double>(), l.at("max").get<double>());
   };
   const auto& ops = r.at("operations");
+  const auto transport = r.value("transport", "verbs");
   std::string text = fmt::format(
-      "{} on {}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n", r.at("protocol").get<std::string>(),
-      r.at("fabric").get<std::string>(), r.at("throughput_ops_s").get<double>(),
+      "{} on {}{}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n",
+      r.at("protocol").get<std::string>(), r.at("fabric").get<std::string>(),
+      transport == "verbs" ? "" : fmt::format(" ({})", transport), r.at("throughput_ops_s").get<double>(),
       r.at("goodput_bytes_s").get<double>() / 1e6, r.at("duration_s").get<double>());
   text += line("get") + line("put") + line("delete");
   text += fmt::format(

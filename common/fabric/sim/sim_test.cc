@@ -8,7 +8,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds, Nanos* took) {
+coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds,
+                            Nanos* took) {
   Worker& self = *cluster->clients[worker];
   const auto peer = static_cast<NodeId>((self.node() + 1) % cluster->fabric->nodes());
   for (int i = 0; i < rounds; ++i) {

@@ -254,7 +254,10 @@ void SimWorker::received(Transport transport, const Received& message) {
 
 void SimWorker::completed(SimRequest* r) {
   if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
-    if (!is_dead_ && !r->owns_wr) r->wr->status = r->status;
+    if (!is_dead_ && !r->owns_wr) {
+      r->wr->status = r->status;
+      if (r->status == WcStatus::success) r->wr->result = r->result;
+    }
     return Stages::release(r);
   }
   r->next_waiting = nullptr;
