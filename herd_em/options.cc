@@ -33,9 +33,16 @@ std::vector<kv::OptionSpec> option_specs() {
       {"herd.batch",
        integer,
        "1",
-       "requests that a worker collects, and replies behind one doorbell (2016, 4.3.1; code: 32)",
+       "requests that a worker collects in one pass (2016, 4.3.1; code: 32)",
        {},
        1,
+       64},
+      {"herd.reply-list",
+       integer,
+       "0",
+       "replies behind one doorbell, at most; 0: those of a batch; 1: each by itself, by MMIO (2016, 4.3.1)",
+       {},
+       0,
        64},
       {"herd.ud-qps",
        integer,
@@ -95,7 +102,9 @@ std::vector<kv::OptionSpec> option_specs() {
       {"herd.retry",
        duration,
        "200us",
-       "a request without a reply is written again after this, then after twice as long, up to 16 times",
+       "a request without a reply is written again after this, or after 4 times the usual latency if that is "
+       "more; "
+       "then after twice as long, up to 16 times",
        {},
        1e3,
        1e10,
@@ -170,6 +179,7 @@ std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig
   const bool is_batched = rng.chance(0.5);
   drawn["herd.batch"] = is_batched ? pick({"2", "4", "16"}) : "1";
   drawn["herd.prefetch"] = is_batched ? pick({"none", "batch"}) : pick({"none", "pipeline", "batch"});
+  drawn["herd.reply-list"] = pick({"0", "0", "1", "3"});
   drawn["herd.ud-qps"] = pick({"1", "1", "3"});
   drawn["herd.inline-below"] = pick({"0", "32", "144", "256"});
   drawn["herd.signal-every"] = pick({"1", "4", "64"});
