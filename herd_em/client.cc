@@ -138,6 +138,8 @@ kv::OpResult ClientWorker::answered(const Pending& pending, Op op, std::uint32_t
   } else if (op == Op::remove) {
     const bool was_there = pending.reply_bytes > 0 && pending.reply[0] == std::byte{1};
     result.status = was_there ? kv::OpStatus::ok : kv::OpStatus::not_found;
+  } else if (pending.reply_bytes > 0 && pending.reply[0] == std::byte{0}) {
+    result.status = kv::OpStatus::table_full;
   }
   return result;
 }

@@ -40,6 +40,11 @@ std::uint64_t Log::append(const Header& header, const std::byte* value) {
   return offset;
 }
 
+void Log::rewrite(std::uint64_t offset, const Header& header, const std::byte* value) {
+  put(offset, &header, sizeof header);
+  put(offset + sizeof header, value, header.kept);
+}
+
 Log::Header Log::header(std::uint64_t offset) const {
   Header header;
   get(offset, &header, sizeof header);

@@ -45,6 +45,8 @@ class Log {
   }
   // Returns the new entry's offset. It must fit the log.
   std::uint64_t append(const Header& header, const std::byte* value);
+  // Another entry of the same size in a live one's place.
+  void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);
   // Of a live offset.
   [[nodiscard]] Header header(std::uint64_t offset) const;
   void read_value(std::uint64_t offset, std::byte* out, std::uint32_t bytes) const;

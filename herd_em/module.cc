@@ -19,8 +19,9 @@ class HerdModule final : public kv::Module {
            "High Performance RDMA Systems, USENIX ATC 2016";
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
-  [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    return kv::Consistency::lossy_cache;
+  [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
+    return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
+                                                  : kv::Consistency::lossy_cache;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // The opcode of a published 2016 request lies before the value: its line must come at once.

@@ -23,6 +23,13 @@ std::vector<kv::OptionSpec> option_specs() {
        "2014",
        "request slots, index and replies of the 2014 paper or of the 2016 code",
        {"2014", "2016"}},
+      {"herd.mode",
+       choice,
+       "cache",
+       "cache: index and log forget what is oldest (MICA's); store: nothing is forgotten, a PUT may find the "
+       "table "
+       "full",
+       {"cache", "store"}},
       {"herd.batch",
        integer,
        "1",
@@ -166,7 +173,10 @@ std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig
   drawn["herd.retry"] = pick({"15us", "30us", "100us"});
   drawn["herd.give-up"] = pick({"2ms", "20ms"});
   const std::uint64_t entry = Log::entry_bytes(shape.value_size);
-  const std::uint64_t log = rng.chance(0.3) ? 1 << 20 : entry * (2 + rng.below(6)) + 8 * rng.below(entry / 8);
+  const bool is_store = rng.chance(0.2);
+  if (is_store) drawn["herd.mode"] = "store";
+  const std::uint64_t log =
+      is_store || rng.chance(0.3) ? 1 << 20 : entry * (2 + rng.below(6)) + 8 * rng.below(entry / 8);
   drawn["herd.log"] = fmt::format("{}", log);
   return drawn;
 }

@@ -3,11 +3,16 @@
 //
 // A cache that loses: a key may be forgotten at any time, when its bucket or the log is full; but a key
 // never has more than one slot, so that what is read is the newest value or nothing.
+//
+// Store mode (is_lossless): buckets grow, the log does not wrap, what is removed is used again, and a PUT
+// that finds no room says so.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "herd_em/index.h"
 #include "herd_em/log.h"
@@ -20,6 +25,7 @@ struct PartitionShape {
   std::uint32_t value_bytes = 0;  // the largest value, as far as it is kept
   std::uint32_t tag_bits = 16;
   Eviction eviction = Eviction::oldest;
+  bool is_lossless = false;
   LogDefects log;
   // Known bad: a PUT looks at the first slot with its tag alone and, if that is another key's, takes the
   // last free slot beside an older one of its own.
@@ -34,8 +40,8 @@ class Partition {
  public:
   explicit Partition(const PartitionShape& shape);
 
-  // A value of `length` bytes of which `kept` are here, at `value`.
-  void put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept);
+  // A value of `length` bytes of which `kept` are here, at `value`. False: no room (store mode alone).
+  [[nodiscard]] bool put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept);
   // Copies what is kept of the value, at most value_bytes, and returns its length; none if the key is not
   // there.
   [[nodiscard]] std::optional<std::uint32_t> get(KeyHash key, std::byte* out);
@@ -50,12 +56,15 @@ class Partition {
   [[nodiscard]] const PartitionCounts& counts() const { return counts_; }
 
  private:
-  [[nodiscard]] std::optional<std::uint32_t> find(KeyHash key);
+  [[nodiscard]] std::optional<Index::Place> find(KeyHash key);
+  [[nodiscard]] std::optional<std::uint64_t> store(const Log::Header& header, const std::byte* value);
+  void release(std::uint64_t offset);
   [[nodiscard]] bool is_entry_of(KeyHash key, std::uint64_t offset);
 
   PartitionShape shape_;
   Index index_;
   Log log_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> free_;  // store mode: removed entries, by size
   PartitionCounts counts_;
 };
 

@@ -68,12 +68,12 @@ TEST(Index, FindsBehindAnotherKeyOfTheSameTag) {
   Index index(1, 1, Eviction::oldest);
   const KeyHash a{0, 1}, b{0, 2};
   const auto live = [](std::uint64_t) { return true; };
-  index.set(a, index.room(a, false, live).way, 100);
-  index.set(b, index.room(b, false, live).way, 200);
-  EXPECT_EQ(index.first_with_tag(b), 0u);
-  EXPECT_EQ(index.find(b, [](std::uint64_t offset) { return offset == 200; }), 1u);
-  index.clear(a, 0);
-  EXPECT_EQ(index.first_with_tag(b), 1u);
+  index.set(a, index.room(a, false, live).place, 100);
+  index.set(b, index.room(b, false, live).place, 200);
+  EXPECT_EQ(index.first_with_tag(b), (Index::Place{0, 0}));
+  EXPECT_EQ(index.find(b, [](std::uint64_t offset) { return offset == 200; }), (Index::Place{0, 1}));
+  index.clear({0, 0});
+  EXPECT_EQ(index.first_with_tag(b), (Index::Place{0, 1}));
 }
 
 TEST(Index, EvictsTheOldestOrByTag) {
@@ -84,14 +84,14 @@ TEST(Index, EvictsTheOldestOrByTag) {
       const KeyHash key{i << 60, i};
       const Index::Room room = index.room(key, false, live);
       EXPECT_FALSE(room.evicts);
-      index.set(key, room.way, i == 5 ? 7 : 100 + i);
+      index.set(key, room.place, i == 5 ? 7 : 100 + i);
     }
     const KeyHash late{0x3000'0000'0000'0000ULL | 0x0003'0000'0000'0000ULL, 9};
     const Index::Room room = index.room(late, false, live);
     EXPECT_TRUE(room.evicts);
-    EXPECT_EQ(room.way, eviction == Eviction::oldest ? 5u : late.tag(16) % 8);
+    EXPECT_EQ(room.place.way, eviction == Eviction::oldest ? 5u : late.tag(16) % 8);
     // An entry that the log has overwritten is as good as a free slot.
-    EXPECT_EQ(index.room(late, false, [](std::uint64_t offset) { return offset != 102; }).way, 2u);
+    EXPECT_EQ(index.room(late, false, [](std::uint64_t offset) { return offset != 102; }).place.way, 2u);
   }
 }
 
@@ -109,7 +109,7 @@ void against_a_map(PartitionShape shape, std::uint64_t seed, std::uint64_t* foun
     if (draw < 4) {
       const auto value = bytes_of(static_cast<std::uint64_t>(i), rng.chance(0.7) ? 32 : 48);
       const auto size = static_cast<std::uint32_t>(value.size());
-      partition.put(key, value.data(), size, size);
+      ASSERT_TRUE(partition.put(key, value.data(), size, size));
       truth[number] = value;
     } else if (draw < 5) {
       partition.remove(key);
@@ -146,21 +146,48 @@ TEST(Partition, EveryKnownDefectIsSeen) {
     for (std::uint64_t seed = 1; seed <= 8; ++seed) against_a_map(shape, seed, &found, &wrong);
     return wrong;
   };
-  EXPECT_GT(wrongs({.buckets = 1, .log_bytes = 456, .tag_bits = 1, .log = {.checks_nothing = true}}), 0u);
-  EXPECT_GT(wrongs({.buckets = 1, .log_bytes = 456, .tag_bits = 1, .log = {.wrap_underflows = true}}), 0u);
+  EXPECT_GT(wrongs({.buckets = 1,
+                    .log_bytes = 456,
+                    .tag_bits = 1,
+                    .log = {.checks_nothing = true, .wrap_underflows = false}}),
+            0u);
+  EXPECT_GT(wrongs({.buckets = 1,
+                    .log_bytes = 456,
+                    .tag_bits = 1,
+                    .log = {.checks_nothing = false, .wrap_underflows = true}}),
+            0u);
   EXPECT_GT(wrongs({.buckets = 1, .log_bytes = 1 << 20, .tag_bits = 1, .inserts_by_first_tag = true}), 0u);
 }
 
 TEST(Partition, RemembersWhatFits) {
   Partition partition({.buckets = 64, .log_bytes = 1 << 20, .value_bytes = 32});
   const auto value = bytes_of(1, 32);
-  for (std::uint64_t i = 0; i < 100; ++i) partition.put({mix64(i), i}, value.data(), 32, 32);
+  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_TRUE(partition.put({mix64(i), i}, value.data(), 32, 32));
   std::array<std::byte, 32> out{};
   for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(partition.get({mix64(i), i}, out.data()), 32u);
   EXPECT_EQ(partition.counts().evictions, 0u);
   EXPECT_TRUE(partition.remove({mix64(7), 7}));
   EXPECT_FALSE(partition.remove({mix64(7), 7}));
   EXPECT_FALSE(partition.get({mix64(7), 7}, out.data()).has_value());
+}
+
+TEST(Partition, AStoreForgetsNothingAndSaysWhenItIsFull) {
+  const std::uint64_t entry = Log::entry_bytes(32);
+  Partition partition({.buckets = 1, .log_bytes = 40 * entry, .value_bytes = 48, .is_lossless = true});
+  const auto key = [](std::uint64_t i) { return KeyHash{mix64(i), i}; };
+  std::array<std::byte, 48> out{};
+  for (std::uint64_t i = 0; i < 40; ++i) EXPECT_TRUE(partition.put(key(i), bytes_of(i, 32).data(), 32, 32));
+  EXPECT_FALSE(partition.put(key(40), bytes_of(40, 32).data(), 32, 32));
+  EXPECT_TRUE(partition.put(key(7), bytes_of(107, 32).data(), 32, 32)) << "in place";
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    ASSERT_EQ(partition.get(key(i), out.data()), 32u);
+    EXPECT_EQ(std::memcmp(out.data(), bytes_of(i == 7 ? 107 : i, 32).data(), 32), 0);
+  }
+  EXPECT_FALSE(partition.get(key(40), out.data()).has_value());
+  EXPECT_TRUE(partition.remove(key(3)));
+  EXPECT_FALSE(partition.put(key(41), bytes_of(41, 48).data(), 48, 48)) << "another size";
+  EXPECT_TRUE(partition.put(key(40), bytes_of(40, 32).data(), 32, 32));
+  EXPECT_EQ(partition.counts().evictions, 0u);
 }
 
 // ---- Settings -------------------------------------------------------------------------------------

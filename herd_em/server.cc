@@ -218,7 +218,8 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// A GET's reply is the value, or nothing; a PUT's one byte (2014) or nothing (2016); a DELETE's one byte.
+// A GET's reply is the value, or nothing; a DELETE's one byte; a PUT's one byte (2014), or nothing (2016) if
+// there was room for it.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);
@@ -226,13 +227,15 @@ Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   }
   std::uint8_t status = 1;
   if (request.what.op == Op::put) {
-    partition_.put(request.what.key, request.value.data(), settings_.config.value_size,
-                   settings_.partition.value_bytes);
+    const bool has_room = partition_.put(request.what.key, request.value.data(), settings_.config.value_size,
+                                         settings_.partition.value_bytes);
+    status = has_room ? 1 : 0;
   } else {
     status = partition_.remove(request.what.key) ? 1 : 0;
   }
   last_status_[request.slot] = status;
-  if (request.what.op == Op::put && settings_.format.layout == Layout::y2016) return {true, 0};
+  const bool is_silent = request.what.op == Op::put && settings_.format.layout == Layout::y2016;
+  if (is_silent && status == 1) return {true, 0};
   fabric::copy_to_shared(out, &status, 1);
   return {true, 1};
 }

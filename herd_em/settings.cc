@@ -68,6 +68,7 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   const bool is_2016 = options.choice("herd.layout") == "2016";
   const std::uint64_t keys = (c.max_keys + servers - 1) / servers;
   shape.value_bytes = std::min(c.kept_value_bytes, c.value_size);
+  shape.is_lossless = options.choice("herd.mode") == "store";
   shape.eviction = is_2016 ? Eviction::by_tag : Eviction::oldest;
   const auto tag_bits = static_cast<std::uint32_t>(options.integer("herd.tag-bits"));
   shape.tag_bits = tag_bits != 0 ? tag_bits : is_2016 ? 23 : 16;

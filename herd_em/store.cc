@@ -68,7 +68,12 @@ Result<> HerdStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
     const auto home = nodes_.find(settings_.node_of_server(server));
     if (home == nodes_.end()) continue;
     data.value(i, value.data(), kept);
-    home->second.servers[server % c.server_workers]->partition().put(hash, value.data(), c.value_size, kept);
+    Partition& partition = home->second.servers[server % c.server_workers]->partition();
+    if (!partition.put(hash, value.data(), c.value_size, kept)) {
+      return fail(ErrorCode::exhausted,
+                  fmt::format("--herd.log: record {} finds no room in a store of {} bytes a worker", i,
+                              settings_.partition.log_bytes));
+    }
   }
   return {};
 }

@@ -100,6 +100,15 @@ struct Mend {
   std::string option;  // "nessie.mend-h2"
 };
 
+// A hole of the published design by itself: the options that open it, and the first seed by which the fuzzer
+// finds it under them, counted from 1 (`loch fuzz --holes` measures it anew; 0: not measured).
+struct Hole {
+  std::string name;  // "H2"
+  std::string what;
+  std::map<std::string, std::string> options;
+  std::uint64_t first_seed = 0;
+};
+
 // The shape of a deployment: the same on every node, or on every node of its kind.
 struct DeployConfig {
   std::uint32_t nodes = 1;
@@ -195,6 +204,8 @@ class Module {
     static_cast<void>(options);
     return {};
   }
+  // The holes of the published design that fuzzing shows one at a time.
+  [[nodiscard]] virtual std::vector<Hole> holes() const { return {}; }
   // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
   // collide and move, switches at random, short periods. Only what the protocol claims to bear.
   [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,

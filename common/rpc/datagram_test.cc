@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "common/coro/scope.h"
@@ -32,7 +33,7 @@ constexpr std::uint32_t slots = 4, message_bytes = 200;
 // One sender on node 0; a client worker with four slots on node 1. A message says its slot and number.
 struct Pair final : DatagramReader {
   explicit Pair(const std::string& name, const DatagramShape& of, double loss = 0)
-      : fabric(open(name, loss)), shape(of) {
+      : fabric(open(name, loss)), shape(of), is_lossy(loss > 0) {
     shape.message_bytes = message_bytes;
     out = fabric->register_region(0, {.name = "out", .bytes = shape.bytes(), .elision = {}}).value();
     in = fabric->register_region(1, {.name = "in", .bytes = desk_shape.bytes(), .elision = {}}).value();
@@ -59,9 +60,10 @@ struct Pair final : DatagramReader {
   Worker *server = nullptr, *client = nullptr;
   std::unique_ptr<DatagramSender> sender;
   std::unique_ptr<ReplyDesk> desk;
-  std::uint32_t arrived = 0;
+  bool is_lossy = false;
+  std::atomic<std::uint32_t> arrived = 0;
   std::uint32_t latest[slots] = {};
-  std::uint32_t asked = 0;  // by the client so far; the server answers what was asked
+  std::atomic<bool> is_listening = false;
   std::uint32_t answered[slots] = {}, timed_out = 0;
 };
 
@@ -75,10 +77,13 @@ coro::Task<void> send_one(Pair* pair, std::uint32_t slot, std::uint32_t number) 
 
 coro::Task<void> flood(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
+  while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
   for (std::uint32_t i = 0; i < count; ++i) {
     co_await send_one(pair, i % slots, i);
-    // The desk posts its buffers again as it reads.
+    // The desk posts its buffers again as it reads. Where nothing is lost, what it has read is known.
     if (i % 4 == 3) co_await pair->server->sleep_until(pair->server->now() + 20'000);
+    while (!pair->is_lossy && i >= 12 + pair->arrived)
+      co_await pair->server->sleep_until(pair->server->now() + 5'000);
   }
   pair->sender->flush();
   while (!pair->server->stopping()) co_await pair->server->sleep_until(pair->server->now() + 50'000);
@@ -99,6 +104,7 @@ coro::Task<void> listen(Pair* pair, std::uint32_t slot, std::uint32_t until, Nan
 
 coro::Task<void> listen_all(Pair* pair, std::uint32_t until, Nanos patience) {
   pair->desk = std::make_unique<ReplyDesk>(*pair->client, Pair::desk_shape, *pair->in, 0, *pair);
+  pair->is_listening = true;
   coro::Scope scope(pair->client->run_queue());
   for (std::uint32_t slot = 0; slot < slots; ++slot) scope.spawn(listen(pair, slot, until, patience));
   co_await scope.join();

@@ -61,7 +61,7 @@ struct ChannelConfig {
 
 class WriteChannel {
  public:
-  // Of one node of this process.
+  // Of one node of this process; null where it does not serve, or does not ask.
   struct Node {
     fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
     fabric::Region* staged_requests = nullptr;  // [row][lane]
@@ -101,6 +101,7 @@ class WriteChannel {
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
+  [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
   [[nodiscard]] std::string region(const char* what) const { return config_.name + "." + what; }
 
   ChannelConfig config_;

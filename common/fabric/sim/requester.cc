@@ -94,11 +94,6 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
   return delay;
 }
 
-Nanos Stages::slow(Simulation& sim) {
-  if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
-  return sim.up_to(sim.config.faults.slow_dma_span);
-}
-
 void Stages::at_requester(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
@@ -160,10 +155,9 @@ void Stages::start(SimRequest* r) {
   sim.queue.push(r, at);
 }
 
-// Requests behind one that is being retried on their queue pair wait for it, in their order.
-bool Stages::held_back(SimRequest* r, void (*stage)(Event*)) {
+bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   QueuePair* qp = r->qp;
-  if (qp->blocker == nullptr || qp->blocker == r || r->is_carrier) return false;
+  if (qp->blocker == r || r->is_carrier) return false;
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
   if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
@@ -262,6 +256,7 @@ void Stages::answered(Event* event) {
     trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->response_wire)) / 1000,
                 timing.link(r->response_wire) / 1000);
   }
+  qp->owner->prefetch();
   ++node.responses;
   Picos delay =
       node.requester.delay(now, timing.response) + timing.pipeline + context(sim, node, &qp->requester);
