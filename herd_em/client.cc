@@ -169,7 +169,7 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   Nanos patience = s.retry;
   std::uint32_t retries = 0;
   for (;; ++retries) {
-    if (!pending.is_sending) {
+    if (!pending.is_sending && (retries == 0 || s.rewrites)) {
       s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(retries));
       post(pending, op, from, to);
     }

@@ -100,6 +100,11 @@ std::vector<kv::OptionSpec> option_specs() {
        1e3,
        1e10,
        "20ms"},
+      {"herd.rewrite",
+       boolean,
+       "true",
+       "whether a request without a reply is written again; false: its client waits (2014 and 2016 code)",
+       {}},
       {"herd.give-up",
        duration,
        "100ms",
@@ -129,15 +134,15 @@ std::vector<kv::OptionSpec> option_specs() {
 
 std::map<std::string, kv::Mutant> mutants() {
   return {
-      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 0}},
-      {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 0}},
-      {"any-reply-accepted", {"a late reply counts for the slot's next request", 0}},
-      {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 0}},
-      {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 0}},
-      {"log-not-checked", {"an entry that the log has overwritten counts as there", 0}},
-      {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 0}},
+      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 13}},
+      {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 1}},
+      {"any-reply-accepted", {"a late reply counts for the slot's next request", 3}},
+      {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 52}},
+      {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 2}},
+      {"log-not-checked", {"an entry that the log has overwritten counts as there", 51}},
+      {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 1}},
       {"first-tag-insert",
-       {"a PUT looks at the first slot with its tag alone and takes the last free one", 0}},
+       {"a PUT looks at the first slot with its tag alone and takes the last free one", 4}},
   };
 }
 
@@ -172,6 +177,7 @@ std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig
   drawn["herd.tag-bits"] = pick({"1", "1", "2", "16"});
   drawn["herd.retry"] = pick({"15us", "30us", "100us"});
   drawn["herd.give-up"] = pick({"2ms", "20ms"});
+  if (rng.chance(0.2)) drawn["herd.rewrite"] = "false";
   const std::uint64_t entry = Log::entry_bytes(shape.value_size);
   const bool is_store = rng.chance(0.2);
   if (is_store) drawn["herd.mode"] = "store";

@@ -147,6 +147,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   s.replies.inline_below = static_cast<std::uint32_t>(options.integer("herd.inline-below"));
   s.retry = options.integer("herd.retry");
   s.give_up = options.integer("herd.give-up");
+  s.rewrites = options.boolean("herd.rewrite");
   if (s.give_up < s.retry) return refuse("--herd.give-up: before the first --herd.retry");
   LOCH_TRY(apply_mutant(mutant, s));
   LOCH_TRY(check_memory(s));
