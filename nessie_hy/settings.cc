@@ -141,6 +141,13 @@ std::vector<kv::Mend> known_mends(const kv::Options& options) {
            "nessie-hy.mend-h2"}};
 }
 
+std::vector<kv::Hole> known_holes() {
+  return {{"H2",
+           "EMPTY words look alike: a slot that was filled and emptied seems unchanged",
+           {{"nessie-hy.variant", "published"}},
+           0}};
+}
+
 Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options, std::string_view mutant) {
   const bool is_published = options.choice("nessie-hy.variant") == "published";
   if (!is_published && options.boolean("nessie-hy.mend-h2")) {
