@@ -231,6 +231,8 @@ TEST(Options, ImpossibleCombinationsNameTheFlag) {
       std::string::npos);
   EXPECT_NE(refusal({}, {.nodes = 1, .server_workers = 2, .keys = 10, .max_keys = 10}).find("servers"),
             std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 2, .keys = 10, .max_keys = 10, .server_nodes = 1}).find("server-nodes"),
+            std::string::npos);
   EXPECT_NE(refusal({}, {.nodes = 300, .keys = 10, .max_keys = 10}).find("nodes"), std::string::npos);
   EXPECT_EQ(refusal({{"nessie.backoff-cap", "1us"}}).find("nessie.backoff-cap"), 0u);
 }

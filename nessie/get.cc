@@ -77,7 +77,7 @@ coro::Task<Session::Look> Session::look_up(Word word, Nanos read_at, kv::Key key
 
 std::optional<Session::Look> Session::look_in_cache(Word word, Nanos read_at, kv::Key key) {
   if (node_.cache == nullptr) return std::nullopt;
-  Cache::Pin hit = node_.cache->find(word, worker_.now(), read_at + settings_.expiry);
+  kv::WordCache::Pin hit = node_.cache->find(word, worker_.now(), read_at + settings_.expiry);
   if (!hit) return std::nullopt;
   if (stats_ != nullptr) ++stats_->cache_hits;
   if (std::memcmp(hit.key(), key.data, key.size) != 0) return Look::other_key;
@@ -118,7 +118,7 @@ coro::Task<Session::Look> Session::take_value(Fetched found, Word word, Nanos re
 }
 
 void Session::fill_cache(const Fetched& found, Word word, Nanos read_at) {
-  Cache::Pin room = node_.cache->reserve(word, worker_.now());
+  kv::WordCache::Pin room = node_.cache->reserve(word, worker_.now());
   if (!room) return;
   const EntryLayout& entry = settings_.entry;
   fabric::copy_from_shared(room.key(), found.region->at(found.offset), entry.key_size());

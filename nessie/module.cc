@@ -22,6 +22,10 @@ class NessieModule final : public kv::Module {
     // The published variant is held to the same claim: that it breaks it is a finding.
     return kv::Consistency::linearizable;
   }
+  // The published ones answer ok to a DELETE of an absent key: a tombstone came and went.
+  [[nodiscard]] bool delete_ok_removes(const kv::Options& options) const override {
+    return options.choice("nessie.variant") == "hardened";
+  }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     // In-order placement is not required: without it, entries are awaited by completion.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
@@ -42,6 +46,22 @@ class NessieModule final : public kv::Module {
     };
     std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
     return all;
+  }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override {
+    kv::Options published(options());
+    LOCH_CHECK(published.set("nessie.variant", "published").has_value(), "the option is there");
+    const std::vector<kv::Mend> all = mends(published);
+    std::vector<kv::Hole> out;
+    for (const kv::Mend& open : all) {
+      const auto seed = hole_seeds().find(open.hole);
+      if (seed == hole_seeds().end()) continue;  // found by the model or by a mutant alone
+      kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
+      for (const kv::Mend& other : all) {
+        if (other.hole != open.hole) hole.options[other.option] = "true";
+      }
+      out.push_back(std::move(hole));
+    }
+    return out;
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,

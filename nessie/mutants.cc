@@ -22,4 +22,10 @@ std::map<std::string, kv::Mutant> mutants() {
   };
 }
 
+const std::map<std::string, std::uint64_t>& hole_seeds() {
+  static const std::map<std::string, std::uint64_t> seeds = {{"H1", 1},  {"H2", 1},  {"H7", 1},
+                                                             {"H10", 1}, {"H16", 1}, {"H12", 1}};
+  return seeds;
+}
+
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// Words, layouts, the cache and the data table, each by itself.
+// Words, layouts and the data table, each by itself.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/fabric/memory.h"
-#include "nessie/cache.h"
 #include "nessie/data_table.h"
 #include "nessie/layout.h"
 #include "nessie/word.h"
@@ -132,55 +131,6 @@ TEST(Meta, RoundTrips) {
   EXPECT_EQ(back.source_rank, 3);
   EXPECT_EQ(back.generation, 0xFFFF);
   EXPECT_EQ(EntryMeta::unpack(0).kind, EntryKind::free);
-}
-
-class CacheTest : public ::testing::Test {
- protected:
-  void insert(Cache& cache, Word word, Nanos now, Nanos expiry) {
-    Cache::Pin pin = cache.reserve(word, now);
-    ASSERT_TRUE(bool{pin});
-    std::memcpy(pin.key(), &word, 8);
-    std::memcpy(pin.value(), &word, 8);
-    cache.publish(pin, word, expiry);
-  }
-};
-
-TEST_F(CacheTest, EvictsTheLeastRecentlyUsed) {
-  Cache cache(4, 8, 8);
-  for (Word word = 1; word <= 4; ++word) insert(cache, word, 0, 100);
-  EXPECT_TRUE(bool{cache.find(1, 1, 100)});
-  insert(cache, 5, 1, 100);
-  EXPECT_EQ(cache.size(), 4u);
-  EXPECT_FALSE(bool{cache.find(2, 1, 100)});
-  Cache::Pin one = cache.find(1, 1, 100);
-  ASSERT_TRUE(bool{one});
-  Word stored = 0;
-  std::memcpy(&stored, one.value(), 8);
-  EXPECT_EQ(stored, 1u);
-}
-
-TEST_F(CacheTest, ExpiresAndExtends) {
-  Cache cache(4, 8, 8);
-  insert(cache, 7, 0, 100);
-  EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // extended to 150: E after the word was read
-  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // never shortened
-  EXPECT_FALSE(bool{cache.find(7, 150, 500)});  // at the expiry it is gone
-  EXPECT_FALSE(bool{cache.find(7, 10, 500)});
-  insert(cache, 7, 200, 300);
-  EXPECT_TRUE(bool{cache.find(7, 250, 300)});
-}
-
-TEST_F(CacheTest, PinnedEntriesAreNotEvicted) {
-  Cache cache(2, 8, 8);
-  insert(cache, 1, 0, 100);
-  insert(cache, 2, 0, 100);
-  Cache::Pin one = cache.find(1, 0, 100);
-  Cache::Pin two = cache.find(2, 0, 100);
-  EXPECT_FALSE(bool{cache.reserve(3, 0)});
-  one.release();
-  insert(cache, 3, 0, 100);
-  EXPECT_FALSE(bool{cache.find(1, 0, 100)});
-  EXPECT_TRUE(bool{cache.find(2, 0, 100)});
 }
 
 class DataTableTest : public ::testing::Test {

@@ -228,9 +228,9 @@ class Session {
   std::uint64_t landing_base_;
   std::uint64_t words_base_;
   fabric::OpStats* stats_ = nullptr;
-  Nanos started_ = 0;    // of the current attempt
-  kv::ValueView value_;  // the last GET's
-  Cache::Pin pinned_;    // what value_ points into, if it came from the cache
+  Nanos started_ = 0;          // of the current attempt
+  kv::ValueView value_;        // the last GET's
+  kv::WordCache::Pin pinned_;  // what value_ points into, if it came from the cache
   Writing writing_;
   std::array<cuckoo::Place, 17> path_{};  // sources of the MIGRATEs under way
   std::vector<std::byte> moved_key_;

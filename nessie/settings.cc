@@ -75,6 +75,12 @@ Result<> check_sizes(const kv::DeployConfig& config) {
     return refuse(fmt::format("servers: nessie has no server workers, {} were asked for; expected 0",
                               config.server_workers));
   }
+  if (config.server_nodes != 0) {
+    return refuse(
+        fmt::format("server-nodes: every node of nessie holds data and drives load; {} were asked for, "
+                    "expected 0",
+                    config.server_nodes));
+  }
   if (config.key_size == 0 || config.key_size > 4096) {
     return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
   }

@@ -32,7 +32,7 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                             .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
-    state.cache = std::make_unique<Cache>(s.cache_entries, s.config.key_size, value);
+    state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
   }
   for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
     const DataTable::Share share{.first = worker,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/kv/protocol.h"
-#include "nessie/cache.h"
+#include "common/kv/word_cache.h"
 #include "nessie/data_table.h"
 #include "nessie/settings.h"
 
@@ -72,7 +72,7 @@ struct NodeState {
   fabric::Region* data = nullptr;
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
-  std::unique_ptr<Cache> cache;  // null: off
+  std::unique_ptr<kv::WordCache> cache;  // null: off
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 

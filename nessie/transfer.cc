@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/fabric/memory.h"
+#include "common/rpc/landing.h"
 #include "nessie/session.h"
 
 namespace loch::nessie {
@@ -26,26 +27,20 @@ fabric::WorkRequest one_sided(fabric::Verb verb, const fabric::RemoteRegion& rem
 // No coroutine of its own: it is awaited several times in every operation.
 fabric::Worker::WatchOne Session::post_watched(fabric::WorkRequest& request, fabric::Region* region,
                                                std::uint64_t landed) {
-  fabric::store_word_release(region->at(landed), 0);
-  request.is_signaled = false;
-  worker_.post_detached(request);
-  const fabric::WatchWord arrival{.region = region,
-                                  .offset = landed,
-                                  .mask = watermark_bit,
-                                  .value = watermark_bit,
-                                  .until_equal = true,
-                                  .peer = request.peer};
-  return worker_.watch(arrival, worker_.now() + settings_.expiry);
+  const rpc::Landing landing{.region = region,
+                             .word_at = landed,
+                             .mark = watermark_bit,
+                             .until = worker_.now() + settings_.expiry,
+                             .flush = {}};
+  return rpc::post_watched(worker_, request, landing);
 }
 
 coro::Task<fabric::WcStatus> Session::settle(fabric::WatchOutcome outcome, fabric::NodeId peer) {
-  if (outcome == fabric::WatchOutcome::link_down) co_return fabric::WcStatus::retry_exceeded;
-  // Slow, or the run is ending: a signaled READ behind the request on its queue pair settles whether
-  // it has completed; until then the landing buffer is the NIC's.
-  ++own_.counters.watch_timeouts;
+  if (outcome != fabric::WatchOutcome::link_down) ++own_.counters.watch_timeouts;
   const fabric::LocalSlice scratch{node_.words, word_at(lane_flush)};
-  const fabric::Completion flushed = co_await worker_.read(own_.peers[peer].index, 0, scratch, 8);
-  co_return flushed.status;
+  const fabric::WorkRequest flush =
+      one_sided(fabric::Verb::read, own_.peers[peer].index, 0, scratch, 8, nullptr);
+  co_return co_await rpc::settle(&worker_, outcome, flush);
 }
 
 coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {

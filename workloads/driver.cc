@@ -178,14 +178,17 @@ Result<> Driver::add_workers(std::uint32_t pin) {
     out.name = std::move(name);
     return out;
   };
-  const std::uint64_t workers = std::uint64_t{deploy_.nodes} * deploy_.client_workers;
+  const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
   for (std::uint32_t node = 0; node < deploy_.nodes; ++node) {
-    if (!fabric_.is_local(static_cast<fabric::NodeId>(node))) continue;
-    for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {
+    const auto id = static_cast<fabric::NodeId>(node);
+    if (!fabric_.is_local(id)) continue;
+    const std::uint32_t clients = deploy_.drives(id) ? deploy_.client_workers : 0;
+    const std::uint32_t servers = deploy_.serves(id) ? deploy_.server_workers : 0;
+    for (std::uint32_t i = 0; i < clients; ++i) {
       auto own = std::make_unique<ClientWorker>();
       LOCH_ASSIGN(own->worker,
                   fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
-      const std::uint64_t number = std::uint64_t{node} * deploy_.client_workers + i;
+      const std::uint64_t number = deploy_.client_number(id, i);
       own->index = i;
       own->is_reader = i + load_.readers >= deploy_.client_workers;
       own->rng = Rng(load_.seed, "load", number);
@@ -193,12 +196,14 @@ Result<> Driver::add_workers(std::uint32_t pin) {
       own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
       clients_.push_back(std::move(own));
     }
-    for (std::uint32_t i = 0; i < deploy_.server_workers; ++i) {
+    for (std::uint32_t i = 0; i < servers; ++i) {
       LOCH_ASSIGN(fabric::Worker * server,
-                  fabric_.add_worker(spec(node, fabric::Role::server, deploy_.client_workers + i,
+                  fabric_.add_worker(spec(node, fabric::Role::server, deploy_.server_index(i),
                                           fmt::format("server {}", i))));
       servers_.push_back(server);
     }
+    // Its data is reached through a worker's connections, though nothing runs on it.
+    if (clients + servers == 0) LOCH_TRY(fabric_.add_worker(spec(node, fabric::Role::server, 0, "idle")));
   }
   return {};
 }
@@ -208,8 +213,7 @@ void Driver::start() {
   for (const auto& own : clients_) {
     for (std::uint32_t i = 0; i < deploy_.window; ++i) {
       auto slot = std::make_unique<Slot>();
-      slot->number =
-          (std::uint32_t{own->worker->node()} * deploy_.client_workers + own->index) * deploy_.window + i;
+      slot->number = deploy_.client_number(own->worker->node(), own->index) * deploy_.window + i;
       if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
       slot->key.resize(deploy_.key_size);
       slot->value.resize(deploy_.kept_value_bytes);
@@ -219,8 +223,22 @@ void Driver::start() {
   }
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const auto index = static_cast<std::uint32_t>(i % deploy_.server_workers);
-    fabric_.start(*servers_[i], store_.serve(*servers_[i], index));
+    fabric_.start(*servers_[i], server_main(servers_[i], index));
   }
+}
+
+// Where no client is at hand to end the warm-up, the first server does.
+coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index) {
+  if (!clients_.empty() || index != 0) {
+    co_await store_.serve(*worker, index);
+    co_return;
+  }
+  begin(*worker);
+  coro::Scope scope(worker->run_queue());
+  scope.spawn(store_.serve(*worker, index));
+  co_await worker->sleep_until(begin_ns_ + load_.warmup);
+  if (!is_measuring_.exchange(true)) fabric_.reset_counters();
+  co_await scope.join();
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
@@ -338,10 +356,10 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
   for (std::uint32_t node = 0; node < report.nodes.size(); ++node) {
     if (report.nodes[node].is_lost)
       lost.push_back(static_cast<fabric::NodeId>(node));
-    else if (!first)
+    else if (!first && deploy_.drives(static_cast<fabric::NodeId>(node)))
       first = static_cast<fabric::NodeId>(node);
   }
-  // One survivor repairs: the lowest.
+  // One survivor repairs: the lowest with clients.
   if (lost.empty() || first != worker->node()) co_return;
   for (const fabric::NodeId node : lost) {
     // A fabric that cannot fence (shm) has lost the whole process: nothing of it executes any more.
@@ -388,8 +406,8 @@ std::uint64_t Driver::choose_record(ClientWorker& own) {
   Drawer drawer;
   drawer.rng = &own.rng;
   drawer.records = records_.count() + inserts_->acknowledged();
-  drawer.node = own.worker->node();
-  drawer.nodes = deploy_.nodes;
+  drawer.node = own.worker->node() - deploy_.server_nodes;
+  drawer.nodes = deploy_.driving_nodes();
   drawer.sequence = &own.place;
   const std::uint64_t record = inserts_->record(chooser_->next(drawer));
   if (load_.readers == 0 || record >= load_.read_only || drawer.records <= load_.read_only) return record;
@@ -398,7 +416,7 @@ std::uint64_t Driver::choose_record(ClientWorker& own) {
 
 // The gap to the next operation of this worker.
 Nanos Driver::next_due(ClientWorker& own) const {
-  const double workers = static_cast<double>(deploy_.nodes) * deploy_.client_workers;
+  const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
   return std::max<Nanos>(1, std::llround(gap));
@@ -425,7 +443,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   const Nanos now = own.worker->now();
   const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
   bool is_corrupt = false, is_verified = false;
-  if (has_value && (load_.verify || slot.log != nullptr)) {
+  if (has_value && load_.values_are_judged && (load_.verify || slot.log != nullptr)) {
     const auto verdict = kv::read_value(result.value, slot.stamp.key_digest, true).verdict;
     is_corrupt = verdict == kv::ValueVerdict::corrupt || result.value.size != deploy_.value_size;
     is_verified = !is_corrupt && verdict != kv::ValueVerdict::unnamed;

@@ -55,8 +55,9 @@ struct LoadConfig {
   // The last so many client workers of a node only read, and those records alone; the others leave them.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;  // every GET's value
-  bool scrub = false;   // repair what lost nodes held, after the load
+  bool verify = false;            // every GET's value
+  bool values_are_judged = true;  // false: they are an emulation's and mean nothing (run_load sets it)
+  bool scrub = false;             // repair what lost nodes held, after the load
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. One process only.
   bool final_sweep = false;
@@ -111,6 +112,7 @@ class Driver {
 
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record,

@@ -99,6 +99,38 @@ TEST_P(DriverOn, CountsEveryOperationOnce) {
   EXPECT_EQ(outcome.protocol_counters.at("slots"), 50);
 }
 
+TEST_P(DriverOn, NodesThatOnlyServeIssueNothingAndOthersHoldNothing) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.deploy.server_nodes = 1;
+  const RunOutcome outcome = run();
+  EXPECT_EQ(outcome.nodes.at(0).tally.total(), 0U);
+  EXPECT_EQ(total(outcome).total(), 1'000U);
+  std::set<std::int32_t> clients;
+  for (const check::Operation& operation : recording.operations) clients.insert(operation.client);
+  EXPECT_EQ(clients.size(), 8U);  // 2 nodes, 2 workers, a window of 2
+  EXPECT_EQ(*clients.rbegin(), 7);
+  const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
+  EXPECT_EQ(report.verdict(), check::Verdict::holds);
+}
+
+TEST(DeployShape, WorkersOfNodesThatOnlyServe) {
+  kv::DeployConfig config;
+  config.nodes = 5;
+  config.client_workers = 3;
+  EXPECT_EQ(config.serving_nodes(), 5U);
+  EXPECT_EQ(config.driving_nodes(), 5U);
+  EXPECT_EQ(config.client_number(1, 2), 5U);
+  EXPECT_EQ(config.server_index(1), 4);
+  config.server_nodes = 2;
+  EXPECT_EQ(config.serving_nodes(), 2U);
+  EXPECT_EQ(config.driving_nodes(), 3U);
+  EXPECT_TRUE(config.serves(1) && !config.drives(1) && config.drives(2) && !config.serves(2));
+  EXPECT_EQ(config.client_number(2, 0), 0U);
+  EXPECT_EQ(config.client_number(4, 2), 8U);
+  EXPECT_EQ(config.server_index(1), 1);
+}
+
 TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
   Recording recording;
   plan_.logs = recording.factory();

@@ -143,8 +143,10 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   LOCH_ASSIGN(const Records records, Records::make(plan.records));
   LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
               plan.module->deploy(plan.deploy, plan.options, plan.mutant));
+  LoadConfig load = plan.load;
+  load.values_are_judged = plan.module->consistency(plan.options) != kv::Consistency::none;
   LOCH_ASSIGN(const std::unique_ptr<Driver> driver,
-              Driver::make(plan.load, plan.deploy, records, *store, fabric, plan.logs));
+              Driver::make(load, plan.deploy, records, *store, fabric, plan.logs));
   LOCH_ASSIGN(const fabric::RunEnd end, run_store(fabric, plan, *store, *driver, records));
 
   fabric::FabricReport report = fabric.report();
@@ -152,6 +154,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   RunOutcome outcome;
   outcome.end = end;
   outcome.sim = report.sim;
+  outcome.transport = store->transport();
   outcome.stuck = driver->stuck();
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node)
     outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});

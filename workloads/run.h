@@ -34,6 +34,7 @@ struct RunOutcome {
   std::vector<measure::NodePart> nodes;  // by node; everyone's where is_joint
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<fabric::SimReport> sim;
+  std::string transport;  // Store::transport()
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;

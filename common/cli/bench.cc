@@ -76,7 +76,7 @@ nlohmann::ordered_json option_values(const kv::Options& options) {
   return out;
 }
 
-measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabric,
+measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
   point.protocol = o.protocol;
@@ -84,8 +84,9 @@ measure::PointResult to_point(const BenchOptions& o, const fabric::Fabric& fabri
   point.seed = seed;
   point.config = config_json(o, seed);
   point.capabilities = fabric.capabilities();
+  point.transport = outcome.transport;
   point.duration_s = outcome.window_s;
-  point.value_size = o.value_size;
+  point.value_size = module.useful_bytes(deploy_config(o));
   point.nodes = std::move(outcome.nodes);
   point.sim = outcome.sim;
   point.protocol_counters = std::move(outcome.protocol_counters);
@@ -124,6 +125,11 @@ int judge(const measure::PointResult& point) {
   for (const measure::NodePart& node : point.nodes) corrupt += node.tally.corrupt;
   if (corrupt > 0) {
     fmt::print(stderr, "loch bench: {} GETs returned a value that nobody wrote\n", corrupt);
+    return exit_failed;
+  }
+  const auto own = point.protocol_counters.find(std::string(kv::violations_counter));
+  if (own != point.protocol_counters.end() && own->second > 0) {
+    fmt::print(stderr, "loch bench: {}'s own check failed {} times\n", point.protocol, own->second);
     return exit_failed;
   }
   if (point.run_end != "finished") {
@@ -264,6 +270,7 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   out["fabric"] = o.fabric;
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
   out["nodes"] = o.nodes;
+  out["server_nodes"] = o.server_nodes;
   out["clients"] = o.clients;
   out["servers"] = o.servers;
   out["window"] = o.window;
@@ -340,7 +347,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   }
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
   RunResult result{.is_joint = outcome->is_joint, .point = {}};
-  result.point = to_point(o, *open.fabric, std::move(*outcome), seed);
+  result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
   return result;

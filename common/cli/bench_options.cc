@@ -41,6 +41,8 @@ po::options_description bench_flags() {
   flag("fabric", "NAME", "sim (default), shm, verbs");
   flag("hardware", "NAME|FILE", "sim: hardware profile (connectx3-10gbe): loch list hardware");
   flag("nodes", "N", "nodes of the cluster (3)");
+  flag("server-nodes", "N",
+       "the first N nodes only serve and the others only drive load (0: every node does both)");
   flag("clients", "N", "client workers a node (1)");
   flag("servers", "N", "server workers a node (the protocol's own default)");
   flag("window", "W", "outstanding operations a client worker (1)");
@@ -298,6 +300,12 @@ Result<> apply_load(const Given& given, BenchOptions& o) {
 
 Result<> apply_shape(const Given& given, BenchOptions& o) {
   LOCH_TRY(whole(given, "nodes", o.nodes, 1, 1024));
+  LOCH_TRY(whole(given, "server-nodes", o.server_nodes, 0, 1023));
+  if (o.server_nodes >= o.nodes) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--server-nodes {}: leaves no node of {} to drive load", o.server_nodes, o.nodes));
+  }
   LOCH_TRY(whole(given, "clients", o.clients, 1, 4096));
   LOCH_TRY(whole(given, "servers", o.servers, 0, 4096));
   LOCH_TRY(whole(given, "window", o.window, 1, 4096));
@@ -365,11 +373,12 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   LOCH_TRY(whole(given, "memory", o.memory_bytes, 1, std::uint64_t{1} << 50));
   const double record = static_cast<double>(o.key_size) + o.value_size;
   const double data = record * static_cast<double>(o.max_keys);
-  if (data > static_cast<double>(o.memory_bytes) * o.nodes) {
+  const std::uint32_t holding = o.server_nodes > 0 ? o.server_nodes : o.nodes;
+  if (data > static_cast<double>(o.memory_bytes) * holding) {
     return fail(
         ErrorCode::invalid_argument,
         fmt::format("--keys {} of {} + {} bytes: {} of data in {} nodes of {} memory; they do not fit",
-                    o.max_keys, o.key_size, o.value_size, rounded(data), o.nodes,
+                    o.max_keys, o.key_size, o.value_size, rounded(data), holding,
                     rounded(static_cast<double>(o.memory_bytes))));
   }
   constexpr double kept_whole_up_to = 1 << 30;
@@ -423,6 +432,21 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
+// An emulation's values mean nothing: that is said, and the run goes on without looking at them.
+Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};
+  if (!o.history.empty()) {
+    o.notes.push_back(fmt::format("--history: {} {}; the history proves nothing (loch check --model none)",
+                                  o.protocol, module->unverifiable()));
+  }
+  if (!o.load.verify) return {};
+  o.notes.push_back(
+      fmt::format("--verify: {} {}; no value was verified", o.protocol, module->unverifiable()));
+  o.load.verify = o.verify_full = false;
+  return {};
+}
+
 }  // namespace
 
 Result<std::pair<std::string, std::string>> split_setting(const std::string& text) {
@@ -457,6 +481,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(apply_load(given, o));
   LOCH_TRY(apply_shape(given, o));
+  LOCH_TRY(apply_meaning(registry, o));
   LOCH_TRY(apply_memory(given, o));
   if (o.hogs > 0 && o.fabric != "sim") {
     return fail(ErrorCode::unsupported,
@@ -494,6 +519,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.kept_value_bytes = o.kept_value_bytes;
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
+  config.server_nodes = o.server_nodes;
   return config;
 }
 
@@ -525,7 +551,7 @@ std::string bench_help(const kv::Registry& registry) {
 
 Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
-  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME"};
+  constexpr std::array kinds = {"BOOL", "N", "NUMBER", "BYTES", "TIME", "NAME", "TEXT"};
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string kind = spec.choices.empty() ? kinds[static_cast<std::size_t>(spec.type)]

@@ -15,7 +15,7 @@ namespace loch::cli {
 
 struct BenchOptions {
   std::string protocol = "nessie", fabric = "sim", hardware = "connectx3-10gbe";
-  std::uint32_t nodes = 3, clients = 1, servers = 0, window = 1;
+  std::uint32_t nodes = 3, server_nodes = 0, clients = 1, servers = 0, window = 1;
   std::uint64_t keys = 100'000, max_keys = 0;
   std::uint32_t key_size = 128, value_size = 1024;
   workloads::KeyOrder key_order = workloads::KeyOrder::hashed;

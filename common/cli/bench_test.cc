@@ -53,6 +53,8 @@ BenchOptions accepted(Words words) {
 TEST(BenchOptions, EveryFlagOfTheManual) {
   const BenchOptions o = accepted({"--nodes",
                                    "15",
+                                   "--server-nodes",
+                                   "3",
                                    "--clients",
                                    "12",
                                    "--servers",
@@ -95,6 +97,8 @@ TEST(BenchOptions, EveryFlagOfTheManual) {
                                    "--slots.spare",
                                    "1K"});
   EXPECT_EQ(o.nodes, 15U);
+  EXPECT_EQ(o.server_nodes, 3U);
+  EXPECT_EQ(deploy_config(o).server_nodes, 3U);
   EXPECT_EQ(o.clients, 12U);
   EXPECT_EQ(o.servers, 2U);
   EXPECT_EQ(o.window, 4U);
@@ -134,6 +138,7 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--nodes"}, "--nodes"},
            {{"--nodes", "3", "--nodes", "4"}, "--nodes"},
            {{"--window", "0"}, "--window"},
+           {{"--nodes", "3", "--server-nodes", "3"}, "--server-nodes 3: leaves no node of 3 to drive load"},
            {{"--value-size", "big"}, "--value-size"},
            {{"--value-size", "0"}, "--value-size"},
            {{"--get", "1.5"}, "--get"},
@@ -245,6 +250,17 @@ TEST_P(BenchOn, WritesOneWholeResult) {
   EXPECT_GT(json["throughput_ops_s"], 0);
   EXPECT_EQ(json["nodes"].size(), 3U);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_P(BenchOn, OneNodeServesAndTheOthersDriveLoad) {
+  ASSERT_EQ(bench({"--json", file("a.json"), "--verify", "--get", "0.5", "--server-nodes", "1"}), 0);
+  const auto json = read("a.json");
+  EXPECT_EQ(json["config"]["server_nodes"], 1);
+  EXPECT_EQ(json["operations"]["total"], 500);
+  EXPECT_EQ(json["nodes"].size(), 3U);
+  EXPECT_EQ(json["nodes"][0]["throughput_ops_s"], 0);
+  EXPECT_GT(json["nodes"][1]["throughput_ops_s"], 0);
+  EXPECT_GT(json["nodes"][2]["throughput_ops_s"], 0);
 }
 
 TEST_P(BenchOn, HistoryHolds) {

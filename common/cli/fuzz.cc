@@ -7,6 +7,7 @@
 
 #include "common/cli/fuzz_cause.h"
 #include "common/cli/fuzz_scenario.h"
+#include "common/cli/judging.h"
 
 namespace loch::cli {
 namespace {
@@ -41,35 +42,23 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-check::CheckOptions judging(const FuzzScenario& scenario) {
-  check::CheckOptions options;
-  switch (scenario.plan.module->consistency(scenario.plan.options)) {
-    case kv::Consistency::linearizable:
-      options.model = check::Model::linearizable;
-      break;
-    case kv::Consistency::lossy_cache:
-      options.model = check::Model::lossy_cache;
-      break;
-    case kv::Consistency::none:
-      options.model = check::Model::none;
-      break;
-  }
+check::CheckOptions judging_of(const FuzzScenario& scenario) {
   // What was not preloaded was absent; the checker knows one start for all keys.
   const workloads::Records::Shape& records = scenario.plan.records;
-  options.initial = records.preloaded < records.most ? check::Initial::any : check::Initial::present;
-  // The published Nessies answer ok to a DELETE of an absent key: a tombstone came and went.
-  const auto variant = scenario.plan.options.values().find("nessie.variant");
-  if (variant != scenario.plan.options.values().end()) {
-    options.delete_ok_removes = std::get<std::string>(variant->second) == "hardened";
-  }
-  options.report_limit = 1;
-  return options;
+  return judging(*scenario.plan.module, scenario.plan.options,
+                 records.preloaded < records.most ? check::Initial::any : check::Initial::present);
+}
+
+// Of the store's own safety check.
+double violations(const workloads::RunOutcome& outcome) {
+  const auto found = outcome.protocol_counters.find(std::string(kv::violations_counter));
+  return found == outcome.protocol_counters.end() ? 0 : found->second;
 }
 
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  const check::CheckReport report = check::check_operations(finding.history, judging(scenario));
+  const check::CheckReport report = check::check_operations(finding.history, judging_of(scenario));
   if (report.verdict() != check::Verdict::holds) {
     finding.verdict =
         report.verdict() == check::Verdict::violated ? FuzzVerdict::violated : FuzzVerdict::undecided;
@@ -79,6 +68,9 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
       finding.cause =
           cause_of(symptom_of(finding.history, report.failures.front().key), outcome.protocol_counters);
     }
+  } else if (const double own = violations(outcome); own > 0) {
+    finding.verdict = FuzzVerdict::violated;
+    finding.reason = fmt::format("the store's own check failed {} times", own);
   } else if (corrupt > 0) {
     finding.verdict = FuzzVerdict::corrupt;
     finding.reason = fmt::format("{} GETs returned bytes that nobody wrote", corrupt);

@@ -19,6 +19,7 @@ struct FuzzOptions {
   std::uint64_t seeds = 1000, first_seed = 1;
   std::uint64_t timing = 0;  // the same scenarios at other instants; 0: the seed's own
   bool all_mutants = false;  // measure them instead
+  bool all_holes = false;    // measure those of the published design instead
   Nanos time = 0;            // stop after this much real time; 0: no limit
   std::uint32_t jobs = 0;    // threads; 0: one a core
   bool keep_going = false;   // else the first finding ends it, or the first of each hole is reported

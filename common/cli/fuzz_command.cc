@@ -24,6 +24,7 @@ constexpr const char* usage =
     "  --time T           stop after this much real time: 60s, 10m\n"
     "  --mutant M         a known-bad variant: loch list mutants\n"
     "  --mutants          how many seeds find each mutant, as a Markdown table (--seeds: at most, 5000)\n"
+    "  --holes            the same for each hole of the published design: loch list holes\n"
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
@@ -145,8 +146,8 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   const std::vector<std::string> flags = {
-      "--protocol", "--seeds",   "--first-seed", "--time",    "--mutant",  "--set", "--hardware",
-      "--jobs",     "--mutants", "--keep-going", "--history", "--verbose", "--help"};
+      "--protocol", "--seeds",   "--first-seed", "--time",       "--mutant",  "--set",     "--hardware",
+      "--jobs",     "--mutants", "--holes",      "--keep-going", "--history", "--verbose", "--help"};
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -171,6 +172,10 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
       o.verbose = true;
       continue;
     }
+    if (flag == "--holes") {
+      o.all_holes = true;
+      continue;
+    }
     if (flag == "--mutants") {
       o.all_mutants = true;
       continue;
@@ -182,9 +187,11 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
     }
     LOCH_TRY(apply(flag, value, o));
   }
-  if (o.all_mutants && !o.mutant.empty())
-    return fail(ErrorCode::invalid_argument, "--mutants: measures every mutant; leave out --mutant");
-  if (o.all_mutants && !seeds_given) o.seeds = 5000;
+  if (o.all_mutants && o.all_holes)
+    return fail(ErrorCode::invalid_argument, "--holes: measured by themselves; leave out --mutants");
+  if ((o.all_mutants || o.all_holes) && !o.mutant.empty())
+    return fail(ErrorCode::invalid_argument, "--mutants, --holes: measure every one; leave out --mutant");
+  if ((o.all_mutants || o.all_holes) && !seeds_given) o.seeds = 5000;
   LOCH_TRY(check_names(o, registry));
   return o;
 }
@@ -200,6 +207,7 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
     return 2;
   }
   const InterruptScope guard(nullptr);
+  if (options->all_holes) return measure_holes(*options, **find_protocol(registry, options->protocol));
   if (options->all_mutants) return measure_mutants(*options, **find_protocol(registry, options->protocol));
   Campaign campaign(*options, **find_protocol(registry, options->protocol));
   campaign.run();

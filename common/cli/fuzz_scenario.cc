@@ -151,10 +151,27 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
-// Whether the protocol is a cuckoo table, which may be given more keys than it has slots.
+// "nessie" of a protocol that has the option nessie.load-factor: a cuckoo table, which may be given more
+// keys than it has slots. Empty for the others.
+std::string table_of(const kv::Module& module) {
+  constexpr std::string_view option = ".load-factor";
+  for (const kv::OptionSpec& spec : module.options()) {
+    if (spec.key.ends_with(option)) return spec.key.substr(0, spec.key.size() - option.size());
+  }
+  return {};
+}
+// Pilaf's tables grow: how many slots they begin with is Pilaf's own to draw.
 bool has_cuckoo_table(const kv::Module& module) {
-  return std::ranges::any_of(module.options(),
-                             [](const kv::OptionSpec& spec) { return spec.key == "nessie.load-factor"; });
+  return !table_of(module).empty() || std::ranges::any_of(module.options(), [](const kv::OptionSpec& spec) {
+    return spec.key == "pilaf.initial-slots";
+  });
+}
+
+// The knobs are named as Nessie's options; a table that has one of the same name has the same knob.
+std::string knob_of(const std::string& table, std::string_view key) {
+  constexpr std::string_view prefix = "nessie.";
+  if (table.empty() || !key.starts_with(prefix)) return std::string(key);
+  return table + "." + std::string(key.substr(prefix.size()));
 }
 
 // Who reads and who writes: one writer a node is enough to keep the keys on the move.
@@ -203,6 +220,18 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (profile.table == Profile::Table::seesaw && has_cuckoo_table(module)) draw_seesaw(rng, s);
 }
 
+// Where workers own the table in parts, one of them owns all of it in some runs: then its keys are in each
+// other's way, and its clients wait for it.
+void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
+  const std::uint32_t most = module.default_servers();
+  if (most == 0) return;
+  s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(rng, 1, most));
+  const bool is_tight = profile.table == Profile::Table::overfull || profile.table == Profile::Table::seesaw;
+  const bool is_one = rng.chance(is_tight ? 0.9 : 0.5);
+  if (!is_one || table_of(module).empty()) return;
+  s.plan.deploy.server_workers = s.plan.deploy.server_nodes = 1;
+}
+
 void draw_stalls(Rng& rng, SimFaults& faults) {
   faults.pause_rate = pick<double>(rng, {1'000, 4'000, 16'000});
   faults.outage_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {100'000, 500'000, 2'000'000}));
@@ -245,7 +274,8 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
 
 // A table with hardly more slots than keys: entries are in each other's way and must move. A cuckoo
 // table of this size may refuse keys; then a PUT says that it is full, which is an answer.
-void draw_cuckoo_table(Rng& rng, Profile::Table table, std::uint32_t slack, FuzzScenario& s) {
+void draw_cuckoo_table(Rng& rng, const std::string& owner, Profile::Table table, std::uint32_t slack,
+                       FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
   const bool is_tight = table == Profile::Table::overfull || table == Profile::Table::seesaw;
   const std::uint64_t functions = rng.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
@@ -257,19 +287,24 @@ void draw_cuckoo_table(Rng& rng, Profile::Table table, std::uint32_t slack, Fuzz
   const std::uint64_t slots = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
   const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
   const double load = std::clamp(keys_a_node / static_cast<double>(slots), 0.01, 0.95);
-  s.knobs["nessie.hash-functions"] = std::to_string(functions);
-  s.knobs["nessie.load-factor"] = fmt::format("{:.4f}", load);
+  const std::string how_many = owner + ".hash-functions";
+  if (s.plan.options.values().contains(how_many)) s.knobs[how_many] = std::to_string(functions);
+  s.knobs[owner + ".load-factor"] = fmt::format("{:.4f}", load);
 }
 
-void draw_from(const std::vector<Knob>& knobs, Rng& rng, FuzzScenario& s) {
+void draw_from(const std::vector<Knob>& knobs, const std::string& table, Rng& rng, FuzzScenario& s) {
   for (const Knob& knob : knobs) {
     // Every knob takes the same draws whether it is used or not.
     const bool is_left = rng.chance(knob.chance);
     const std::string& value = pick(rng, knob.values);
-    const bool is_there = s.plan.options.values().contains(std::string_view(knob.key));
-    if (is_left || !is_there || s.knobs.contains(knob.key)) continue;
-    if (knob.needs_key != nullptr && s.plan.options.choice(knob.needs_key) != knob.needs_value) continue;
-    s.knobs[knob.key] = value;
+    const std::string key = knob_of(table, knob.key);
+    const auto has = [&](const std::string& option) { return s.plan.options.values().contains(option); };
+    if (is_left || !has(key) || s.knobs.contains(key)) continue;
+    if (knob.needs_key != nullptr) {
+      const std::string needed = knob_of(table, knob.needs_key);
+      if (!has(needed) || s.plan.options.choice(needed) != knob.needs_value) continue;
+    }
+    s.knobs[key] = value;
   }
 }
 
@@ -290,12 +325,16 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
-  if (has_cuckoo_table(module)) draw_cuckoo_table(rng, profile.table, slack, s);
-  if (s.plan.options.values().contains(std::string_view("nessie.clock-margin"))) {
-    s.knobs["nessie.clock-margin"] = format_duration(margin_of(s.sim.faults));
+  if (const auto slots = s.knobs.find("pilaf.initial-slots"); slots != s.knobs.end())
+    slots->second = std::to_string(std::stoull(slots->second) + slack);
+  const std::string table = table_of(module);
+  if (!table.empty()) draw_cuckoo_table(rng, table, profile.table, slack, s);
+  if (const std::string margin = knob_of(table, "nessie.clock-margin");
+      s.plan.options.values().contains(margin)) {
+    s.knobs[margin] = format_duration(margin_of(s.sim.faults));
   }
-  draw_from(knobs_of(profile.table), rng, s);
-  draw_from(knobs(), rng, s);
+  draw_from(knobs_of(profile.table), table, rng, s);
+  draw_from(knobs(), table, rng, s);
   std::erase_if(s.knobs, [&](const auto& each) { return is_fixed(each.first); });
   for (const auto& [key, value] : s.knobs) LOCH_TRY(s.plan.options.set(key, value));
   return {};
@@ -324,7 +363,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, s);
-  s.plan.deploy.server_workers = module.default_servers();
+  draw_servers(shape, profile, module, s);
   draw_faults(faults, profile, s);
   LOCH_TRY(draw_knobs(options, profile, module, settings, slack, s));
   return s;

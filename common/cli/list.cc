@@ -106,13 +106,32 @@ std::vector<Entry> experiments() {
   return out;
 }
 
+std::string seeds_text(std::uint64_t first_seed) {
+  return first_seed > 0 ? fmt::format("found by seed {}", first_seed) : std::string("not measured");
+}
+
+std::vector<Entry> holes(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    for (const kv::Hole& hole : module->holes()) {
+      std::string options;
+      for (const auto& [key, value] : hole.options) options += fmt::format(" --set {}={}", key, value);
+      Entry entry{fmt::format("{} {}", name, hole.name),
+                  fmt::format("{} ({};{})", hole.what, seeds_text(hole.first_seed), options)};
+      entry.more["protocol"] = name;
+      entry.more["options"] = hole.options;
+      if (hole.first_seed > 0) entry.more["seeds_to_find"] = hole.first_seed;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
 std::vector<Entry> mutants(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const auto& [name, module] : registry) {
     for (const auto& [mutant, what] : module->mutants()) {
-      const std::string seeds = what.first_seed > 0 ? fmt::format("found by seed {}", what.first_seed)
-                                                    : std::string("not measured");
-      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds)};
+      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed))};
       entry.more["protocol"] = name;
       entry.more["breaks"] = what.breaks;
       if (what.first_seed > 0) entry.more["seeds_to_find"] = what.first_seed;
@@ -146,8 +165,8 @@ std::string home_folder() {
 }
 
 int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> kinds = {"protocols", "fabrics",     "hardware",
-                                          "workloads", "experiments", "mutants"};
+  const std::vector<std::string> kinds = {"protocols",   "fabrics", "hardware", "workloads",
+                                          "experiments", "mutants", "holes"};
   std::string kind;
   bool as_json = false;
   for (const std::string& argument : arguments) {
@@ -182,6 +201,8 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     print(workload_list(), as_json);
   else if (kind == "experiments")
     print(experiments(), as_json);
+  else if (kind == "holes")
+    print(holes(registry), as_json);
   else
     print(mutants(registry), as_json);
   return 0;

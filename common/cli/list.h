@@ -8,7 +8,7 @@
 
 namespace loch::cli {
 
-// protocols, fabrics, hardware, workloads, experiments, mutants. Returns the exit status.
+// protocols, fabrics, hardware, workloads, experiments, mutants, holes. Returns the exit status.
 [[nodiscard]] int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry);
 
 // The folder that holds experiments/ and workloads/: $LOCH_HOME, else the source folder.

@@ -33,6 +33,7 @@ class WrappedWorker : public Worker {
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override {
     inner_->store_word(region, offset, value);
   }
+  void attribute(const WorkRequest& arrived) override { inner_->attribute(arrived); }
   void mark(std::string_view what, Nanos start) override { inner_->mark(what, start); }
   [[nodiscard]] bool connected(NodeId peer) const override { return inner_->connected(peer); }
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return inner_->epoch(peer); }

@@ -132,7 +132,7 @@ struct WorkRequest {
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS
   std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;        // out: CAS, FAA: the old word
+  std::uint64_t result = 0;        // out: CAS, FAA: the old word, once it is retired
   OpStats* stats = nullptr;        // may be null
   WorkRequest* next = nullptr;     // the rest of the chain
   CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
@@ -174,7 +174,8 @@ struct WatchWord {
   std::optional<NodeId> peer;  // end early when the connection to this node fails
 };
 
-// `count` words of one region, `stride` bytes apart: the request slots of a server.
+// `count` words of one region, `stride` bytes apart: the request slots of a server. `ready` is asked of
+// each, and may look at the whole slot that the word ends: the `stride` bytes up to its last.
 struct WatchSet {
   const Region* region = nullptr;
   std::uint64_t offset = 0;
@@ -231,11 +232,13 @@ struct CpuCosts {
   double compare_fixed = 0, compare_byte = 0;
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
+  double memory_fixed = 0;     // a random access to memory: what prefetching hides
   double operation_fixed = 0;  // a store operation's own bookkeeping: request set-up, random draw
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }
   [[nodiscard]] Nanos copy(std::uint64_t bytes) const { return span(copy_fixed, copy_byte, bytes); }
   [[nodiscard]] Nanos crc(std::uint64_t bytes) const { return span(0, crc_byte, bytes); }
+  [[nodiscard]] Nanos memory() const { return static_cast<Nanos>(memory_fixed); }
   [[nodiscard]] Nanos operation() const { return static_cast<Nanos>(operation_fixed); }
 
  private:
@@ -296,6 +299,13 @@ class Worker {
                          std::uint64_t user) = 0;
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
+
+  // A peer's message that belongs to an operation of this worker has arrived: a server's reply, which no
+  // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
+  // `peer` is who sent it.
+  virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // The same for a message that was received.
+  void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.

@@ -30,6 +30,8 @@ Result<Options::Value> parse(const OptionSpec& spec, std::string_view text) {
         return bad(fmt::format("one of {}", fmt::join(spec.choices, ", ")));
       }
       return std::string(text);
+    case OptionType::text:
+      return std::string(text);
     case OptionType::integer: {
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -96,6 +98,8 @@ bool Options::boolean(std::string_view key) const { return std::get<bool>(at(key
 std::int64_t Options::integer(std::string_view key) const { return std::get<std::int64_t>(at(key)); }
 double Options::real(std::string_view key) const { return std::get<double>(at(key)); }
 const std::string& Options::choice(std::string_view key) const { return std::get<std::string>(at(key)); }
+
+const std::string& Options::text(std::string_view key) const { return std::get<std::string>(at(key)); }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;

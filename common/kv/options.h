@@ -13,7 +13,8 @@
 
 namespace loch::kv {
 
-enum class OptionType : std::uint8_t { boolean, integer, real, size, duration, choice };
+// text: any text, such as a path; may be empty.
+enum class OptionType : std::uint8_t { boolean, integer, real, size, duration, choice, text };
 
 struct OptionSpec {
   std::string key;  // "nessie.filter-bits"
@@ -44,6 +45,7 @@ class Options {
   [[nodiscard]] std::int64_t integer(std::string_view key) const;  // integer; size in bytes; duration in ns
   [[nodiscard]] double real(std::string_view key) const;
   [[nodiscard]] const std::string& choice(std::string_view key) const;
+  [[nodiscard]] const std::string& text(std::string_view key) const;
 
   [[nodiscard]] const std::vector<OptionSpec>& specs() const { return specs_; }
   [[nodiscard]] const std::map<std::string, Value, std::less<>>& values() const { return values_; }

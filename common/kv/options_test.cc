@@ -20,6 +20,13 @@ TEST(Options, DefaultsAndTypes) {
   EXPECT_FALSE(options.boolean("nessie.cache"));
 }
 
+TEST(Options, TextIsTakenAsItIs) {
+  Options options({{"pilaf.log", OptionType::text, "", "", {}}});
+  EXPECT_EQ(options.text("pilaf.log"), "");
+  ASSERT_TRUE(options.set("pilaf.log", "/var/log/a b=c").has_value());
+  EXPECT_EQ(options.text("pilaf.log"), "/var/log/a b=c");
+}
+
 TEST(Options, BadInputNamesTheKey) {
   Options options = sample();
   const auto range = options.set("nessie.filter-bits", "99");

@@ -60,6 +60,10 @@ enum class Consistency : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Consistency consistency);
 
+// What Store::counters() calls the failures of the store's own safety check (a sequencer's: no number is
+// given out twice). A run that has any has failed.
+constexpr std::string_view violations_counter = "violations";
+
 // One outstanding operation at a time. Made for one window slot of one client worker; lives until
 // its worker's main has ended. `stats` is filled in, never null.
 class Client {
@@ -96,7 +100,16 @@ struct Mend {
   std::string option;  // "nessie.mend-h2"
 };
 
-// The shape of a deployment: the same on every node.
+// A hole of the published design by itself: the options that open it, and the first seed by which the fuzzer
+// finds it under them, counted from 1 (`loch fuzz --holes` measures it anew; 0: not measured).
+struct Hole {
+  std::string name;  // "H2"
+  std::string what;
+  std::map<std::string, std::string> options;
+  std::uint64_t first_seed = 0;
+};
+
+// The shape of a deployment: the same on every node, or on every node of its kind.
 struct DeployConfig {
   std::uint32_t nodes = 1;
   std::uint32_t client_workers = 1;    // a node
@@ -109,6 +122,24 @@ struct DeployConfig {
   std::uint32_t kept_value_bytes = 0;  // of each value that memory keeps; value_size: all
   std::uint64_t memory_bytes = 0;      // a node; what the regions must fit in
   std::uint64_t seed = 1;
+  // 0: every node holds data, has servers and drives load. Else the first so many nodes hold all of the
+  // data and have the servers, and the others have the clients: "one server machine, many client machines".
+  std::uint32_t server_nodes = 0;
+
+  // Nodes 0 … serving_nodes()-1 hold the data.
+  [[nodiscard]] std::uint32_t serving_nodes() const { return server_nodes == 0 ? nodes : server_nodes; }
+  [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
+  // Nodes server_nodes … nodes-1 have clients.
+  [[nodiscard]] std::uint32_t driving_nodes() const { return nodes - server_nodes; }
+  [[nodiscard]] bool drives(fabric::NodeId node) const { return node >= server_nodes; }
+  // Among the client workers of all nodes, dense from 0, by node and then by worker.
+  [[nodiscard]] std::uint32_t client_number(fabric::NodeId node, std::uint32_t worker) const {
+    return (node - server_nodes) * client_workers + worker;
+  }
+  // The fabric's index of server worker `i` of a node that serves: behind its clients.
+  [[nodiscard]] std::uint16_t server_index(std::uint32_t i) const {
+    return static_cast<std::uint16_t>((server_nodes == 0 ? client_workers : 0) + i);
+  }
 };
 
 class Store {
@@ -133,6 +164,8 @@ class Store {
   // fabric has fenced `dead`; returns how many entries were repaired, by kind.
   [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
       fabric::Worker& worker, std::vector<fabric::NodeId> dead);
+  // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
+  [[nodiscard]] virtual std::string transport() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };
@@ -146,6 +179,20 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  // Whether the ok of a DELETE promises that there was something to remove (common/check).
+  [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
+    static_cast<void>(options);
+    return true;
+  }
+  // Consistency::none: why the values that it returns say nothing, as the end of a sentence that begins
+  // with its name. What can be checked of it, its store checks itself.
+  [[nodiscard]] virtual std::string_view unverifiable() const {
+    return "is an emulation that stores nothing";
+  }
+  // Bytes of value that one operation moves, for the goodput.
+  [[nodiscard]] virtual std::uint32_t useful_bytes(const DeployConfig& config) const {
+    return config.value_size;
+  }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
   // Servers a node by default; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
@@ -157,6 +204,8 @@ class Module {
     static_cast<void>(options);
     return {};
   }
+  // The holes of the published design that fuzzing shows one at a time.
+  [[nodiscard]] virtual std::vector<Hole> holes() const { return {}; }
   // Options for one fuzz run of this small shape, drawn from `rng` alone: a table so small that keys
   // collide and move, switches at random, short periods. Only what the protocol claims to bear.
   [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,

@@ -142,14 +142,20 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
 }
 
 ordered_json cpu_json(const std::vector<NodePart>& nodes) {
+  // Of a role: the mean of the nodes that have it, which is not all where some nodes only serve.
   double busy = 0, client = 0, server = 0;
+  std::size_t with_clients = 0, with_servers = 0;
   for (const NodePart& node : nodes) {
     busy += node.report.cpu_busy;
     client += node.report.client_busy;
     server += node.report.server_busy;
+    with_clients += node.report.client_busy > 0 ? 1 : 0;
+    with_servers += node.report.server_busy > 0 ? 1 : 0;
   }
-  const double n = nodes.empty() ? 1 : static_cast<double>(nodes.size());
-  return {{"busy_fraction", busy / n}, {"client_busy", client / n}, {"server_busy", server / n}};
+  const auto mean = [](double sum, std::size_t n) { return n == 0 ? 0 : sum / static_cast<double>(n); };
+  return {{"busy_fraction", mean(busy, nodes.size())},
+          {"client_busy", mean(client, with_clients)},
+          {"server_busy", mean(server, with_servers)}};
 }
 
 ordered_json power_json(const std::vector<NodePart>& nodes) {
@@ -231,6 +237,7 @@ ordered_json to_json(const PointResult& point) {
   out["repeat"] = point.repeat;
   out["config"] = point.config;
   out["capabilities"] = to_json(point.capabilities);
+  out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;
   out["goodput_bytes_s"] = seconds > 0 ? static_cast<double>(moved) * point.value_size / seconds : 0;
@@ -296,9 +303,11 @@ std::string summary(const ordered_json& r) {
                        l.at("p50").get<double>(), l.at("p99").get<double>(), l.at("max").get<double>());
   };
   const auto& ops = r.at("operations");
+  const auto transport = r.value("transport", "verbs");
   std::string text = fmt::format(
-      "{} on {}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n", r.at("protocol").get<std::string>(),
-      r.at("fabric").get<std::string>(), r.at("throughput_ops_s").get<double>(),
+      "{} on {}{}: {:.0f} operations/s, {:.1f} MB/s goodput over {:g} s\n",
+      r.at("protocol").get<std::string>(), r.at("fabric").get<std::string>(),
+      transport == "verbs" ? "" : fmt::format(" ({})", transport), r.at("throughput_ops_s").get<double>(),
       r.at("goodput_bytes_s").get<double>() / 1e6, r.at("duration_s").get<double>());
   text += line("get") + line("put") + line("delete");
   text += fmt::format(

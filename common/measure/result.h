@@ -29,6 +29,7 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;  // everything, defaults included
   fabric::Capabilities capabilities;
+  std::string transport;         // what the protocol's requests travelled over; empty: the fabric's verbs
   double duration_s = 0;         // of the measurement window
   std::uint32_t value_size = 0;  // bytes: goodput is operations times this
   std::vector<NodePart> nodes;   // by node; a lost node has what it told before

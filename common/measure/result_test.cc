@@ -50,6 +50,14 @@ PointResult point() {
   return p;
 }
 
+TEST(Result, NamesWhatTheRequestsTravelledOver) {
+  PointResult p = point();
+  EXPECT_EQ(to_json(p)["transport"], "verbs");
+  p.transport = "unix socket";
+  EXPECT_EQ(to_json(p)["transport"], "unix socket");
+  EXPECT_NE(summary(to_json(p)).find("(unix socket)"), std::string::npos);
+}
+
 TEST(Result, HasEveryKeyOfSchemaOne) {
   const auto json = to_json(point());
   for (const char* key : {"schema",          "loch",
@@ -61,7 +69,8 @@ TEST(Result, HasEveryKeyOfSchemaOne) {
                           "latency_us",      "verbs",
                           "wire_bytes",      "cpu",
                           "power_w",         "nodes",
-                          "provenance",      "sim"}) {
+                          "provenance",      "sim",
+                          "transport"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   for (const char* key : {"total", "get", "put", "delete", "ok", "not_found", "conflict", "timeout", "error",

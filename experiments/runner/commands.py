@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     for file in files:  # all are checked before any is run
         document = located.load(file)
         overrides.check_smoke(document)
-        given = overrides.apply(document, args.set, args.fabric, args.smoke, _nodes_max(args, launched))
+        given = overrides.apply(document, args.set, args.fabric, args.smoke, _nodes_max(args, launched),
+                                _cores(args, launched))
         for fewer in (text.strip("()") for text in given if text.startswith("(")):
             print(f"warning: {file}: {fewer}", file=sys.stderr)
         experiment = schema.read(document, given)
@@ -89,6 +90,11 @@ def _check_flags(args: argparse.Namespace, binary: str) -> None:
 def _nodes_max(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
     """With --fabric verbs the file was written for another fabric: its clusters become those of the hosts at hand."""
     return launched.slots if launched and args.fabric == "verbs" else None
+
+
+def _cores(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
+    """Those of a host, taken to be as many as here."""
+    return len(os.sched_getaffinity(0)) if launched and args.fabric == "verbs" else None
 
 
 def _files(given: list[str]) -> list[Path]:

@@ -70,12 +70,12 @@ def _matches(rule: dict[str, list[object]], system: str, axes: dict[str, object]
 
 
 def resolve(system: System, axes: dict[str, object], seed: int, extra: dict[str, object] | None = None) -> dict[str, object]:
-    """All options of one run. keys = data_per_node * scale * nodes / value_size, at least 1."""
+    """All options of one run. keys = data_per_node * scale * nodes that hold data / value_size, at least 1."""
     params = {**system.params, **axes, **(extra or {}), "seed": seed}
     data = params.pop("data_per_node", system.data_per_node)
     scale = params.pop("scale", system.scale)
     if data is not None:
-        params["keys"] = max(1, int(data * scale * params["nodes"] / params["value_size"]))
+        params["keys"] = max(1, int(data * scale * (params.get("server_nodes") or params["nodes"]) / params["value_size"]))
     if params["fabric"] != "sim":
         params.pop("hardware", None)
     return params

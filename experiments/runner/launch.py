@@ -111,6 +111,8 @@ class Launch:
                 "--no-kill", "--kill-on-bad-exit=0", "--cpu-bind=none", f"--chdir={os.getcwd()}", "--export=ALL"]
         if self.hosts:
             argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
+        if self.interface:  # srun knows nothing of MPI's parameters; its ranks read them from their environment
+            argv += ["env", f"OMPI_MCA_btl_tcp_if_include={self.interface}"]
         return argv
 
 

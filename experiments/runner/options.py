@@ -84,6 +84,7 @@ BENCH: dict[str, Option] = {
     "fabric": Option("choice", choices=FABRICS),
     "hardware": Option("text"),
     "nodes": Option("count", 1),
+    "server_nodes": Option("count"),
     "clients": Option("count", 1),
     "servers": Option("count"),
     "window": Option("count", 1),

@@ -18,10 +18,12 @@ REAL_TIME_SMOKE = {"warmup": "100ms", "duration": "500ms"}
 _MEASURE_KEYS = schema.MEASURE
 
 
-def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, nodes_max: int | None = None) -> list[str]:
+def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, nodes_max: int | None = None,
+          cores: int | None = None) -> list[str]:
     """Changes `document` in place; returns what was changed, as the command line would have it.
 
-    With `fabric`, systems of more than `nodes_max` nodes become as small as that, unless `sets` says how many."""
+    With `fabric`, systems of more than `nodes_max` nodes become as small as that, and simulated ones have no more
+    workers a node than its `cores`, unless `sets` says how many."""
     given: list[str] = []
     if smoke:
         _smoke(document)
@@ -30,8 +32,8 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, node
         if fabric not in options.FABRICS:
             raise BadInput(f"--fabric {fabric}: expected one of {', '.join(options.FABRICS)}"
                            f"{did_you_mean(fabric, options.FABRICS)}")
-        says_nodes = any(re.fullmatch(r"(.*\.)?nodes", text.partition("=")[0].strip()) for text in sets)
-        given += [f"--fabric {fabric}", *_move(document, fabric, smoke, None if says_nodes else nodes_max)]
+        given += [f"--fabric {fabric}", *_move(document, fabric, smoke, None if _says(sets, "nodes") else nodes_max,
+                                               None if _says(sets, "clients") else cores)]
     for text in sets:
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
@@ -41,7 +43,11 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, node
     return given
 
 
-def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None) -> list[str]:
+def _says(sets: list[str], key: str) -> bool:
+    return any(re.fullmatch(rf"(.*\.)?{key}", text.partition("=")[0].strip()) for text in sets)
+
+
+def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None, cores: int | None) -> list[str]:
     """Every system to `fabric`; returns what else had to change for it."""
     top = document.mapping()
     before = _plain(top, "fabric") or "sim"
@@ -52,6 +58,8 @@ def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None) -> li
         own = entries.pop("fabric", None)
         if fabric != "sim" and (own.value if own is not None else before) == "sim":
             _to_real_time(top, system, smoke)
+            if cores is not None:
+                notes += _fit_clients(top, name, system, cores)
         if nodes_max is not None:
             notes += _shrink(top, name, system, nodes_max)
     if fabric != "sim" and "measure" in top:
@@ -89,6 +97,21 @@ def _shrink(top: dict[str, Item], name: str, system: Item, nodes_max: int) -> li
     changed = {"nodes": nodes_max, "label": renamed if renamed != label else f"{label}, {fewer}", "published": ""}
     entries.update({key: from_plain(value, "--fabric", key) for key, value in changed.items()})
     return [f"({name}: {nodes_max} of {nodes} nodes, which is how many hosts there are)"]
+
+
+def _fit_clients(top: dict[str, Item], name: str, system: Item, cores: int) -> list[str]:
+    """A client worker polls: two of them on one core wait for each other's time slices, and time out."""
+    entries = system.mapping()
+    swept = [place.mapping() for place in (top.get("axes"), entries.get("tune")) if place is not None]
+    if any("clients" in keys for keys in swept):
+        return []
+    clients, servers = _plain(entries, "clients"), _plain(entries, "servers") or 0
+    most = max(1, cores - servers) if isinstance(servers, int) else cores
+    if not isinstance(clients, int) or clients <= most:
+        return []
+    entries.update({key: from_plain(value, "--fabric", key) for key, value in {"clients": most, "published": ""}.items()})
+    return [f"({name}: {most} of {clients} client workers a node, which is how many a host of {cores} "
+            f"core{'s' if cores != 1 else ''} can run at once)"]
 
 
 def _plain(entries: dict[str, Item], key: str) -> object:

@@ -17,19 +17,25 @@ GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
 def origin(results: Results, system: System) -> str:
-    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0"."""
+    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0".
+
+    What travels over something else than the fabric's verbs says so: "simulated (modelled tcp over ipoib, …)",
+    "measured (unix socket on …)".
+    """
     measure = results.experiment.measure
+    row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
+    transport = row.stored.document.get("transport", "verbs") if row else "verbs"
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
-        return f"simulated ({system.params.get('hardware', 'default hardware')}, {seeds})"
-    row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
+        model = "" if transport == "verbs" else f"{transport}, "
+        return f"simulated ({model}{system.params.get('hardware', 'default hardware')}, {seeds})"
     host = row.stored.runner.get("host", {}) if row else {}
     device = row.stored.document.get("capabilities", {}).get("device") if row else None
-    if device and system.params["fabric"] == "verbs":
+    if device and system.params["fabric"] == "verbs" and transport == "verbs":
         return f"measured on {device}"
     where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
-    return f"measured ({system.params['fabric']}{where})"
+    return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
 
 
 def number(value: float | None) -> str:

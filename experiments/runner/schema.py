@@ -13,8 +13,8 @@ from .options import BENCH, DATA_PER_NODE, SCALE, Option
 
 TOP = ("name", "title", "paper", "notes", "fabric", "hardware", "cluster", "systems", "workload", "scale", "axes",
        "zip", "exclude", "measure", "figure", "derive", "claims", "smoke")
-CLUSTER = ("nodes",)
-WORKLOAD = tuple(k for k in BENCH if k not in ("protocol", "fabric", "hardware", "nodes", "workload_file", "warmup",
+CLUSTER = ("nodes", "server_nodes")
+WORKLOAD = tuple(k for k in BENCH if k not in ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", "warmup",
                                                "duration", "operations", "seed")) + ("data_per_node", "file")
 RUN_LENGTH = ("warmup", "duration", "operations")
 MEASURE = RUN_LENGTH + ("repeats", "seed", "timeout", "tune_duration")

@@ -41,8 +41,9 @@ def missing() -> str | None:
     name = f"lt{os.getpid()}"
     if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
         return "no network namespaces here"
+    entered = subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
     subprocess.run(["ip", "netns", "del", name], check=True)
-    return None
+    return f"no way into a network namespace: {entered.stderr.strip()}" if entered.returncode else None
 
 
 WHY_NOT = missing()

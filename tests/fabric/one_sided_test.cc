@@ -112,6 +112,31 @@ TEST_P(FabricTest, AtomicsOfSeveralNodesLoseNothing) {
   EXPECT_EQ(cluster.word(1, 8) % 3, 0u);
 }
 
+// Only the last one is signaled, and all of them say what they found: where it lands, and in the request.
+coro::Task<void> add_in_a_chain(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  std::array<WorkRequest, 8> chain;
+  for (std::uint32_t i = 0; i < chain.size(); ++i) {
+    chain[i] =
+        request_of(Verb::faa, cluster->remote[1], 64, i % 2 == 0 ? LocalSlice{} : cluster->at(0, i * 8), 8);
+    chain[i].operand = 3;
+    chain[i].is_signaled = i + 1 == chain.size();
+  }
+  const WcStatus status = co_await worker.post_and_wait(chain);
+  EXPECT_EQ(status, WcStatus::success);
+  for (std::uint32_t i = 0; i < chain.size(); ++i) {
+    EXPECT_EQ(chain[i].result, 3 * i);
+    if (i % 2 == 1) EXPECT_EQ(cluster->word(0, i * 8), 3 * i);
+  }
+}
+
+TEST_P(FabricTest, UnsignaledAtomicsReturnTheirOldWords) {
+  Cluster cluster(GetParam());
+  cluster.start(0, add_in_a_chain(&cluster));
+  cluster.run();
+  EXPECT_EQ(cluster.word(1, 64), 24u);
+}
+
 coro::Task<void> chain_of_three(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   cluster->fill(0, 0, 100, 3);

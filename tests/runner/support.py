@@ -30,14 +30,14 @@ SMALL = textwrap.dedent("""\
     """)
 
 
-def read(text, sets=(), fabric=None, smoke=False, nodes_max=None):
+def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
     """The experiment of a YAML text, as `loch run` reads it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.yaml"
         path.write_text(text, encoding="utf-8")
         document = located.load(path)
         overrides.check_smoke(document)
-        given = overrides.apply(document, list(sets), fabric, smoke, nodes_max)
+        given = overrides.apply(document, list(sets), fabric, smoke, nodes_max, cores)
         return schema.read(document, given)
 
 

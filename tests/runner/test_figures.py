@@ -54,6 +54,21 @@ class Figures(Folder):
         results = SimpleNamespace(experiment=SimpleNamespace(measure=None), rows=[row])
         self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
+    def test_what_goes_over_sockets_or_their_model_says_so(self):
+        measure = SimpleNamespace(seed=1, repeats=3)
+        for fabric, transport, label in (
+                ("shm", "unix socket", "measured (unix socket on some CPU, 2 cores)"),
+                ("verbs", "tcp", "measured (tcp on some CPU, 2 cores)"),
+                ("sim", "modelled tcp over ipoib", "simulated (modelled tcp over ipoib, connectx2-20g-ib, seeds 1 to 3)"),
+                ("sim", "verbs", "simulated (connectx2-20g-ib, seeds 1 to 3)")):
+            system = SimpleNamespace(name="M", is_measured=fabric != "sim",
+                                     params={"fabric": fabric, "hardware": "connectx2-20g-ib"})
+            stored = SimpleNamespace(runner={"host": {"cpu": "some CPU", "cores": 2}},
+                                     document={"capabilities": {"device": "rxe0"}, "transport": transport})
+            row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="M"))
+            results = SimpleNamespace(experiment=SimpleNamespace(measure=measure), rows=[row])
+            self.assertEqual(report.origin(results, system), label)
+
     def test_bars(self):
         folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)
         self.assertIn('id="published"', (folder / "figure.svg").read_text())

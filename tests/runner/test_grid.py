@@ -30,6 +30,11 @@ class Grid(unittest.TestCase):
         keys = [point.params["keys"] for point in grid.points(read(text))][:3]
         self.assertEqual(keys, [int(20 * 2**30 * 0.1 * 15 / size) for size in (2048, 4096, 8192)])
 
+    def test_where_some_nodes_only_serve_they_alone_hold_data(self):
+        text = SMALL.replace("keys: 1000", "data_per_node: 20G").replace("clients: 12", "clients: 12, cluster: {server_nodes: 2}")
+        point = grid.points(read(text))[0]
+        self.assertEqual((point.params["keys"], point.params["server_nodes"]), (int(20 * 2**30 * 2 / 2048), 2))
+
     def test_a_systems_keys_win_over_shared_data(self):
         text = SMALL.replace("keys: 1000", "data_per_node: 20G").replace("clients: 12", "clients: 12, keys: 77")
         self.assertEqual({point.params["keys"] for point in grid.points(read(text))}, {77})

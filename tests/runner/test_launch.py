@@ -73,6 +73,9 @@ class CommandLines(Folder):
         self.assertEqual(argv[0], "srun")
         for wanted in ("--ntasks=3", "--ntasks-per-node=1", "--mpi=pmix", "--no-kill", "--kill-on-bad-exit=0", "--nodelist=a,b,c"):
             self.assertIn(wanted, argv)
+        self.assertNotIn("env", argv)
+        over = self.make("a\nb\nc\nd\n", interface="eth0", SLURM_JOB_ID="7").command(point(), ["loch-bench"], {})
+        self.assertEqual(over[-3:], ["env", "OMPI_MCA_btl_tcp_if_include=eth0", "loch-bench"])
         shm = self.make("a slots=2\nb\n", SLURM_JOB_ID="7").command(point("shm", nodes=2), [], {})
         for wanted in ("--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--nodelist=a"):
             self.assertIn(wanted, shm)

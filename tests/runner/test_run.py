@@ -219,7 +219,7 @@ class Run(Folder):
             self.skipTest("mpirun is not installed")
         hosts = self.write("localhost slots=4\n", "hosts")
         self.run_it("--fabric", "shm", "--set", "nodes=2", "--set", "value_size=2K", "--set", "repeats=2", "--hostfile",
-                    hosts, "--set", "measure.timeout=4s", status=1, FAKE_HANG="seed=2")
+                    hosts, "--set", "measure.timeout=12s", status=1, FAKE_HANG="seed=2")
         kept = [json.loads(path.read_text()) for path in sorted((self.out / "points").glob("*.json"))]
         argv = next(each["runner"]["argv"] for each in kept if "failure" not in each)
         self.assertEqual((argv[0], argv[argv.index("-n") + 1]), ("mpirun", "2"))

@@ -134,6 +134,18 @@ class Overrides(unittest.TestCase):
             self.assertEqual((wide_enough.systems[0].params["nodes"], wide_enough.systems[0].published), (15, "CD"))
         self.assertEqual(system(sets=["nodes=7"]).params["nodes"], 7)
 
+    def test_fabric_gives_simulated_systems_no_more_client_workers_than_a_host_has_cores(self):
+        def system(text=SMALL, **more):
+            return read(text, fabric="verbs", **more).systems[0]
+        self.assertEqual((system(cores=4).params["clients"], system(cores=4).published), (4, ""))
+        self.assertIn("(CD: 1 of 12 client workers", " ".join(read(SMALL, fabric="verbs", cores=1).overrides))
+        served = SMALL.replace("clients: 12}", "clients: 12, servers: 2}")
+        self.assertEqual(system(served, cores=8).params["clients"], 6)
+        self.assertEqual([system(cores=each).params["clients"] for each in (12, None)], [12, 12])
+        self.assertEqual(system(cores=4, sets=["clients=7"]).params["clients"], 7)
+        measured = SMALL.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
+        self.assertEqual(system(measured, cores=4).params["clients"], 12)
+
     def test_a_system_has_its_own_cluster_and_fabric(self):
         text = SMALL.replace("  CD:", "  two: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, duration: 1s, keys: 9}\n  CD:")
         two, one = read(text).systems

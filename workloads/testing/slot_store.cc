@@ -100,10 +100,10 @@ class SlotClient final : public kv::Client {
     return found->second;
   }
   [[nodiscard]] const fabric::RemoteRegion& home(std::uint64_t record) const {
-    return shared_.slots[record % shared_.config.nodes];
+    return shared_.slots[record % shared_.config.serving_nodes()];
   }
   [[nodiscard]] std::uint64_t offset(std::uint64_t record) const {
-    return record / shared_.config.nodes * shared_.slot_bytes;
+    return record / shared_.config.serving_nodes() * shared_.slot_bytes;
   }
   [[nodiscard]] fabric::LocalSlice landing(std::uint64_t within) const { return {buffer_, at_ + within}; }
   [[nodiscard]] std::uint64_t word(std::uint64_t within) const {
@@ -136,17 +136,17 @@ class SlotStore final : public kv::Store {
 
   Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override {
     const kv::DeployConfig& c = shared_.config;
-    const std::uint64_t records = (c.max_keys + c.nodes - 1) / c.nodes;
+    const std::uint64_t records = (c.max_keys + c.serving_nodes() - 1) / c.serving_nodes();
     fabric::RegionSpec slots{.name = "slots", .bytes = records * shared_.slot_bytes};
     slots.remote_read = slots.remote_write = slots.remote_atomic = true;
-    LOCH_TRY(fabric.register_region(node, slots));
+    if (c.serves(node)) LOCH_TRY(fabric.register_region(node, slots));
     const std::uint64_t clients = std::uint64_t{c.client_workers} * c.window;
     fabric::RegionSpec buffers{.name = "buffers", .bytes = clients * 2 * shared_.slot_bytes};
     LOCH_ASSIGN(shared_.buffers[node], fabric.register_region(node, buffers));
     return {};
   }
   Result<> connect(fabric::Fabric& fabric) override {
-    for (std::uint32_t node = 0; node < shared_.config.nodes; ++node) {
+    for (std::uint32_t node = 0; node < shared_.config.serving_nodes(); ++node) {
       LOCH_ASSIGN(const fabric::RemoteRegion region,
                   fabric.lookup(static_cast<fabric::NodeId>(node), "slots"));
       shared_.slots.push_back(region);
@@ -159,11 +159,11 @@ class SlotStore final : public kv::Store {
     for (std::uint64_t i = 0; i < c.max_keys; ++i) {
       data.key(i, key.data());
       shared_.record_of[kv::key_digest({key.data(), c.key_size})] = i;
-      const auto node = static_cast<fabric::NodeId>(i % c.nodes);
+      const auto node = static_cast<fabric::NodeId>(i % c.serving_nodes());
       if (i >= data.count() || !fabric.is_local(node)) continue;
       fabric::Region* region = fabric.direct(node, "slots");
       LOCH_CHECK(region != nullptr, "the slots of node {} cannot be reached", node);
-      const std::uint64_t at = i / c.nodes * shared_.slot_bytes;
+      const std::uint64_t at = i / c.serving_nodes() * shared_.slot_bytes;
       fabric::store_word_release(region->at(at + state_at), 1);
       data.value(i, value.data(), c.kept_value_bytes);
       fabric::copy_to_shared(region->at(at + value_at), value.data(), value.size());

@@ -102,6 +102,11 @@ class CountingWorker final : public WrappedWorker {
     count(request);
     inner().post_detached(request);
   }
+  void attribute(const WorkRequest& arrived) override {
+    if (arrived.peer == node() || arrived.stats == nullptr) return;
+    const WireTable::Bytes wire = wire_->of(arrived);
+    hang(arrived, payload_bytes(arrived.verb, arrived.length), wire);
+  }
 
   struct Peer {
     Tally requested, responded;  // wire bytes to and from it
@@ -136,30 +141,33 @@ class CountingWorker final : public WrappedWorker {
       }
       counts_.payload.add(payload);
     }
-    if (OpStats* stats = request.stats; stats != nullptr) {
-      switch (request.verb) {
-        case Verb::read:
-          ++stats->read;
-          break;
-        case Verb::write:
-          ++stats->write;
-          break;
-        case Verb::cas:
-          ++stats->cas;
-          break;
-        case Verb::faa:
-          ++stats->faa;
-          break;
-        case Verb::send:
-          ++stats->send;
-          break;
-        case Verb::recv:
-          ++stats->recv;
-          break;
-      }
-      stats->payload_bytes += payload;
-      stats->wire_bytes += wire.request + wire.response;
+    if (request.stats != nullptr) hang(request, payload, wire);
+  }
+
+  static void hang(const WorkRequest& request, std::uint64_t payload, const WireTable::Bytes& wire) {
+    OpStats& stats = *request.stats;
+    switch (request.verb) {
+      case Verb::read:
+        ++stats.read;
+        break;
+      case Verb::write:
+        ++stats.write;
+        break;
+      case Verb::cas:
+        ++stats.cas;
+        break;
+      case Verb::faa:
+        ++stats.faa;
+        break;
+      case Verb::send:
+        ++stats.send;
+        break;
+      case Verb::recv:
+        ++stats.recv;
+        break;
     }
+    stats.payload_bytes += payload;
+    stats.wire_bytes += wire.request + wire.response;
   }
 
   const WireTable* wire_;

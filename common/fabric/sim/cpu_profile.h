@@ -11,6 +11,7 @@ namespace loch::fabric::sim {
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
   double post_ns = 0;                    // building one work request
+  double post_recv_ns = 0;               // building one RECV work request, and saying so
   double doorbell_ns = 0;                // ringing it: one uncached store
   double write_combine_ns = 0;           // each 64-byte line written through MMIO
   double poll_ns = 0;                    // from a completion or word in memory to the code that polls for it
@@ -19,6 +20,7 @@ struct CpuProfile {
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
+  double memory_ns = 0;      // a random access to memory that nothing prefetched
   double operation_ns = 0;   // a store operation's own bookkeeping
   double hog_hash_ns = 500;  // SHA-256 of a small buffer: what a background hog does all day
 };

@@ -57,7 +57,15 @@ struct alignas(64) SimRequest : Event {
 };
 static_assert(sizeof(SimRequest) == 192);
 
-// A connection of one worker to one node (RC, UC), or the worker's datagram queue (UD). Two cache lines:
+// Payload bytes on the way out, and on the way back.
+[[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {
+  return r.verb == Verb::write || r.verb == Verb::send ? r.wr->length : 0;
+}
+[[nodiscard]] inline std::uint32_t response_payload(const SimRequest& r) {
+  return r.verb == Verb::read && r.status == WcStatus::success ? r.wr->length : 0;
+}
+
+// A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Two cache lines:
 // what posting looks at, what the stages do; and what is rarely needed.
 struct alignas(64) QueuePair {
   SimWorker* owner = nullptr;
@@ -86,6 +94,7 @@ struct alignas(64) QueuePair {
   std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
 
   Nanos blocked_until = 0;
+  Server unit;  // the NIC's processing unit that its fetched work requests go through
   QueuePair* next_free = nullptr;
 };
 static_assert(offsetof(QueuePair, target) == 64 && offsetof(QueuePair, blocked_until) == 128);

@@ -30,6 +30,8 @@ struct Server {
   }
   // The same as a delay from now.
   Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
+  // When its turn comes, as a delay from now: what follows takes `span` and overlaps with others' latency.
+  Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
 // Least recently used out of the contexts that it is shown. It numbers them, and keeps their order in

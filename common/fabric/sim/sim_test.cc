@@ -1,5 +1,6 @@
 // The stages add up; the same seed gives the same run; nothing is allocated for a request.
 #include <cmath>
+#include <cstring>
 
 #include "common/fabric/sim/microbenchmark.h"
 #include "common/fabric/sim/sim_test_cluster.h"
@@ -7,7 +8,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds, Nanos* took) {
+coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uint32_t bytes, int rounds,
+                            Nanos* took) {
   Worker& self = *cluster->clients[worker];
   const auto peer = static_cast<NodeId>((self.node() + 1) % cluster->fabric->nodes());
   for (int i = 0; i < rounds; ++i) {
@@ -27,13 +29,15 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
   const HardwareProfile& p = config.hardware;
   const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 8, p.link.mtu_bytes, p.link.format);
-  const double wire_ns = static_cast<double>(wire.request + wire.response) * 8 / p.link.gbits_s;
-  const double bus_ns = static_cast<double>((64 + 22) + 2 * (8 + 22) + (64 + 22)) / p.pcie.gbytes_s;
-  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns            // posting
-                          + p.nic.request_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the work request
-                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns          // there and back
-                          + p.nic.respond_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the data
-                          + p.nic.response_ns + p.nic.pipeline_ns + p.pcie.write_ns     // the completion
+  const double wire_ns =
+      static_cast<double>(wire.request + wire.response + 2 * p.link.framing_bytes) * 8 / p.link.gbits_s;
+  const double bus_ns =
+      ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
+  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the work request
+                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // there and back
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the data
+                          + p.nic.pipeline_ns + p.pcie.write_ns                 // the completion
                           + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
   EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
 }
@@ -55,24 +59,25 @@ TEST(SimStages, ACacheMissIsOnePcieReadEach) {
 
 TEST(SimStages, ASaturatedLinkGivesItsRate) {
   Microbenchmark benchmark;
-  benchmark.bytes = 16384;
+  benchmark.traffic.bytes = 16384;
   benchmark.peers = 4;
   benchmark.window = 2;
   benchmark.duration = 5'000'000;
   const SimConfig config = small_config();
   const Measured measured = measure(config.hardware, benchmark).value();
   const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 16384, 1024, LinkFormat::roce_v1);
-  const double payload_share = 16384.0 / static_cast<double>(wire.response);
+  const double framing = wire.response_packets * config.hardware.link.framing_bytes;
+  const double payload_share = 16384.0 / (static_cast<double>(wire.response) + framing);
   EXPECT_NEAR(measured.gbits_s, 10 * payload_share, 0.15);
 }
 
 TEST(SimStages, TheAtomicUnitGivesItsRate) {
   Microbenchmark benchmark;
-  benchmark.verb = Verb::faa;
+  benchmark.traffic.verb = Verb::faa;
   benchmark.window = 4;
   const HardwareProfile one_lock = small_config().hardware;
   EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
-  benchmark.words = 4096;
+  benchmark.traffic.words = 4096;
   EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
   const HardwareProfile buckets = small_config(2, "connect-ib-2x56g").hardware;
   EXPECT_GT(measure(buckets, benchmark).value().mops, 8e3 / buckets.nic.atomic_hold_ns);
@@ -163,6 +168,39 @@ TEST(SimMemory, OnlyKeptBytesAreStoredAndTheyArrive) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(to->at(3000)[i], std::byte(i + 1));
   for (int i = 0; i < 8; ++i) EXPECT_EQ(to->at(3992)[i], std::byte(i + 100));
   EXPECT_EQ(*to->at(2000), std::byte(0));
+}
+
+// The word of a slot that announces 8 bytes before it; they may be placed after the word.
+bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
+  const auto* cluster = static_cast<TestCluster*>(context);
+  std::uint64_t before = 0;
+  std::memcpy(&before, cluster->memory[1]->at(64 * index + 48), 8);
+  return word == 1 && before == 1;
+}
+coro::Task<void> await_slot(TestCluster* cluster, WatchAny* out) {
+  const WatchSet slots{cluster->memory[1], 56, 64, 3, has_both_words, cluster};
+  const WatchAny seen = co_await cluster->clients[1]->watch_any(slots, 0, 1'000'000);
+  *out = seen;
+}
+coro::Task<void> write_last_word_first(TestCluster* cluster) {
+  Worker& self = *cluster->clients[0];
+  const LocalSlice one = cluster->at(0, 0);
+  const std::uint64_t word = 1;
+  std::memcpy(one.data(), &word, 8);
+  const Completion last = co_await self.write(cluster->remote[1], 56, one, 8);
+  co_await self.sleep_until(self.now() + 20'000);
+  const Completion first = co_await self.write(cluster->remote[1], 48, one, 8);
+  EXPECT_TRUE(last.ok() && first.ok());
+}
+
+TEST(SimWatches, AChangeAnywhereInASlotIsLookedAt) {
+  TestCluster cluster(small_config());
+  WatchAny seen{WatchOutcome::timed_out, 9};
+  cluster.fabric->start(*cluster.clients[0], write_last_word_first(&cluster));
+  cluster.fabric->start(*cluster.clients[1], await_slot(&cluster, &seen));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(seen.outcome, WatchOutcome::ready) << "the slot in front of the first word belongs to it";
+  EXPECT_EQ(seen.index, 0u);
 }
 
 }  // namespace

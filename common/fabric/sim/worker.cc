@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
+#include "common/fabric/pcie.h"
 
 namespace loch::fabric::sim {
 
@@ -17,8 +18,9 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       capabilities_(capabilities),
       poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
-  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
-                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.operation_ns};
+  cpu_costs_ = {cpu.hash_fixed_ns,   cpu.hash_byte_ns,  cpu.compare_fixed_ns,
+                cpu.compare_byte_ns, cpu.copy_fixed_ns, cpu.copy_byte_ns,
+                cpu.crc_byte_ns,     cpu.memory_ns,     cpu.operation_ns};
   set_costs(&cpu_costs_);
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;
@@ -46,7 +48,7 @@ Nanos SimWorker::node_clock() const {
 
 void SimWorker::connect_all() {
   peers_.assign(sim_.nodes.size(), Peer{});
-  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + 1, nullptr);
+  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + most_lanes, nullptr);
 }
 
 QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
@@ -54,7 +56,7 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
   LOCH_CHECK(wr.lane < most_lanes, "lane {} of {}", wr.lane, most_lanes);
   const std::size_t at =
       wr.transport == Transport::ud
-          ? queue_pairs_.size() - 1
+          ? queue_pairs_.size() - most_lanes + wr.lane
           : ((wr.transport == Transport::uc ? most_lanes : 0u) + wr.lane) * peers_.size() + wr.peer;
   QueuePair*& qp = queue_pairs_[at];
   if (qp == nullptr) [[unlikely]] {
@@ -115,15 +117,28 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   sim_.submit(r, at);
 }
 
+// The CPU writes the first request itself, line by line, or rings the doorbell. When the NIC has it.
+Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
+  const Timing& timing = sim_.timing;
+  Picos on_bus = timing.doorbell_packet;
+  if (has_mmio) {
+    const std::uint32_t lines =
+        pcie_lines(work_request_bytes(first.transport, first.length, first.is_inline));
+    on_bus = timing.mmio_line * lines;
+    charge(timing.write_combine * lines);
+  } else {
+    charge(timing.doorbell);
+  }
+  const Nanos turn = sim_.now() + nanos_up(node_.pcie_read.turn(sim_.now_ps(), on_bus));
+  return std::max(busy_until_, turn) + nanos_up(timing.mmio);
+}
+
 void SimWorker::post(WorkRequest* chain) {
   if (is_dead_) return;
-  const Timing& timing = sim_.timing;
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && sim_.config.hardware.nic.is_post_by_mmio;
-  std::uint32_t lines = 1 + (chain->is_inline ? (chain->length + 35) / 64 : 0);
-  for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(timing.post);
-  charge(has_mmio ? timing.write_combine * lines : timing.doorbell);
-  const Nanos at = busy_until_ + nanos_up(timing.mmio);
+  for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
+  const Nanos at = hand_over(*chain, has_mmio);
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
     post_one(chain, false, has_mmio, at);
@@ -140,8 +155,9 @@ void SimWorker::post_detached(const WorkRequest& request) {
   copy->request.sink = nullptr;
   copy->request.stats = nullptr;
   const bool has_mmio = sim_.config.hardware.nic.is_post_by_mmio;
-  charge(sim_.timing.post + (has_mmio ? sim_.timing.write_combine : sim_.timing.doorbell));
-  post_one(&copy->request, true, has_mmio, busy_until_ + nanos_up(sim_.timing.mmio));
+  charge(sim_.timing.post);
+  const Nanos at = hand_over(request, has_mmio);
+  post_one(&copy->request, true, has_mmio, at);
 }
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
@@ -149,6 +165,7 @@ void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
   LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth,
              "the receive queue of {} holds {} buffers already", spec().name, posted.size());
   posted.push({buffer, length, user});
+  if (is_inside_) charge(sim_.timing.post_recv);  // before the run it costs nobody anything
 }
 
 void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
@@ -192,11 +209,15 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  const std::uint64_t begin = wait->set.count > 0 ? wait->set.offset : wait->word.offset;
+  // Of a set, whole slots: what a word announces may come after it.
+  const std::uint64_t first = wait->set.offset + 8;
+  const std::uint64_t begin =
+      wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
   const std::uint64_t last =
       wait->set.count > 0 ? std::uint64_t{wait->set.stride} * (wait->set.count - 1) : 0;
   wait->fabric = watch;
-  watch->region->add_watch({begin, begin + last + 8, watch});
+  const std::uint64_t end = (wait->set.count > 0 ? wait->set.offset + last : wait->word.offset) + 8;
+  watch->region->add_watch({begin, end, watch});
   watch->next_of_worker = watches_;
   if (watches_ != nullptr) watches_->previous_of_worker = watch;
   watches_ = watch;
@@ -254,7 +275,10 @@ void SimWorker::received(Transport transport, const Received& message) {
 
 void SimWorker::completed(SimRequest* r) {
   if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
-    if (!is_dead_ && !r->owns_wr) r->wr->status = r->status;
+    if (!is_dead_ && !r->owns_wr) {
+      r->wr->status = r->status;
+      if (r->status == WcStatus::success) r->wr->result = r->result;
+    }
     return Stages::release(r);
   }
   r->next_waiting = nullptr;

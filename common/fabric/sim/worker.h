@@ -95,7 +95,7 @@ class SimWorker final : public Worker {
     prefetch_line(&wake_, 64);
   }
   [[nodiscard]] SimThread* thread() { return thread_; }
-  // Of its datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
+  // Of its first datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
   [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
 
  private:
@@ -137,6 +137,7 @@ class SimWorker final : public Worker {
   void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
   bool is_ready(const WatchWait& wait, std::uint32_t* index) const;
   void charge(Nanos span);
+  [[nodiscard]] Nanos hand_over(const WorkRequest& first, bool has_mmio);
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
@@ -152,6 +153,7 @@ class SimWorker final : public Worker {
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
   bool has_work_ = false;  // arrived while it was not on a core
+  bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
   bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
   bool is_inside_ = false;   // its coroutines are running
   bool is_on_core_ = false;  // as thread_ says, which lies elsewhere in memory
@@ -170,7 +172,7 @@ class SimWorker final : public Worker {
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;           // the earliest deadline alarm that is pending
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
   const Capabilities& capabilities_;
   Nanos work_left_ = 0;  // when it lost its core
   std::coroutine_handle<> main_;

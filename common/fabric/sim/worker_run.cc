@@ -93,10 +93,12 @@ void SimWorker::on_descheduled(SimThread* thread) {
 }
 
 void SimWorker::notice() {
-  Nanos at = sim_.now() + sim_.timing.poll;
+  // Seen when it next looks, handled after that: while it is busy it looks at nothing.
+  Nanos at = std::max(sim_.now() + sim_.timing.poll, busy_until_) + sim_.timing.completion;
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
   }
+  if (!is_inside_ && !wake_is_pending_) has_paid_ = true;
   wake(at);
 }
 
@@ -143,14 +145,17 @@ void SimWorker::run() {
   if (completions_first_ != nullptr || candidates_first_ != nullptr) return notice();
   if (receiving_ > 0) {
     for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
-      if (sim_.stopping || !received_[index_of(wait->transport)].empty()) return notice();
+      const bool is_due = sim_.stopping || wait->deadline <= sim_.now();
+      if (is_due || !received_[index_of(wait->transport)].empty()) return notice();
     }
   }
   update_thread();
 }
 
 void SimWorker::poll() {
+  Nanos handling = std::exchange(has_paid_, false) ? -sim_.timing.completion : 0;
   while (completions_first_ != nullptr) {
+    handling += sim_.timing.completion;
     SimRequest* r = completions_first_;
     completions_first_ = r->next_waiting;
     WorkRequest* wr = r->wr;
@@ -160,6 +165,7 @@ void SimWorker::poll() {
     Stages::release(r);
     wr->sink->fn(wr->sink, *wr);
   }
+  if (handling > 0) charge(handling);
   if (candidates_first_ != nullptr) poll_watches();
   if (receiving_ > 0) poll_receives();
 }

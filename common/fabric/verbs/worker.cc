@@ -22,6 +22,8 @@ constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
 }
 
+bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
+
 WcStatus status_of(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_SUCCESS:
@@ -205,6 +207,17 @@ bool VerbsWorker::poll_arrivals(Transport transport, ReceiveWait*& waiters) {
   return moved;
 }
 
+// The old word of an atomic that went well.
+void VerbsWorker::take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request) {
+  if (lands_in_place(request)) {
+    request.result = load_word(request.local.data());
+    return;
+  }
+  request.result = load_word(reinterpret_cast<const std::byte*>(&queue.landing[slot]));
+  if (shared_->device->swaps_atomic_replies()) request.result = std::byteswap(request.result);
+  if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
+}
+
 // All requests up to the completed one have ended: those before it were not signaled and went well,
 // for an error would have a completion of its own.
 void VerbsWorker::retire(const ibv_wc& wc) {
@@ -213,6 +226,10 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   const std::uint32_t count = ended + 1 - queue.retired;
   LOCH_CHECK(count != 0 && count <= queue.outstanding(),
              "a completion of request {} with {} to {} outstanding", ended, queue.retired, queue.posted);
+  for (std::uint32_t number = queue.retired; number != ended; ++number) {
+    WorkRequest* silent = queue.slots[queue.slot(number)];
+    if (silent != nullptr && is_atomic(silent->verb)) take_old_word(queue, queue.slot(number), *silent);
+  }
   queue.retired += count;
   outstanding_ -= count;
   const std::uint32_t slot = queue.slot(ended);
@@ -225,15 +242,7 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   WorkRequest* request = queue.slots[slot];
   if (request == nullptr) return;
   request->status = status;
-  if ((request->verb == Verb::cas || request->verb == Verb::faa) && status == WcStatus::success) {
-    if (lands_in_place(*request)) {
-      request->result = load_word(request->local.data());
-    } else {
-      request->result = load_word(reinterpret_cast<const std::byte*>(&queue.landing[slot]));
-      if (shared_->device->swaps_atomic_replies()) request->result = std::byteswap(request->result);
-      if (request->local.region != nullptr) store_word_release(request->local.data(), request->result);
-    }
-  }
+  if (is_atomic(request->verb) && status == WcStatus::success) take_old_word(queue, slot, *request);
   if (request->sink == nullptr) return;
   --owed_;
   request->sink->fn(request->sink, *request);

@@ -154,6 +154,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // poll.cc
   bool poll_sends();
   void retire(const ibv_wc& wc);
+  void take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request);
   bool drain_receives();
   void arrive(const ibv_wc& wc);
   void heed_notices();

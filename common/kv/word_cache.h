@@ -1,6 +1,6 @@
-// A node's LRU cache of remote entries, keyed by the 64-bit index word (2017, 4.1.3). Entries are
-// immutable, so a hit is as good as a READ as long as it has not expired; a hit extends the expiry to
-// E after the index word was read (4.3.1).
+// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie,
+// 2017, 4.1.3). Entries are immutable and words name one for ever, so a hit is as good as a READ as long as
+// it has not expired; a hit extends the expiry to E after the index word was read (4.3.1).
 //
 // Shared by the node's workers, which are threads on some fabrics: split into shards, each with its
 // own lock, which is held for a look-up and never for a copy of a value out of it: a hit pins its
@@ -16,32 +16,31 @@
 #include <vector>
 
 #include "common/base/units.h"
-#include "nessie/word.h"
 
-namespace loch::nessie {
+namespace loch::kv {
 
-class Cache {
+class WordCache {
  public:
   // Keys of `key_bytes` and the kept bytes of values; room for `capacity` entries, allocated as they
   // come to be used.
-  Cache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes);
-  Cache(const Cache&) = delete;
+  WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes);
+  WordCache(const WordCache&) = delete;
 
   class Pin;
 
   // The entry that `word` names, if it is here and unexpired at `now`; then it lives until `expiry`.
-  [[nodiscard]] Pin find(Word word, Nanos now, Nanos expiry);
+  [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
   // Where the caller may write key and value of a new entry, which others see after publish(). Null
   // pin: the entry is there already, or every old one is pinned.
-  [[nodiscard]] Pin reserve(Word word, Nanos now);
-  void publish(Pin& pin, Word word, Nanos expiry);
+  [[nodiscard]] Pin reserve(std::uint64_t word, Nanos now);
+  void publish(Pin& pin, std::uint64_t word, Nanos expiry);
 
   [[nodiscard]] std::uint64_t size() const;
 
  private:
   static constexpr std::uint32_t none = 0xFFFF'FFFF;
   struct Slot {
-    Word word = 0;  // 0: reserved or unused
+    std::uint64_t word = 0;  // 0: reserved or unused
     Nanos expiry = 0;
     std::uint32_t chain = none;  // next in the hash bucket
     std::uint32_t newer = none, older = none;
@@ -56,9 +55,9 @@ class Cache {
     std::uint32_t newest = none, oldest = none;
   };
 
-  [[nodiscard]] Shard& shard_of(Word word);
-  [[nodiscard]] std::uint32_t& bucket_of(Shard& shard, Word word);
-  [[nodiscard]] std::uint32_t lookup(Shard& shard, Word word);
+  [[nodiscard]] Shard& shard_of(std::uint64_t word);
+  [[nodiscard]] std::uint32_t& bucket_of(Shard& shard, std::uint64_t word);
+  [[nodiscard]] std::uint32_t lookup(Shard& shard, std::uint64_t word);
   void unchain(Shard& shard, std::uint32_t slot);
   void unlink(Shard& shard, std::uint32_t slot);
   void push_newest(Shard& shard, std::uint32_t slot);
@@ -71,7 +70,7 @@ class Cache {
 };
 
 // Keeps an entry from being evicted. Movable.
-class Cache::Pin {
+class WordCache::Pin {
  public:
   Pin() = default;
   Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), key_bytes_(other.key_bytes_) {}
@@ -91,7 +90,7 @@ class Cache::Pin {
   [[nodiscard]] std::byte* value() const { return slot_->bytes.get() + key_bytes_; }
 
  private:
-  friend Cache;
+  friend WordCache;
   Pin(Slot* slot, std::uint32_t key_bytes) : slot_(slot), key_bytes_(key_bytes) {
     slot->pins.fetch_add(1, std::memory_order_relaxed);
   }
@@ -99,4 +98,4 @@ class Cache::Pin {
   std::uint32_t key_bytes_ = 0;
 };
 
-}  // namespace loch::nessie
+}  // namespace loch::kv

@@ -1,4 +1,4 @@
-#include "nessie/cache.h"
+#include "common/kv/word_cache.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 
-namespace loch::nessie {
+namespace loch::kv {
 namespace {
 
 // A new entry looks at this many of the least recently used ones for one that is not pinned.
@@ -14,7 +14,7 @@ constexpr int most_eviction_tries = 8;
 
 }  // namespace
 
-Cache::Cache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes)
+WordCache::WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes)
     : key_bytes_(key_bytes), value_bytes_(value_bytes) {
   LOCH_CHECK_GT(capacity, 0U);
   // Small caches have few shards, so that their capacity is not cut into single entries.
@@ -28,17 +28,19 @@ Cache::Cache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t valu
   }
 }
 
-Cache::Shard& Cache::shard_of(Word word) { return *shards_[mix64(word) & (shards_.size() - 1)]; }
-std::uint32_t& Cache::bucket_of(Shard& shard, Word word) {
+WordCache::Shard& WordCache::shard_of(std::uint64_t word) {
+  return *shards_[mix64(word) & (shards_.size() - 1)];
+}
+std::uint32_t& WordCache::bucket_of(Shard& shard, std::uint64_t word) {
   return shard.buckets[(mix64(word) >> 32) & (shard.buckets.size() - 1)];
 }
-std::uint32_t Cache::lookup(Shard& shard, Word word) {
+std::uint32_t WordCache::lookup(Shard& shard, std::uint64_t word) {
   std::uint32_t at = bucket_of(shard, word);
   while (at != none && shard.slots[at].word != word) at = shard.slots[at].chain;
   return at;
 }
 
-void Cache::unchain(Shard& shard, std::uint32_t slot) {
+void WordCache::unchain(Shard& shard, std::uint32_t slot) {
   Slot& gone = shard.slots[slot];
   if (gone.word == 0) return;
   std::uint32_t* link = &bucket_of(shard, gone.word);
@@ -46,24 +48,24 @@ void Cache::unchain(Shard& shard, std::uint32_t slot) {
   *link = gone.chain;
   gone.word = 0;
 }
-void Cache::unlink(Shard& shard, std::uint32_t slot) {
+void WordCache::unlink(Shard& shard, std::uint32_t slot) {
   Slot& gone = shard.slots[slot];
   (gone.newer == none ? shard.newest : shard.slots[gone.newer].older) = gone.older;
   (gone.older == none ? shard.oldest : shard.slots[gone.older].newer) = gone.newer;
   gone.newer = gone.older = none;
 }
-void Cache::push_newest(Shard& shard, std::uint32_t slot) {
+void WordCache::push_newest(Shard& shard, std::uint32_t slot) {
   shard.slots[slot].older = shard.newest;
   (shard.newest == none ? shard.oldest : shard.slots[shard.newest].newer) = slot;
   shard.newest = slot;
 }
-void Cache::push_oldest(Shard& shard, std::uint32_t slot) {
+void WordCache::push_oldest(Shard& shard, std::uint32_t slot) {
   shard.slots[slot].newer = shard.oldest;
   (shard.oldest == none ? shard.newest : shard.slots[shard.oldest].older) = slot;
   shard.oldest = slot;
 }
 
-Cache::Pin Cache::find(Word word, Nanos now, Nanos expiry) {
+WordCache::Pin WordCache::find(std::uint64_t word, Nanos now, Nanos expiry) {
   Shard& shard = shard_of(word);
   const std::scoped_lock guard(shard.lock);
   const std::uint32_t at = lookup(shard, word);
@@ -80,7 +82,7 @@ Cache::Pin Cache::find(Word word, Nanos now, Nanos expiry) {
   return Pin(&slot, key_bytes_);
 }
 
-Cache::Pin Cache::reserve(Word word, Nanos now) {
+WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
   Shard& shard = shard_of(word);
   const std::scoped_lock guard(shard.lock);
   if (const std::uint32_t there = lookup(shard, word); there != none) {
@@ -106,7 +108,7 @@ Cache::Pin Cache::reserve(Word word, Nanos now) {
   return Pin(&shard.slots[at], key_bytes_);
 }
 
-void Cache::publish(Pin& pin, Word word, Nanos expiry) {
+void WordCache::publish(Pin& pin, std::uint64_t word, Nanos expiry) {
   Shard& shard = shard_of(word);
   const std::scoped_lock guard(shard.lock);
   if (lookup(shard, word) != none) return;  // another worker was faster; ours stays unnamed
@@ -119,7 +121,7 @@ void Cache::publish(Pin& pin, Word word, Nanos expiry) {
   bucket = at;
 }
 
-std::uint64_t Cache::size() const {
+std::uint64_t WordCache::size() const {
   std::uint64_t total = 0;
   for (const auto& shard : shards_) {
     const std::scoped_lock guard(shard->lock);
@@ -128,4 +130,4 @@ std::uint64_t Cache::size() const {
   return total;
 }
 
-}  // namespace loch::nessie
+}  // namespace loch::kv

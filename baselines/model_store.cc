@@ -1,0 +1,325 @@
+#include "baselines/model_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace loch::baselines {
+namespace {
+
+// The longest text around a value, of a request or a reply; the key's text is at most twice the key and 1.
+std::uint32_t longest_text(const kv::DeployConfig& config) { return 2 * config.key_size + 80; }
+
+rpc::MessageShape shape_of(const Settings& settings) {
+  const kv::DeployConfig& config = settings.config;
+  rpc::MessageShape shape;
+  shape.name = name(settings.system);
+  shape.transport = fabric::Transport::rc;
+  shape.nodes = config.nodes;
+  shape.server_nodes = config.server_nodes;
+  shape.client_workers = config.client_workers;
+  shape.window = config.window;
+  shape.server_workers = config.server_workers;
+  shape.request_bytes = shape.reply_bytes = longest_text(config) + config.value_size;
+  if (config.kept_value_bytes < config.value_size)
+    shape.kept_bytes = longest_text(config) + config.kept_value_bytes;
+  shape.is_inline = false;
+  // What TCP is for. Linux sends again after 200 ms at the least.
+  shape.drops_duplicates = !settings.executes_twice;
+  shape.reply_timeout = settings.executes_twice ? 200'000 : 200'000'000;
+  shape.patience = settings.timeout;
+  return shape;
+}
+
+std::string_view text_of(const std::byte* bytes, std::size_t size) {
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+void copy_text(std::string_view text, std::byte* to) { std::memcpy(to, text.data(), text.size()); }
+
+}  // namespace
+
+// One window slot.
+class ModelStore::Client final : public kv::Client {
+ public:
+  Client(ModelStore& store, fabric::Worker& worker, rpc::MessageClient& channel, std::uint32_t slot)
+      : store_(store), worker_(worker), channel_(channel), slot_(slot) {}
+
+  coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
+    co_return co_await execute(Op::get, key, {}, stats);
+  }
+  coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
+    co_return co_await execute(Op::put, key, value, stats);
+  }
+  coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
+    co_return co_await execute(Op::remove, key, {}, stats);
+  }
+
+ private:
+  coro::Task<kv::OpResult> execute(Op op, kv::Key key, kv::ValueView value, fabric::OpStats* stats);
+  coro::Task<void> travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes);
+  [[nodiscard]] std::uint32_t write_request(Op op, kv::ValueView value);
+  [[nodiscard]] kv::OpResult result_of(Op op, const rpc::Reply& reply) const;
+  [[nodiscard]] rpc::ServerAddress server_of(kv::Key key) const;
+  void keep_copy(Op op, kv::ValueView put, const kv::OpResult& result);
+
+  ModelStore& store_;
+  fabric::Worker& worker_;
+  rpc::MessageClient& channel_;
+  std::uint32_t slot_;
+  std::string key_, head_;
+  std::map<std::string, std::string> copies_;  // mutant stale-copy
+};
+
+rpc::ServerAddress ModelStore::Client::server_of(kv::Key key) const {
+  const Settings& settings = store_.settings_;
+  // A connection belongs to one thread of its server.
+  const std::uint32_t connection =
+      settings.config.client_number(worker_.node(), worker_.index()) * settings.config.window + slot_;
+  return {settings.node_of(settings.server_of(key)),
+          static_cast<std::uint16_t>(connection % settings.threads)};
+}
+
+std::uint32_t ModelStore::Client::write_request(Op op, kv::ValueView value) {
+  const System system = store_.settings_.system;
+  head_.clear();
+  append_head(system, op, key_, value.size, head_);
+  std::byte* out = channel_.request(slot_);
+  copy_text(head_, out);
+  if (op != Op::put) return static_cast<std::uint32_t>(head_.size());
+  std::memcpy(out + head_.size(), value.data, value.kept);
+  if (value.kept == value.size) copy_text(value_end, out + head_.size() + value.size);
+  return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
+}
+
+// What lies between the sockets of two machines and is no core's work.
+coro::Task<void> ModelStore::Client::travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes) {
+  const KernelPath& path = store_.path_;
+  const Nanos now = worker_.now();
+  const bool has_own_link = path.link_byte_ns > 0 && from != to;
+  const Nanos arrived = has_own_link ? store_.links_.pass(from, to, now, path.on_link(bytes)) : now;
+  co_await worker_.sleep_until(arrived + path.one_way_ns);
+}
+
+coro::Task<kv::OpResult> ModelStore::Client::execute(Op op, kv::Key key, kv::ValueView value,
+                                                     fabric::OpStats* stats) {
+  const KernelPath& path = store_.path_;
+  write_key_text(store_.settings_.system, key, key_);
+  if (store_.settings_.keeps_copies && op == Op::get) {
+    if (const auto copy = copies_.find(key_); copy != copies_.end()) {
+      const auto size = static_cast<std::uint32_t>(copy->second.size());
+      kv::OpResult old;
+      old.value = {reinterpret_cast<const std::byte*>(copy->second.data()), size, size};
+      co_await worker_.compute(worker_.costs().operation());
+      co_return old;
+    }
+  }
+  const rpc::ServerAddress to = server_of(key);
+  const Nanos sending = path.cpu_to_send(
+      request_bytes(store_.settings_.system, op, static_cast<std::uint32_t>(key_.size()), value.size));
+  co_await worker_.compute(sending);
+  const std::uint32_t length = write_request(op, value);
+  co_await travel(worker_.node(), to.node, length);
+  const rpc::Reply reply = co_await channel_.call(slot_, to, 0, length, stats);
+  if (!reply.ok()) {
+    kv::OpResult lost;
+    const bool was_sent = reply.outcome == rpc::Reply::Outcome::no_answer;
+    lost.status = was_sent ? kv::OpStatus::timeout : kv::OpStatus::error;
+    lost.effect = was_sent && op != Op::get ? kv::Effect::unknown : kv::Effect::none;
+    lost.retries = reply.retries;
+    co_return lost;
+  }
+  co_await travel(to.node, worker_.node(), reply.length);
+  const Nanos receiving = path.cpu_to_receive(reply.length);
+  co_await worker_.compute(receiving);
+  kv::OpResult result = result_of(op, reply);
+  if (store_.settings_.keeps_copies) keep_copy(op, value, result);
+  co_return result;
+}
+
+kv::OpResult ModelStore::Client::result_of(Op op, const rpc::Reply& reply) const {
+  kv::OpResult result;
+  result.retries = reply.retries;
+  ParsedReply parsed;
+  const bool is_known =
+      parse_reply(store_.settings_.system, op, store_.kept_text(reply.data, reply.length), parsed);
+  if (!is_known) {
+    result.status = kv::OpStatus::error;
+    if (op != Op::get) result.effect = kv::Effect::unknown;
+    return result;
+  }
+  result.status = parsed.status;
+  if (op == Op::get && parsed.status == kv::OpStatus::ok) {
+    const std::uint32_t kept = std::min(parsed.value_size, store_.settings_.config.kept_value_bytes);
+    result.value = {reply.data + parsed.value_at, parsed.value_size, kept};
+  }
+  return result;
+}
+
+void ModelStore::Client::keep_copy(Op op, kv::ValueView put, const kv::OpResult& result) {
+  if (result.status != kv::OpStatus::ok) {
+    copies_.erase(key_);
+    return;
+  }
+  const kv::ValueView& value = op == Op::get ? result.value : put;
+  if (op == Op::remove || value.kept != value.size) {
+    copies_.erase(key_);
+  } else {
+    copies_[key_] = text_of(value.data, value.size);
+  }
+}
+
+ModelStore::ModelStore(Settings settings, bool only_echoes)
+    : settings_(std::move(settings)),
+      only_echoes_(only_echoes),
+      path_(kernel_path(settings_.link)),
+      shape_(shape_of(settings_)),
+      links_(settings_.config.nodes),
+      regions_(settings_.config.nodes),
+      tables_(settings_.servers) {}
+
+ModelStore::~ModelStore() = default;
+
+Result<> ModelStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  if (!settings_.given.empty() || !settings_.binary.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--{}: on sim the servers are modelled; for --fabric shm",
+                            settings_.flag(settings_.given.empty() ? "binary" : "address")));
+  }
+  if (settings_.servers != settings_.config.serving_nodes()) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("--{}: {}; on sim each of the {} nodes that serve has one",
+                            settings_.flag("servers"), settings_.servers, settings_.config.serving_nodes()));
+  }
+  LOCH_ASSIGN(regions_.at(node), rpc::register_messages(fabric, node, shape_));
+  return {};
+}
+
+Result<> ModelStore::connect(fabric::Fabric& /*fabric*/) { return {}; }
+
+Result<> ModelStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+  std::vector<std::byte> key(settings_.config.key_size), value(settings_.config.kept_value_bytes);
+  std::string text;
+  for (std::uint64_t i = 0; i < data.count(); ++i) {
+    data.key(i, key.data());
+    data.value(i, value.data(), settings_.config.kept_value_bytes);
+    const kv::Key record{key.data(), settings_.config.key_size};
+    write_key_text(settings_.system, record, text);
+    tables_[settings_.server_of(record)][text] = {std::string(text_of(value.data(), value.size())),
+                                                  settings_.config.value_size};
+  }
+  return {};
+}
+
+std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t length) const {
+  return text_of(message, std::min(length, shape_.kept_bytes));
+}
+
+Nanos ModelStore::table_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const {
+  const std::uint64_t key = request.key_text.size();
+  const std::uint32_t value = request.op == Op::put ? request.value_size : settings_.config.value_size;
+  // Reading the request's words and writing the reply's: as a store operation's own bookkeeping.
+  return costs.operation() + costs.hash(key) + costs.compare(key) + costs.copy(value);
+}
+
+std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, const std::byte* message,
+                                  std::byte* reply) {
+  const System system = settings_.system;
+  std::string head;
+  auto status = kv::OpStatus::ok;
+  const Item* found = nullptr;
+  const std::string key(request.key_text);
+  switch (request.op) {
+    case Op::get: {
+      const auto item = table.find(key);
+      if (item != table.end()) found = &item->second;
+      if (found == nullptr) status = kv::OpStatus::not_found;
+      break;
+    }
+    case Op::put: {
+      const std::uint32_t kept = std::min(request.value_size, settings_.config.kept_value_bytes);
+      table[key] = {std::string(text_of(message + request.value_at, kept)), request.value_size};
+      break;
+    }
+    case Op::remove:
+      if (table.erase(key) == 0) status = kv::OpStatus::not_found;
+      break;
+  }
+  append_reply(system, request.op, status, key, found != nullptr ? found->size : 0, head);
+  copy_text(head, reply);
+  if (found == nullptr) return static_cast<std::uint32_t>(head.size());
+  copy_text(found->kept, reply + head.size());
+  const std::string_view end = reply_end(system);
+  if (found->kept.size() == found->size) copy_text(end, reply + head.size() + found->size);
+  return static_cast<std::uint32_t>(head.size() + found->size + end.size());
+}
+
+coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) {
+  rpc::MessageServer server(shape_, regions_[worker.node()], worker, index);
+  Table& table = tables_[worker.node()];
+  std::map<std::string, Item> behind;  // mutant write-behind
+  while (true) {
+    const rpc::Incoming request = co_await server.next();
+    if (request.outcome != rpc::Incoming::Outcome::request) break;
+    const Nanos receiving = path_.cpu_to_receive(request.length);
+    co_await worker.compute(receiving);
+    std::byte* const reply = co_await server.reply_buffer();
+    ParsedRequest parsed;
+    if (!parse_request(settings_.system, kept_text(request.data, request.length), parsed)) {
+      ++unintelligible_;
+      server.drop(request);
+      continue;
+    }
+    std::uint32_t length = 0;
+    if (only_echoes_) {
+      std::string done;
+      append_reply(settings_.system, Op::put, kv::OpStatus::ok, "", 0, done);
+      copy_text(done, reply);
+      length = static_cast<std::uint32_t>(done.size());
+    } else {
+      const Nanos looking = table_cpu(worker.costs(), parsed);
+      co_await worker.compute(looking);
+      std::map<std::string, Item> before = std::exchange(behind, {});
+      if (settings_.writes_behind && parsed.op == Op::put) {
+        Table aside;
+        length = execute(aside, parsed, request.data, reply);
+        behind.insert(aside.begin(), aside.end());
+      } else {
+        length = execute(table, parsed, request.data, reply);
+      }
+      for (auto& [key, item] : before) table[key] = std::move(item);
+    }
+    const Nanos sending = path_.cpu_to_send(length);
+    co_await worker.compute(sending);
+    server.reply(request, length);
+  }
+  co_await server.close();
+  served_ += server.counters().served;
+  duplicates_ += server.counters().duplicates;
+}
+
+std::unique_ptr<kv::Client> ModelStore::client(fabric::Worker& worker, std::uint32_t slot) {
+  auto& channel = clients_[std::uint32_t{worker.node()} << 16 | worker.index()];
+  if (channel == nullptr)
+    channel = std::make_unique<rpc::MessageClient>(shape_, regions_[worker.node()], worker);
+  return std::make_unique<Client>(*this, worker, *channel, slot);
+}
+
+std::map<std::string, double> ModelStore::counters() const {
+  std::uint64_t retries = 0;
+  for (const auto& [who, channel] : clients_) retries += channel->counters().retries;
+  const auto key = [&](std::string_view what) { return settings_.flag(what); };
+  return {{key("modelled"), 1},
+          {key("served"), static_cast<double>(served_)},
+          {key("retries"), static_cast<double>(retries)},
+          {key("duplicates"), static_cast<double>(duplicates_)},
+          {key("unintelligible"), static_cast<double>(unintelligible_)}};
+}
+
+std::string ModelStore::transport() const {
+  return fmt::format("modelled tcp over {}", name(settings_.link));
+}
+
+}  // namespace loch::baselines

@@ -1,0 +1,62 @@
+// The simulated stand-in of memcached and Redis: real requests of their text protocols, really stored
+// values, on simulated cores, over a model of the kernel's TCP (kernel_path.h). The bytes travel as RC SENDs
+// of the simulated fabric, and what the kernel adds is charged to cores or waited for.
+//
+// A server is a table that the server workers of its node share; a server worker is one of its threads, and
+// a client's connection belongs to one of them, as memcached has it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "baselines/kernel_path.h"
+#include "baselines/settings.h"
+#include "baselines/text.h"
+#include "common/rpc/message_channel.h"
+
+namespace loch::baselines {
+
+class ModelStore final : public kv::Store {
+ public:
+  // `only_echoes`: servers answer every PUT without looking at it, as the microbenchmark's do.
+  explicit ModelStore(Settings settings, bool only_echoes = false);
+  ~ModelStore() override;
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::string transport() const override;
+
+ private:
+  class Client;
+  struct Item {
+    std::string kept;  // the value's first bytes: all of them, unless values are elided
+    std::uint32_t size = 0;
+  };
+  using Table = std::unordered_map<std::string, Item>;
+
+  // Does what the request asks and writes the reply; returns its length.
+  [[nodiscard]] std::uint32_t execute(Table& table, const ParsedRequest& request, const std::byte* message,
+                                      std::byte* reply);
+  // CPU time of the table's part: parsing, hashing, comparing, copying.
+  [[nodiscard]] Nanos table_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const;
+  [[nodiscard]] std::string_view kept_text(const std::byte* message, std::uint32_t length) const;
+
+  Settings settings_;
+  bool only_echoes_;
+  const KernelPath& path_;
+  rpc::MessageShape shape_;
+  Links links_;
+  std::vector<rpc::MessageRegions> regions_;                              // by node
+  std::vector<Table> tables_;                                             // by server
+  std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // by node and worker
+  std::uint64_t served_ = 0, unintelligible_ = 0, duplicates_ = 0;
+};
+
+}  // namespace loch::baselines

@@ -1,0 +1,15 @@
+// memcached and Redis as protocols of the same load generator.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "baselines/settings.h"
+#include "common/kv/protocol.h"
+
+namespace loch::baselines {
+
+[[nodiscard]] std::unique_ptr<kv::Module> make_module(System system);
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::baselines

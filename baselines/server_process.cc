@@ -1,0 +1,190 @@
+#include "baselines/server_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "baselines/address.h"
+
+namespace loch::baselines {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view folder_prefix = "loch-servers-";
+std::string temporary_folder() {
+  const char* given = std::getenv("TMPDIR");
+  // A socket's path has 107 bytes; a long TMPDIR would leave too few.
+  return given != nullptr && given[0] == '/' && std::strlen(given) < 60 ? given : "/tmp";
+}
+
+// "loch-servers-1234-AbCdEf" of a process 1234 that is no more.
+bool is_abandoned(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(folder_prefix)) return false;
+  pid_t pid = 0;
+  const char* digits = name.c_str() + folder_prefix.size();
+  const auto [end, error] = std::from_chars(digits, name.c_str() + name.size(), pid);
+  return error == std::errc{} && *end == '-' && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+void remove_abandoned(const std::string& parent) {
+  std::error_code ignored;
+  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
+    std::error_code refused;  // another user's stays
+    if (is_abandoned(at->path())) fs::remove_all(at->path(), refused);
+  }
+}
+
+// Between fork and exec: nothing but system calls. `report` gets errno if the program cannot be run.
+[[noreturn]] void become(const char* program, char* const* arguments, int log, int report, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Out of the way of 0 to 3, which may be closed in this process.
+  log = ::fcntl(log, F_DUPFD, 10);
+  report = ::fcntl(report, F_DUPFD, 10);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, 0);
+  ::dup2(log, 1);
+  ::dup2(log, 2);
+  ::dup3(report, 3, O_CLOEXEC);
+  ::syscall(SYS_close_range, 4U, ~0U, 0U);
+  ::execv(program, arguments);
+  const int problem = errno;
+  [[maybe_unused]] const auto told = ::write(3, &problem, sizeof problem);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServerFolder>> ServerFolder::make() {
+  const std::string parent = temporary_folder();
+  remove_abandoned(parent);
+  std::string path = fmt::format("{}/{}{}-XXXXXX", parent, folder_prefix, ::getpid());
+  if (::mkdtemp(path.data()) == nullptr) {
+    return fail(ErrorCode::unavailable, fmt::format("{}: no folder for the servers' sockets can be made: {}",
+                                                    parent, std::strerror(errno)));
+  }
+  return std::unique_ptr<ServerFolder>(new ServerFolder(std::move(path)));
+}
+
+ServerFolder::~ServerFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Result<std::string> find_program(const std::string& given, const std::vector<std::string>& names,
+                                 const std::string& beside, std::string_view flag, std::string_view package) {
+  const auto runs = [](const std::string& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (!given.empty()) {
+    if (runs(given)) return given;
+    return fail(ErrorCode::invalid_argument, fmt::format("--{}: {} is no program", flag, given));
+  }
+  const char* path = std::getenv("PATH");
+  for (const std::string& name : names) {
+    std::istringstream folders(path != nullptr ? path : "");
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      if (!folder.empty() && runs(folder + "/" + name)) return folder + "/" + name;
+    }
+    if (!beside.empty() && runs(beside + "/" + name)) return beside + "/" + name;
+  }
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} is not on this machine: ./loch brings it, or install Debian's {}, or name the "
+                          "program with --{}",
+                          fmt::join(names, " or "), package, flag));
+}
+
+Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
+  const auto sorry = [&](int problem) {
+    return fail(ErrorCode::unavailable,
+                fmt::format("{} cannot be started: {}", spec.program, std::strerror(problem)));
+  };
+  const int log = ::open(spec.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  int report[2] = {-1, -1};
+  if (log < 0 || ::pipe2(report, O_CLOEXEC) != 0) return sorry(errno);
+  std::vector<std::string> copies = spec.arguments;
+  std::vector<char*> arguments;
+  for (std::string& each : copies) arguments.push_back(each.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) become(spec.program.c_str(), arguments.data(), log, report[1], parent);
+  int problem = pid < 0 ? errno : 0;
+  ::close(log);
+  ::close(report[1]);
+  if (pid > 0) {
+    // Ends at once: by the program's start, which closes the other end, or with its errno.
+    ssize_t got = 0;
+    do got = ::read(report[0], &problem, sizeof problem);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof problem) problem = 0;
+  }
+  ::close(report[0]);
+  if (pid < 0) return sorry(problem);
+  std::unique_ptr<ServerProcess> process(new ServerProcess(pid, spec.log));
+  if (problem != 0) return sorry(problem);
+  return process;
+}
+
+ServerProcess::~ServerProcess() {
+  if (!is_alive()) return;
+  // It has nothing to save, and memcached takes a second to end when it is asked.
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) continue;
+}
+
+bool ServerProcess::is_alive() {
+  if (has_ended_) return false;
+  const pid_t found = ::waitpid(pid_, &status_, WNOHANG);
+  has_ended_ = found == pid_ || (found < 0 && errno == ECHILD);
+  return !has_ended_;
+}
+
+std::string ServerProcess::last_words() const {
+  if (WIFSIGNALED(status_)) return fmt::format("it was ended by signal {}", WTERMSIG(status_));
+  const std::string end = fmt::format("status {}", WEXITSTATUS(status_));
+  std::ifstream in(log_);
+  std::string line, last;
+  while (std::getline(in, line)) {
+    if (!line.empty()) last = line;
+  }
+  return last.empty() ? fmt::format("it ended with {}", end) : fmt::format("it ended with {}: {}", end, last);
+}
+
+double ServerProcess::cpu_s() const {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid_));
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto name_end = text.rfind(')');  // the program's name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // state … cmajflt
+  double user = 0, kernel = 0;
+  fields >> user >> kernel;
+  return (user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace loch::baselines

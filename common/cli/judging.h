@@ -1,0 +1,12 @@
+// How a protocol's histories are judged: by what its module claims.
+#pragma once
+
+#include "common/check/linearizable.h"
+#include "common/kv/protocol.h"
+
+namespace loch::cli {
+
+[[nodiscard]] check::CheckOptions judging(const kv::Module& module, const kv::Options& options,
+                                          check::Initial initial);
+
+}  // namespace loch::cli

@@ -1,0 +1,24 @@
+#include "common/coupled/back_off.h"
+
+#include <algorithm>
+
+namespace loch::coupled {
+namespace {
+
+constexpr Nanos longest_spin = 50'000;
+
+}  // namespace
+
+coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap, std::uint32_t attempt) {
+  Nanos upper = std::min(start, cap);
+  for (; attempt > 0 && upper < cap; --attempt) upper = std::min(2 * upper, cap);
+  const auto span = static_cast<Nanos>(worker->rng().below(static_cast<std::uint64_t>(upper))) + 1;
+  const Nanos until = worker->now() + span;
+  if (span <= longest_spin) {
+    co_await worker->spin_until(until);
+  } else {
+    co_await worker->sleep_until(until);
+  }
+}
+
+}  // namespace loch::coupled

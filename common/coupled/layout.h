@@ -1,0 +1,113 @@
+// The data table entry (DTE) of a table that one server worker owns, and the frames by which clients ask
+// that worker. Sizes are chosen at launch.
+//
+//   entry     0     K      K+8             K+8+V  K+16+V   stride
+//             | key | meta | value         | tail | unused |
+//             |<- header ->|
+//             |<------------- full -------------->|
+//
+//   request   | value | length | key | sequence | trailer |     PUT: V + K + 24
+//                              | key | sequence | trailer |     GET, DELETE: K + 16
+//   reply     | value | trailer |                               GET that found it: V + 8
+//                     | trailer |                               else: 8
+//
+// K and V are the sizes rounded up to 8. meta counts the entry's uses, and it and the tail have their last
+// bit set (watermark): a READ into a zeroed buffer ends in one of them. An entry does not share a cache
+// line with another.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/region.h"
+#include "common/rpc/write_channel.h"
+
+namespace loch::coupled {
+
+constexpr std::uint64_t watermark = std::uint64_t{1} << 63;
+
+class EntryLayout {
+ public:
+  EntryLayout(std::uint32_t key_size, std::uint32_t value_size)
+      : key_size_(key_size),
+        value_size_(value_size),
+        meta_at_(rpc::round_up(key_size, 8)),
+        tail_at_(meta_at_ + 8 + rpc::round_up(value_size, 8)),
+        stride_(rpc::round_up(tail_at_ + 8, 64)) {}
+
+  [[nodiscard]] std::uint32_t key_size() const { return key_size_; }
+  [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
+  [[nodiscard]] std::uint32_t meta_at() const { return meta_at_; }
+  [[nodiscard]] std::uint32_t value_at() const { return meta_at_ + 8; }
+  [[nodiscard]] std::uint32_t value_bytes() const { return tail_at_ - value_at(); }  // V
+  [[nodiscard]] std::uint32_t tail_at() const { return tail_at_; }
+  [[nodiscard]] std::uint32_t header_bytes() const { return meta_at_ + 8; }
+  [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
+  [[nodiscard]] std::uint64_t stride() const { return stride_; }
+
+  // Keeps header, `kept_value` bytes of the value, and tail; nothing is elided where that is all.
+  [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
+    const std::uint32_t head = header_bytes() + rpc::round_up(kept_value, 8);
+    const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);
+    if (kept_value >= value_size_ || head + tail >= stride_) return {};
+    return {.entry_bytes = stride_, .keep_head = head, .keep_tail = tail};
+  }
+
+ private:
+  std::uint32_t key_size_;
+  std::uint32_t value_size_;
+  std::uint32_t meta_at_;
+  std::uint32_t tail_at_;
+  std::uint64_t stride_;
+};
+
+// Codes of frames.
+enum class Ask : std::uint8_t { get = 1, put = 2, remove = 3 };
+enum class Say : std::uint8_t {
+  value = 1,       // of a GET
+  done = 2,        // PUT, DELETE
+  not_found = 3,   // GET, DELETE
+  table_full = 4,  // no place in the index
+  busy = 5,        // no entry is free until others expire
+  refused = 6,     // not a request of this deployment
+};
+
+class FrameLayout {
+ public:
+  FrameLayout(std::uint32_t key_size, std::uint32_t value_size)
+      : key_(rpc::round_up(key_size, 8)), value_(rpc::round_up(value_size, 8)) {}
+
+  [[nodiscard]] std::uint32_t get_bytes() const { return key_ + rpc::request_tail_bytes; }
+  [[nodiscard]] std::uint32_t put_bytes() const { return value_ + 8 + get_bytes(); }
+  [[nodiscard]] std::uint32_t value_reply_bytes() const { return value_ + rpc::trailer_bytes; }
+  [[nodiscard]] std::uint32_t value_bytes() const { return value_; }
+  // Offsets within a request of `bytes`.
+  [[nodiscard]] std::uint32_t key_at(std::uint32_t bytes) const { return bytes - get_bytes(); }
+  [[nodiscard]] std::uint32_t length_at() const { return value_; }
+
+  [[nodiscard]] rpc::SlotShape requests(std::uint32_t kept_value) const {
+    return {put_bytes(), value_, kept_value};
+  }
+  [[nodiscard]] rpc::SlotShape replies(std::uint32_t kept_value) const {
+    return {value_reply_bytes(), value_, kept_value};
+  }
+  [[nodiscard]] rpc::FrameSizes request_sizes() const {
+    rpc::FrameSizes sizes{};
+    sizes[static_cast<std::size_t>(Ask::get)] = get_bytes();
+    sizes[static_cast<std::size_t>(Ask::put)] = put_bytes();
+    sizes[static_cast<std::size_t>(Ask::remove)] = get_bytes();
+    return sizes;
+  }
+  [[nodiscard]] rpc::FrameSizes reply_sizes() const {
+    rpc::FrameSizes sizes{};
+    sizes[static_cast<std::size_t>(Say::value)] = value_reply_bytes();
+    for (const Say say : {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused})
+      sizes[static_cast<std::size_t>(say)] = rpc::trailer_bytes;
+    return sizes;
+  }
+
+ private:
+  std::uint32_t key_;
+  std::uint32_t value_;
+};
+
+}  // namespace loch::coupled

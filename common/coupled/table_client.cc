@@ -1,0 +1,113 @@
+#include "common/coupled/table_client.h"
+
+#include <algorithm>
+
+#include "common/coupled/back_off.h"
+#include "common/fabric/memory.h"
+
+namespace loch::coupled {
+
+TableClient::TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t lane)
+    : settings_(tables.settings()),
+      worker_(worker),
+      caller_(tables.channel(), worker, lane),
+      counts_(*tables.local(worker.node()).clients[lane]) {}
+
+rpc::ServerId TableClient::server_of(kv::Key key) {
+  cuckoo::KeyHash hash = settings_.family.hash({key.data, key.size});
+  const std::uint32_t row = hash.candidate(0).node;
+  rpc::ServerId server{static_cast<fabric::NodeId>(row / settings_.servers()), row % settings_.servers()};
+  if (settings_.rules.serves_any_row)
+    server.index = static_cast<std::uint32_t>(worker_.rng().below(settings_.servers()));
+  return server;
+}
+
+coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView value,
+                                          fabric::OpStats* stats) {
+  const fabric::CpuCosts& costs = worker_.costs();
+  co_await worker_.compute(costs.operation() + costs.hash(key.size));
+  const rpc::ServerId server = server_of(key);
+  kv::OpResult result;
+  std::uint32_t retries = 0;
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const bool is_free = co_await caller_.prepare(server);
+    if (!is_free) {
+      result = {.status = kv::OpStatus::error, .effect = kv::Effect::none, .retries = 0, .value = {}};
+      break;
+    }
+    co_await lay_out(what, server, key, value);
+    const rpc::Reply reply = co_await caller_.call(server, static_cast<std::uint8_t>(what), stats);
+    retries += reply.attempts;
+    result = result_of(what, reply);
+    const bool is_busy =
+        reply.outcome == rpc::Reply::Outcome::answered && reply.code == static_cast<std::uint8_t>(Say::busy);
+    if (!is_busy || attempt + 1 >= settings_.attempts || worker_.stopping()) break;
+    ++counts_.busy;
+    ++retries;
+    co_await back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
+  }
+  count();
+  result.retries = retries;
+  co_return result;
+}
+
+coro::Task<void> TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value) {
+  const auto code = static_cast<std::uint8_t>(what);
+  const std::uint32_t bytes = settings_.channel.request_bytes[code];
+  const fabric::LocalSlice frame = caller_.body(server, code);
+  const auto at = [&](std::uint32_t within) { return frame.region->at(frame.offset + within); };
+  fabric::copy_to_shared(at(settings_.frames.key_at(bytes)), key.data, key.size);
+  if (what != Ask::put) co_return;
+  fabric::store_word_release(at(settings_.frames.length_at()), value.size);
+  const std::uint64_t kept =
+      std::min<std::uint64_t>(value.kept, frame.region->kept(frame.offset, value.size));
+  fabric::copy_to_shared(at(0), value.data, kept);
+  co_await worker_.compute(worker_.costs().copy(value.size));
+}
+
+kv::OpResult TableClient::result_of(Ask what, const rpc::Reply& reply) const {
+  const bool changes = what != Ask::get;
+  kv::OpResult result;
+  switch (reply.outcome) {
+    case rpc::Reply::Outcome::answered:
+      break;
+    case rpc::Reply::Outcome::unsent:
+      result.status = kv::OpStatus::error;
+      return result;
+    case rpc::Reply::Outcome::timed_out:
+    case rpc::Reply::Outcome::stopping:
+      // It may have been executed, or lie in its slot and be executed yet.
+      result.status = kv::OpStatus::timeout;
+      result.effect = changes ? kv::Effect::unknown : kv::Effect::none;
+      return result;
+  }
+  switch (static_cast<Say>(reply.code)) {
+    case Say::value:
+      result.value = {reply.frame.data(), settings_.config.value_size, settings_.kept_value()};
+      break;
+    case Say::done:
+      break;
+    case Say::not_found:
+      result.status = kv::OpStatus::not_found;
+      break;
+    case Say::table_full:
+    case Say::busy:
+      result.status = kv::OpStatus::table_full;
+      break;
+    case Say::refused:
+      result.status = kv::OpStatus::error;
+      break;
+  }
+  return result;
+}
+
+void TableClient::count() {
+  const rpc::WriteCaller::Counts& c = caller_.counts();
+  counts_.retries = c.retries;
+  counts_.reconnects = c.reconnects;
+  counts_.unsent = c.unsent;
+  counts_.timeouts = c.timeouts;
+  counts_.late_frames = c.late_frames;
+}
+
+}  // namespace loch::coupled

@@ -1,0 +1,31 @@
+// A client lane's requests to the worker that owns a key's row.
+#pragma once
+
+#include <cstdint>
+
+#include "common/coupled/tables.h"
+#include "common/rpc/write_caller.h"
+
+namespace loch::coupled {
+
+class TableClient {
+ public:
+  TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t lane);
+
+  // One operation by the server. The value of a GET is the lane's until its next operation.
+  [[nodiscard]] coro::Task<kv::OpResult> ask(Ask what, kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats);
+
+ private:
+  [[nodiscard]] rpc::ServerId server_of(kv::Key key);
+  [[nodiscard]] coro::Task<void> lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value);
+  [[nodiscard]] kv::OpResult result_of(Ask what, const rpc::Reply& reply) const;
+  void count();
+
+  const Settings& settings_;
+  fabric::Worker& worker_;
+  rpc::WriteCaller caller_;
+  ClientCounts& counts_;
+};
+
+}  // namespace loch::coupled

@@ -1,0 +1,227 @@
+#include "common/coupled/table_server.h"
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+
+namespace loch::coupled {
+namespace {
+
+// Clients measure E by their clocks, the server by its own: their rates differ by far less.
+constexpr Nanos drift_share = 1000;
+// Mutant: by how much the store comes after the reply.
+constexpr Nanos deferred_by = 20'000;
+
+}  // namespace
+
+TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t index)
+    : settings_(tables.settings()),
+      rules_(settings_.rules),
+      worker_(worker),
+      node_(tables.local(worker.node())),
+      index_(index),
+      row_(node_.rows[index].get()),
+      key_(settings_.config.key_size) {}
+
+coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace reply) {
+  const fabric::LocalSlice frame = request.frame;
+  const std::uint32_t key_at = settings_.frames.key_at(request.bytes);
+  fabric::copy_from_shared(key_.data(), frame.region->at(frame.offset + key_at), key_.size());
+  hash_ = settings_.family.hash(key_);
+  const std::uint32_t first = worker_.node() * settings_.servers();
+  const std::uint32_t row = hash_.candidate(0).node;
+  const bool is_own = row == first + index_;
+  const bool is_of_node = row >= first && row < first + settings_.servers();
+  if (!is_own && !(rules_.serves_any_row && is_of_node)) {
+    ++row_->counts.refused;
+    co_return static_cast<std::uint8_t>(Say::refused);
+  }
+  row_ = node_.rows[row - first].get();
+  ++row_->counts.requests;
+  Say say = Say::refused;
+  switch (static_cast<Ask>(request.code)) {
+    case Ask::get:
+      say = co_await get(reply);
+      break;
+    case Ask::put:
+      say = co_await put(request);
+      break;
+    case Ask::remove:
+      say = co_await remove();
+      break;
+  }
+  if (say == Say::table_full) ++row_->counts.full;
+  if (say == Say::busy) ++row_->counts.busy;
+  co_return static_cast<std::uint8_t>(say);
+}
+
+coro::Task<cuckoo::Table::Lookup> TableServer::look_up() {
+  const cuckoo::Table::Lookup found = row_->table.look_up(hash_, key_);
+  const fabric::CpuCosts& costs = worker_.costs();
+  const std::uint64_t size = key_.size();
+  // A word and, where it is occupied, an entry for each probe.
+  co_await worker_.compute(hash_.known() * (costs.hash(size) + costs.memory()) +
+                           found.compared * (costs.memory() + costs.compare(size)));
+  co_return found;
+}
+
+coro::Task<Say> TableServer::get(ReplyPlace reply) {
+  const cuckoo::Table::Lookup found = co_await look_up();
+  if (!found.slot) co_return Say::not_found;
+  const std::uint64_t entry = row_->memory.entry_at(cuckoo::IndexWord::entry(found.word));
+  const fabric::LocalSlice to{reply.region, reply.start(settings_.frames.value_reply_bytes())};
+  const fabric::LocalSlice from{&row_->memory.data(), entry + settings_.entry.value_at()};
+  co_await copy_value(to, from);
+  co_return Say::value;
+}
+
+coro::Task<Say> TableServer::put(rpc::Request request) {
+  const fabric::LocalSlice frame = request.frame;
+  const std::uint64_t length =
+      fabric::load_word(frame.region->at(frame.offset + settings_.frames.length_at()));
+  if (length != settings_.config.value_size) {
+    ++row_->counts.refused;
+    co_return Say::refused;
+  }
+  const cuckoo::Table::Lookup found = co_await look_up();
+  if (found.slot) co_return co_await replace(request, found);
+  co_return co_await insert(request, found.free);
+}
+
+coro::Task<Say> TableServer::replace(rpc::Request request, cuckoo::Table::Lookup found) {
+  const std::uint32_t old = cuckoo::IndexWord::entry(found.word);
+  if (changes_in_place()) {
+    const fabric::LocalSlice to{&row_->memory.data(),
+                                row_->memory.entry_at(old) + settings_.entry.value_at()};
+    co_await copy_value(to, request.frame);
+    co_return Say::done;
+  }
+  const std::optional<std::uint32_t> fresh = row_->entries.allocate(worker_.now());
+  if (!fresh) co_return Say::busy;
+  const std::uint64_t word = occupied(*fresh, cuckoo::IndexWord::filter(found.word));
+  if (rules_.switches_early) commit(*found.slot, word);
+  co_await write_entry(*fresh, request);
+  if (!rules_.switches_early) commit(*found.slot, word);
+  let_go(old);
+  co_return Say::done;
+}
+
+coro::Task<Say> TableServer::insert(rpc::Request request, std::optional<std::uint64_t> free) {
+  const std::optional<std::uint32_t> fresh = row_->entries.allocate(worker_.now());
+  if (!fresh) co_return Say::busy;
+  if (!free) {
+    const cuckoo::Table::Moves moves = row_->table.make_room(hash_);
+    const fabric::CpuCosts& costs = worker_.costs();
+    row_->counts.examined += moves.examined;
+    co_await worker_.compute(static_cast<Nanos>(moves.examined) * settings_.functions() *
+                             costs.hash(key_.size()));
+    if (moves.slots.empty()) {
+      row_->entries.release(*fresh);
+      co_return Say::table_full;
+    }
+    co_await move_along(moves.slots);
+    free = moves.slots.front();
+  }
+  const std::uint64_t word = occupied(*fresh, hash_.filter(settings_.filter_bits));
+  if (rules_.switches_early) commit(*free, word);
+  co_await write_entry(*fresh, request);
+  if (!rules_.switches_early) commit(*free, word);
+  co_return Say::done;
+}
+
+coro::Task<Say> TableServer::remove() {
+  const cuckoo::Table::Lookup found = co_await look_up();
+  if (!found.slot) co_return Say::not_found;
+  commit(*found.slot, emptied());
+  let_go(cuckoo::IndexWord::entry(found.word));
+  co_return Say::done;
+}
+
+// From the last move to the first, so that every key is in the table at every moment.
+coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
+  const Nanos a_store = worker_.costs().copy(8);
+  for (std::size_t i = slots.size() - 1; i > 0; --i) {
+    const std::uint64_t from = slots[i - 1], to = slots[i];
+    const std::uint64_t word = row_->memory.word(from);
+    const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
+    ++row_->counts.moves;
+    if (rules_.clears_first) store(from, emptied());
+    if (rules_.clears_first) co_await worker_.compute(a_store);
+    store(to, moved);
+    co_await worker_.compute(a_store);
+    if (!rules_.clears_first) store(from, emptied());
+    co_await worker_.compute(a_store);
+  }
+}
+
+coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request request) {
+  const EntryLayout& layout = settings_.entry;
+  fabric::Region& data = row_->memory.data();
+  const std::uint64_t at = row_->memory.entry_at(entry);
+  const std::uint64_t uses = fabric::load_word(data.at(at + layout.meta_at())) + 1;
+  fabric::copy_to_shared(data.at(at), key_.data(), key_.size());
+  fabric::store_word_release(data.at(at + layout.meta_at()), uses | watermark);
+  const fabric::LocalSlice to{&data, at + layout.value_at()};
+  co_await copy_value(to, request.frame);
+  fabric::store_word_release(data.at(at + layout.tail_at()), watermark);
+}
+
+// In two halves, as a copy takes its time: whoever reads meanwhile sees one and not the other.
+coro::Task<void> TableServer::copy_value(fabric::LocalSlice to, fabric::LocalSlice from) {
+  const std::uint64_t bytes = settings_.entry.value_bytes();
+  const std::uint64_t kept =
+      std::min(from.region->kept(from.offset, bytes), to.region->kept(to.offset, bytes));
+  const std::uint64_t half = kept / 16 * 8;
+  const Nanos a_half = (worker_.costs().copy(bytes) + 1) / 2;
+  if (half > 0) fabric::copy_shared(to.region->at(to.offset), from.region->at(from.offset), half);
+  co_await worker_.compute(a_half);
+  if (kept > half)
+    fabric::copy_shared(to.region->at(to.offset + half), from.region->at(from.offset + half), kept - half);
+  co_await worker_.compute(a_half);
+}
+
+void TableServer::commit(std::uint64_t slot, std::uint64_t word) {
+  if (rules_.replies_early) {
+    deferred_ = Deferred{slot, word};
+    return;
+  }
+  store(slot, word);
+}
+
+void TableServer::store(std::uint64_t slot, std::uint64_t word) {
+  worker_.store_word(row_->memory.index(), row_->memory.word_at(slot), word);
+}
+
+coro::Task<void> TableServer::finish() {
+  co_await worker_.spin_until(worker_.now() + deferred_by);
+  store(deferred_->slot, deferred_->word);
+  deferred_.reset();
+}
+
+void TableServer::let_go(std::uint32_t entry) {
+  if (!rules_.has_readers || rules_.reuses_at_once) return row_->entries.release(entry);
+  row_->entries.retire(entry, worker_.now() + rules_.expiry + rules_.expiry / drift_share);
+}
+
+std::uint64_t TableServer::occupied(std::uint32_t entry, std::uint64_t filter) {
+  ++row_->stores;
+  return cuckoo::IndexWord::occupied(entry, rules_.word_repeats ? 0 : row_->stores, filter);
+}
+
+std::uint64_t TableServer::emptied() {
+  ++row_->stores;
+  return cuckoo::IndexWord::empty(rules_.empty_repeats ? 0 : row_->stores);
+}
+
+coro::Task<void> serve(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
+  TableServer handler(*tables, *worker, index);
+  rpc::WriteServer server(tables->channel(), *worker, index);
+  co_await server.run(&handler);
+  ServerCounts& counts = tables->local(worker->node()).rows[index]->counts;
+  counts.repeated = server.counts().repeated;
+  counts.stale = server.counts().stale;
+  counts.unanswered = server.counts().unanswered;
+  counts.reconnects = server.counts().reconnects;
+}
+
+}  // namespace loch::coupled

@@ -1,0 +1,21 @@
+#include "common/cuckoo/entry_pool.h"
+
+namespace loch::cuckoo {
+
+std::optional<std::uint32_t> EntryPool::allocate(Nanos now) {
+  if (!free_.empty()) {
+    const std::uint32_t entry = free_.back();
+    free_.pop_back();
+    return entry;
+  }
+  // The longest retired first: what was retired lately rests as long as can be.
+  if (!retired_.empty() && retired_.front().until < now) {
+    const std::uint32_t entry = retired_.front().entry;
+    retired_.pop_front();
+    return entry;
+  }
+  if (fresh_ < entries_) return fresh_++;
+  return std::nullopt;
+}
+
+}  // namespace loch::cuckoo

@@ -1,0 +1,35 @@
+#include "common/fabric/count/count.h"
+
+#include <gtest/gtest.h>
+
+#include "common/fabric/shm/shm.h"
+
+namespace loch::fabric {
+namespace {
+
+// A server's reply is no work request of the client whose operation it belongs to; it counts all the same.
+TEST(Count, AnArrivedReplyBelongsToItsOperation) {
+  auto made = shm::make_shm({.nodes = 2, .seed = 1});
+  ASSERT_TRUE(made.has_value());
+  const auto fabric = count_requests(std::move(*made), {.link = LinkFormat::infiniband, .mtu_bytes = 4096});
+  Worker* worker = fabric->add_worker({0, Role::client, 0, -1, "client"}).value();
+  OpStats stats;
+  WorkRequest reply;
+  reply.verb = Verb::write;
+  reply.peer = 1;
+  reply.length = 1032;
+  reply.stats = &stats;
+  worker->attribute(reply);
+  EXPECT_EQ(stats.write, 1u);
+  EXPECT_EQ(stats.payload_bytes, 1032u);
+  EXPECT_EQ(stats.wire_bytes,
+            wire_bytes(Verb::write, Transport::rc, 1032, 4096, LinkFormat::infiniband).total());
+  reply.peer = 0;  // of this node: nothing crossed the network
+  worker->attribute(reply);
+  EXPECT_EQ(stats.write, 1u);
+  // Nobody posted it here, so the node's own count does not grow.
+  EXPECT_EQ(fabric->report().nodes[0].counters.at("posted.write"), 0);
+}
+
+}  // namespace
+}  // namespace loch::fabric

@@ -1,0 +1,57 @@
+// Capabilities::untorn_bytes: torn messages move in whole aligned lines, wherever they begin.
+#include <algorithm>
+#include <cstring>
+
+#include "common/fabric/sim/sim_test_cluster.h"
+
+namespace loch::fabric::sim {
+namespace {
+
+constexpr std::uint32_t begin = 4096 + 40, length = 300;  // six lines, the first and the last in part
+
+struct Seen {
+  std::uint32_t torn_lines = 0, torn_messages = 0;
+};
+
+coro::Task<void> write_patterns(TestCluster* cluster, bool* is_over) {
+  Worker& self = *cluster->clients[0];
+  for (int round = 1; round <= 60; ++round) {
+    const LocalSlice from = cluster->at(0, 0);
+    std::memset(from.data(), round, length);
+    const Completion done = co_await self.write(cluster->remote[1], begin, from, length);
+    EXPECT_TRUE(done.ok());
+    co_await self.sleep_until(self.now() + 5'000);
+  }
+  *is_over = true;
+}
+
+coro::Task<void> look(TestCluster* cluster, const bool* is_over, Seen* seen) {
+  Worker& self = *cluster->clients[1];
+  const std::byte* memory = cluster->memory[1]->at(0);
+  while (!*is_over) {
+    for (std::uint32_t line = begin / 64 * 64; line < begin + length; line += 64) {
+      const std::uint32_t from = std::max(line, begin), to = std::min(line + 64, begin + length);
+      for (std::uint32_t at = from; at < to; ++at) seen->torn_lines += memory[at] != memory[from] ? 1 : 0;
+    }
+    seen->torn_messages += memory[begin] != memory[begin + length - 1] ? 1 : 0;
+    co_await self.sleep_until(self.now() + 97);
+  }
+}
+
+TEST(SimLines, AnAlignedLineIsPlacedAtOnce) {
+  SimConfig config = small_config();
+  config.faults.torn_write = 1;
+  config.faults.torn_chunks = 4;
+  TestCluster cluster(config);
+  EXPECT_EQ(cluster.fabric->capabilities().untorn_bytes, 64u);
+  bool is_over = false;
+  Seen seen;
+  cluster.fabric->start(*cluster.clients[0], write_patterns(&cluster, &is_over));
+  cluster.fabric->start(*cluster.clients[1], look(&cluster, &is_over, &seen));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(seen.torn_lines, 0u);
+  EXPECT_GT(seen.torn_messages, 20u);
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim

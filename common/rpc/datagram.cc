@@ -1,0 +1,197 @@
+#include "common/rpc/datagram.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace loch::rpc {
+
+DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shape, fabric::Region& region,
+                               std::uint64_t at)
+    : worker_(worker), shape_(shape) {
+  const fabric::Capabilities& can = worker.capabilities();
+  LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
+  depth_ = std::min(shape.queue_depth, can.send_queue_depth) / shape.lanes;
+  LOCH_CHECK_GE(depth_, 2U);
+  shape_.signal_every = std::min(shape.signal_every, depth_ / 2);
+  shape_.list_most = std::min(shape.list_most, depth_);
+  shape_.inline_below = std::min(shape.inline_below, can.max_inline_bytes + 1);
+  lines_.resize(shape.lanes);
+  for (Line& line : lines_) {
+    line.ring.resize(depth_);
+    for (std::uint32_t place = 0; place < depth_; ++place) {
+      Entry& entry = line.ring[place];
+      entry.fn = &DatagramSender::completed;
+      entry.sender = this;
+      entry.line = &line;
+      entry.place = place;
+      entry.request.verb = fabric::Verb::send;
+      entry.request.transport = fabric::Transport::ud;
+      entry.request.lane = static_cast<std::uint8_t>(&line - lines_.data());
+      entry.request.local = {&region, at};
+      at += shape_.stride();
+    }
+  }
+}
+
+DatagramSender::Room DatagramSender::room() {
+  flush();
+  return Room(*this);
+}
+
+std::byte* DatagramSender::buffer() {
+  Line& line = lines_[lane_];
+  LOCH_CHECK_LT(line.used, depth_);
+  return line.ring[line.next].request.local.data();
+}
+
+void DatagramSender::send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate) {
+  LOCH_CHECK_LE(length, shape_.message_bytes);
+  Line& line = lines_[lane_];
+  LOCH_CHECK_LT(line.used, depth_);
+  Entry& entry = line.ring[line.next];
+  line.next = line.next + 1 == depth_ ? 0 : line.next + 1;
+  ++line.used;
+  fabric::WorkRequest& request = entry.request;
+  request.peer = to.node;
+  request.peer_worker = to.worker;
+  request.length = length;
+  request.is_inline = length < shape_.inline_below;
+  request.has_immediate = immediate.has_value();
+  request.immediate = immediate.value_or(0);
+  request.is_signaled = ++line.since_signaled >= shape_.signal_every;
+  request.sink = request.is_signaled ? &entry : nullptr;
+  request.next = nullptr;
+  if (request.is_signaled) line.since_signaled = 0;
+  if (last_ != nullptr) last_->request.next = &request;
+  if (first_ == nullptr) first_ = &entry;
+  last_ = &entry;
+  ++counts_.sent;
+  counts_.inlined += request.is_inline ? 1 : 0;
+  counts_.signaled += request.is_signaled ? 1 : 0;
+  if (++listed_ >= shape_.list_most) flush();
+}
+
+void DatagramSender::flush() {
+  if (first_ == nullptr) return;
+  ++counts_.lists;
+  fabric::WorkRequest* chain = &std::exchange(first_, nullptr)->request;
+  last_ = nullptr;
+  listed_ = 0;
+  lane_ = static_cast<std::uint8_t>((lane_ + 1) % shape_.lanes);
+  worker_.post(chain);
+}
+
+// A completion retires everything that was posted before it on its queue pair.
+void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest& done) {
+  Entry& entry = *static_cast<Entry*>(sink);
+  DatagramSender& sender = *entry.sender;
+  Line& line = *entry.line;
+  if (done.status != fabric::WcStatus::success) ++sender.counts_.failed;
+  while (line.used > 0) {
+    const std::uint32_t retired = line.oldest;
+    line.oldest = retired + 1 == sender.depth_ ? 0 : retired + 1;
+    --line.used;
+    if (retired == entry.place) break;
+  }
+  if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
+}
+
+// Suspends until somebody says why to go on.
+class ReplyDesk::Park {
+ public:
+  explicit Park(Waiter& waiter) : waiter_(waiter) {}
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> self) noexcept { waiter_.parked = self; }
+  void await_resume() const noexcept {}
+
+ private:
+  Waiter& waiter_;
+};
+
+ReplyDesk::ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,
+                     DatagramReader& reader)
+    : worker_(worker), shape_(shape), region_(region), at_(at), reader_(reader), waiters_(shape.waiters) {
+  shape_.buffers = std::min(shape.buffers, worker.capabilities().recv_queue_depth);
+  LOCH_CHECK(shape_.buffers > 0 && shape.waiters > 0, "nobody to receive for");
+  for (std::uint32_t buffer = 0; buffer < shape_.buffers; ++buffer) post(buffer);
+}
+
+void ReplyDesk::post(std::uint32_t buffer) {
+  const std::uint64_t at = at_ + std::uint64_t{buffer} * shape_.stride();
+  worker_.post_recv(fabric::Transport::ud, {&region_, at}, shape_.stride(), buffer);
+}
+
+void ReplyDesk::expect(std::uint32_t waiter) { waiters_[waiter].is_answered = false; }
+
+void ReplyDesk::take(const fabric::Received& message) {
+  const std::byte* payload = message.length > 0 ? message.buffer.data() + grh_bytes : nullptr;
+  const std::optional<std::uint32_t> whose = reader_.read(message, payload);
+  post(static_cast<std::uint32_t>(message.user));
+  if (!whose) return;
+  Waiter& waiter = waiters_[*whose];
+  waiter.is_answered = true;
+  if (waiter.parked) wake(waiter, Wake::answered);
+}
+
+void ReplyDesk::wake(Waiter& waiter, Wake why) {
+  waiter.wake = why;
+  worker_.run_queue().push(std::exchange(waiter.parked, {}));
+}
+
+void ReplyDesk::wake_expired() {
+  const Nanos now = worker_.now();
+  for (Waiter& waiter : waiters_) {
+    if (waiter.parked && waiter.deadline <= now) wake(waiter, Wake::timed_out);
+  }
+}
+
+// The next of those who wait receives for the others.
+void ReplyDesk::resign() {
+  is_led_ = false;
+  for (Waiter& waiter : waiters_) {
+    if (!waiter.parked) continue;
+    is_led_ = true;
+    return wake(waiter, Wake::leads);
+  }
+}
+
+Nanos ReplyDesk::earliest(Nanos deadline) const {
+  Nanos first = std::min(deadline, worker_.now() + shape_.slice);
+  for (const Waiter& waiter : waiters_) {
+    if (waiter.parked) first = std::min(first, waiter.deadline);
+  }
+  return first;
+}
+
+coro::Task<ReplyDesk::Outcome> ReplyDesk::wait(std::uint32_t index, Nanos deadline) {
+  Waiter& self = waiters_[index];
+  if (self.is_answered) co_return Outcome::answered;
+  if (is_led_) {
+    self.deadline = deadline;
+    co_await Park(self);
+    if (self.wake == Wake::timed_out) co_return self.is_answered ? Outcome::answered : Outcome::timed_out;
+    if (self.wake == Wake::answered) co_return Outcome::answered;
+  }
+  is_led_ = true;
+  Outcome outcome = Outcome::answered;
+  while (!self.is_answered) {
+    const Nanos until = earliest(deadline);
+    const fabric::Received message = co_await worker_.receive(fabric::Transport::ud, until);
+    if (message.outcome == fabric::Received::Outcome::stopping) {
+      outcome = Outcome::stopping;
+      break;
+    }
+    if (message.outcome == fabric::Received::Outcome::message) take(message);
+    wake_expired();
+    if (!self.is_answered && worker_.now() >= deadline) {
+      outcome = Outcome::timed_out;
+      break;
+    }
+  }
+  resign();
+  co_return outcome;
+}
+
+}  // namespace loch::rpc

@@ -1,0 +1,180 @@
+// Replies by UD SEND, as HERD sends them: what a server worker needs to send many small datagrams, and a
+// client worker to receive them for all of its window slots.
+//
+//   server:  if (!sender.has_room()) co_await sender.room();
+//            std::byte* out = sender.buffer();  …write…
+//            sender.send(to, length);            // goes out with its posting list
+//            sender.flush();                     // posts what is left of it
+//
+//   client:  co_await desk.wait(slot, deadline); // the reader has taken the reply
+//
+// Sending (HERD 2014, 4.3; guidelines 2016, 3.1 to 3.3 and 4.1): payloads below a limit are inlined, larger
+// ones are fetched by the NIC; one SEND in `signal_every` asks for a completion, which retires those before
+// it; SENDs are posted in lists of up to `list_most` with one doorbell; lists take the lanes (queue pairs)
+// in turn.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+
+namespace loch::rpc {
+
+struct DatagramShape {
+  std::uint32_t message_bytes = 64;  // the largest payload
+  std::uint32_t list_most = 1;       // SENDs behind one doorbell
+  std::uint32_t signal_every = 64;   // no more than half of a lane's share of the send queue
+  std::uint8_t lanes = 1;            // queue pairs
+  std::uint32_t inline_below = 144;  // payloads below so many bytes are inlined, if the device can
+  std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; the device's depth caps it
+
+  [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
+  // Of the memory that a sender takes.
+  [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{queue_depth} * stride(); }
+};
+
+// A worker that receives datagrams.
+struct DatagramAddress {
+  fabric::NodeId node = 0;
+  std::uint16_t worker = 0;
+};
+
+struct DatagramCounts {
+  std::uint64_t sent = 0, inlined = 0, signaled = 0, lists = 0, failed = 0;
+};
+
+// Used by its worker's thread alone; outlives the run.
+class DatagramSender {
+ public:
+  // Messages are written in `bytes()` of the region, from `at` on (a multiple of 64).
+  DatagramSender(fabric::Worker& worker, const DatagramShape& shape, fabric::Region& region,
+                 std::uint64_t at);
+  DatagramSender(const DatagramSender&) = delete;
+  DatagramSender& operator=(const DatagramSender&) = delete;
+
+  class Room;
+  [[nodiscard]] bool has_room() const { return lines_[lane_].used < depth_; }
+  // Posts what is there and waits until a SEND has been retired. One waiter.
+  [[nodiscard]] Room room();
+  // Where the next message is written: message_bytes, the caller's until send(). Needs room.
+  [[nodiscard]] std::byte* buffer();
+  // Adds the first `length` bytes of the buffer to the posting list, and posts it when it is full.
+  void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt);
+  // Posts the list.
+  void flush();
+
+  [[nodiscard]] const DatagramCounts& counts() const { return counts_; }
+  [[nodiscard]] const DatagramShape& shape() const { return shape_; }
+
+ private:
+  // One queue pair: a ring of SENDs, the oldest ones not retired.
+  struct Line;
+  struct Entry : fabric::CompletionSink {
+    fabric::WorkRequest request;
+    DatagramSender* sender = nullptr;
+    Line* line = nullptr;
+    std::uint32_t place = 0;
+  };
+  struct Line {
+    std::vector<Entry> ring;
+    std::uint32_t next = 0, used = 0, oldest = 0, since_signaled = 0;
+  };
+  static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);
+
+  fabric::Worker& worker_;
+  DatagramShape shape_;
+  std::uint32_t depth_;  // of a lane
+  std::vector<Line> lines_;
+  std::uint8_t lane_ = 0;  // of the list that is being filled
+  Entry* first_ = nullptr;
+  Entry* last_ = nullptr;
+  std::uint32_t listed_ = 0;
+  std::coroutine_handle<> waiter_;
+  DatagramCounts counts_;
+};
+
+class DatagramSender::Room {
+ public:
+  explicit Room(DatagramSender& sender) : sender_(sender) {}
+  [[nodiscard]] bool await_ready() const noexcept { return sender_.has_room(); }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    LOCH_CHECK(!sender_.waiter_, "one coroutine waits for room");
+    sender_.waiter_ = waiter;
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  DatagramSender& sender_;
+};
+
+// Takes messages on behalf of those who wait for them.
+class DatagramReader {
+ public:
+  // Told of every message, as it arrives; says whose wait() it ends, if anybody's. The payload is the
+  // NIC's again when this returns.
+  [[nodiscard]] virtual std::optional<std::uint32_t> read(const fabric::Received& message,
+                                                          const std::byte* payload) = 0;
+
+ protected:
+  ~DatagramReader() = default;
+};
+
+// The receive buffers of one client worker and the slots that wait for messages. One of those that wait
+// receives for all of them. RECVs are posted before the first request and again as soon as a message has
+// been read: a datagram that finds none is lost.
+class ReplyDesk {
+ public:
+  struct Shape {
+    std::uint32_t payload_bytes = 64;  // the largest message
+    std::uint32_t buffers = 8;
+    std::uint32_t waiters = 1;
+    Nanos slice = 1'000'000;  // deadlines are looked at so often, at least
+    [[nodiscard]] std::uint32_t stride() const { return (grh_bytes + payload_bytes + 63) / 64 * 64; }
+    [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{buffers} * stride(); }
+  };
+  static constexpr std::uint32_t grh_bytes = 40;  // what a UD buffer begins with
+
+  // Buffers in `bytes()` of the region, from `at` on. The reader outlives the desk.
+  ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,
+            DatagramReader& reader);
+  ReplyDesk(const ReplyDesk&) = delete;
+  ReplyDesk& operator=(const ReplyDesk&) = delete;
+
+  enum class Outcome : std::uint8_t { answered, timed_out, stopping };
+  // Before its request is posted: an answer that comes from now on is waiter's.
+  void expect(std::uint32_t waiter);
+  // Waits until the reader has named this waiter since expect(). On its worker's thread.
+  [[nodiscard]] coro::Task<Outcome> wait(std::uint32_t waiter, Nanos deadline);
+
+ private:
+  enum class Wake : std::uint8_t { none, answered, timed_out, leads };
+  struct Waiter {
+    std::coroutine_handle<> parked;
+    Nanos deadline = fabric::forever;
+    bool is_answered = false;
+    Wake wake = Wake::none;
+  };
+  class Park;
+  void post(std::uint32_t buffer);
+  void take(const fabric::Received& message);
+  void wake(Waiter& waiter, Wake why);
+  void wake_expired();
+  void resign();
+  [[nodiscard]] Nanos earliest(Nanos deadline) const;
+
+  fabric::Worker& worker_;
+  Shape shape_;
+  fabric::Region& region_;
+  std::uint64_t at_;
+  DatagramReader& reader_;
+  std::vector<Waiter> waiters_;
+  bool is_led_ = false;
+};
+
+}  // namespace loch::rpc

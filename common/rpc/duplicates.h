@@ -1,0 +1,55 @@
+// What a server remembers of each request slot, so that a request which comes twice is executed once.
+//
+// A client rewrites its slot only when the reply to what is in it has come; a request whose reply is late
+// is sent again with the same sequence number (and another attempt, so that the polled word differs).
+// Without this a repeated PUT whose reply was lost is executed again, over newer data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace loch::rpc {
+
+enum class Freshness : std::uint8_t {
+  fresh,     // to be executed
+  repeated,  // the last one executed: answer again
+  stale,     // older: its client has had the answer
+};
+
+class Duplicates {
+ public:
+  explicit Duplicates(std::uint32_t slots) : slots_(slots) {}
+
+  // Whether this trailer word has not been looked at yet.
+  [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
+    return word != 0 && word != slots_[slot].seen;
+  }
+  void looked_at(std::uint32_t slot, std::uint64_t word) { slots_[slot].seen = word; }
+
+  // Sequence numbers of a slot grow, from any number on: a client that comes back begins at its clock.
+  [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
+    const Slot& known = slots_[slot];
+    if (!known.has_executed || sequence > known.last) return Freshness::fresh;
+    return sequence == known.last ? Freshness::repeated : Freshness::stale;
+  }
+  // It was executed, and its reply of so many bytes is kept.
+  void executed(std::uint32_t slot, std::uint64_t sequence, std::uint32_t reply_bytes) {
+    Slot& known = slots_[slot];
+    known.last = sequence;
+    known.reply_bytes = reply_bytes;
+    known.has_executed = true;
+  }
+  [[nodiscard]] std::uint64_t last(std::uint32_t slot) const { return slots_[slot].last; }
+  [[nodiscard]] std::uint32_t reply_bytes(std::uint32_t slot) const { return slots_[slot].reply_bytes; }
+
+ private:
+  struct Slot {
+    std::uint64_t seen = 0;  // the trailer word last looked at
+    std::uint64_t last = 0;  // the sequence last executed
+    std::uint32_t reply_bytes = 0;
+    bool has_executed = false;
+  };
+  std::vector<Slot> slots_;
+};
+
+}  // namespace loch::rpc

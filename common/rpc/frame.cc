@@ -1,0 +1,47 @@
+#include "common/rpc/frame.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/fabric/memory.h"
+
+namespace loch::rpc {
+
+std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::uint32_t body_bytes,
+                          std::uint16_t sequence, std::uint8_t code) {
+  // Out of memory that a NIC may be writing, word by word, into a buffer that nobody else knows.
+  std::array<std::byte, 1024> piece;
+  std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = 0}.pack();
+  const std::uint64_t end = at + body_bytes;
+  while (at < end) {
+    const std::uint64_t kept = region.kept(at, std::min<std::uint64_t>(end - at, piece.size()));
+    if (kept == 0) {
+      at += std::min(region.elided_run(at), end - at);
+      continue;
+    }
+    fabric::copy_from_shared(piece.data(), region.at(at), kept);
+    sum = XXH3_64bits_withSeed(piece.data(), kept, sum);
+    at += kept;
+  }
+  return sum & Trailer::check_mask;
+}
+
+Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes, std::uint16_t sequence,
+             std::uint8_t code, Arrival arrival) {
+  Trailer trailer{.sequence = sequence, .attempt = 0, .code = code, .check = 0};
+  if (arrival == Arrival::by_check)
+    trailer.check = frame_check(region, at, bytes - trailer_bytes, sequence, code);
+  return trailer;
+}
+
+bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes, std::uint64_t word,
+              Arrival arrival) {
+  const Trailer trailer = Trailer::unpack(word);
+  if (trailer.code == 0) return false;
+  if (arrival == Arrival::by_trailer) return true;
+  return frame_check(region, at, bytes - trailer_bytes, trailer.sequence, trailer.code) == trailer.check;
+}
+
+}  // namespace loch::rpc

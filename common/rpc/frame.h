@@ -1,0 +1,64 @@
+// When a message that a peer WRITES into a slot is here.
+//
+//   frame     | body                                   | trailer |
+//   trailer   0          16        20     24           64
+//             | sequence | attempt | code | check      |
+//
+// The trailer is the frame's last word and never 0. Where the fabric places bytes in address order, the
+// trailer alone says that the message is here: Arrival::by_trailer. Where it does not, the trailer may be
+// first (fabric.h, rule 1); then `check` holds the low 40 bits of XXH3 over the body, sequence and code,
+// and a frame whose check fails is not here yet: Arrival::by_check. Elided bytes are nobody's and are left
+// out on both sides. The attempt is not covered: a request that is sent again differs in nothing else.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::rpc {
+
+enum class Arrival : std::uint8_t { by_trailer, by_check };
+[[nodiscard]] inline Arrival arrival_on(const fabric::Capabilities& fabric) {
+  return fabric.in_order_placement ? Arrival::by_trailer : Arrival::by_check;
+}
+
+struct Trailer {
+  std::uint16_t sequence = 0;  // low bits of the sender's count
+  std::uint8_t attempt = 0;    // modulo 16: makes the word of a repeated request differ
+  std::uint8_t code = 0;       // what is asked or answered: 1 … 15
+  std::uint64_t check = 0;     // 40 bits; 0 where arrival is by trailer
+
+  static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
+  [[nodiscard]] constexpr std::uint64_t pack() const {
+    return std::uint64_t{sequence} | (std::uint64_t{attempt} & 15) << 16 | (std::uint64_t{code} & 15) << 20 |
+           (check & check_mask) << 24;
+  }
+  [[nodiscard]] static constexpr Trailer unpack(std::uint64_t word) {
+    return {static_cast<std::uint16_t>(word), static_cast<std::uint8_t>((word >> 16) & 15),
+            static_cast<std::uint8_t>((word >> 20) & 15), word >> 24};
+  }
+  friend bool operator==(const Trailer&, const Trailer&) = default;
+};
+static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
+constexpr std::uint32_t trailer_bytes = 8;
+
+// The check of the frame whose body is [at, at + body_bytes) of the region: of what is kept of it.
+[[nodiscard]] std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at,
+                                        std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code);
+
+// The trailer of a frame of `bytes` at `at`, whose body is written; the caller stores it last.
+[[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
+                           std::uint16_t sequence, std::uint8_t code, Arrival arrival);
+
+// Is the frame of `bytes` at `at`, whose last word was just loaded, here in whole?
+[[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
+                            std::uint64_t word, Arrival arrival);
+
+// The sequence number that has these low bits and lies nearest to `near`.
+[[nodiscard]] constexpr std::uint64_t extend_sequence(std::uint64_t near, std::uint16_t low) {
+  const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(low - near));
+  return near + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+}
+static_assert(extend_sequence(0x1'FFFF, 0) == 0x2'0000 && extend_sequence(0x2'0001, 0xFFFE) == 0x1'FFFE);
+
+}  // namespace loch::rpc

@@ -1,0 +1,39 @@
+// Awaiting a READ (or CAS) by what it places: the landing buffer's last word is zeroed, and polled until
+// its mark is set (Nessie, 2017, 4.1.1). Of more than one cache line only where the fabric places them in
+// address order (fabric.h, rule 1).
+#pragma once
+
+#include <cstdint>
+
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+
+namespace loch::rpc {
+
+struct Landing {
+  fabric::Region* region = nullptr;
+  std::uint64_t word_at = 0;  // of the last word that is placed
+  std::uint64_t mark = 0;     // bits that are set in it
+  Nanos until = 0;            // then what has become of it is asked by `flush`
+  fabric::WorkRequest flush;  // a signaled READ behind the request on its queue pair
+};
+
+// The steps, for who awaits many: this posts the request unsignaled, and what it returns is awaited at once.
+[[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
+                                                    const Landing& landing);
+// What has become of a request whose watch did not end in `ready`; afterwards the buffer is the caller's
+// again.
+[[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
+                                                  fabric::WorkRequest flush);
+
+struct Landed {
+  fabric::WcStatus status = fabric::WcStatus::success;
+  bool was_late = false;
+};
+
+// Both in one. Whatever it returns, the buffer is the caller's again. The
+// worker outlives it.
+[[nodiscard]] coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request,
+                                                   Landing landing);
+
+}  // namespace loch::rpc

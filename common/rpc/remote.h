@@ -1,0 +1,37 @@
+// A region of a peer that a client reaches by one-sided requests, and what follows their errors.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::rpc {
+
+// One worker's, used by its own thread.
+struct Remote {
+  fabric::RemoteRegion region;
+  std::uint32_t epoch = 0;  // of the connection under which it was looked up
+  bool is_lost = false;     // its node restarted: what the region held is gone
+};
+
+// After an error: connects to the region's node anew, until `deadline` (now() time), and sees to it that
+// the region is still the one that it was: a node that restarted has other keys for its regions. False
+// when there is no way to it any more. `name` lives for ever; `remote` and the others outlive the run.
+[[nodiscard]] inline coro::Task<bool> restore(fabric::Worker& worker, fabric::Fabric& fabric, Remote& remote,
+                                              std::string_view name, Nanos deadline) {
+  const fabric::NodeId peer = remote.region.node;
+  if (!worker.connected(peer)) {
+    const bool is_connected = co_await worker.reconnect(peer, deadline);
+    if (!is_connected) co_return false;
+  }
+  if (const std::uint32_t epoch = worker.epoch(peer); remote.epoch != epoch) {
+    const Result<fabric::RemoteRegion> now = fabric.lookup(peer, name);
+    if (!now.has_value() || now->id != remote.region.id || now->rkey != remote.region.rkey)
+      remote.is_lost = true;
+    remote.epoch = epoch;
+  }
+  co_return !remote.is_lost;
+}
+
+}  // namespace loch::rpc

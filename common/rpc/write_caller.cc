@@ -1,0 +1,196 @@
+#include "common/rpc/write_caller.h"
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+
+namespace loch::rpc {
+namespace {
+
+// Between two looks at a frame whose trailer came before its body.
+constexpr Nanos look_again_after = 100;
+
+}  // namespace
+
+WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane)
+    : channel_(channel),
+      config_(channel.config()),
+      worker_(worker),
+      node_(channel.local(worker.node())),
+      lane_(lane),
+      arrival_(channel.arrival(worker)),
+      rows_(config_.parties.rows()),
+      peers_(channel.peers()) {
+  // A client that comes back goes on from numbers beyond all that it used before.
+  const auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
+  for (Row& row : rows_) row.sequence = first;
+}
+
+std::uint32_t WriteCaller::row_number(ServerId server) const {
+  return config_.parties.row(server.node, server.index);
+}
+
+// Where the frame of a request is written: staged, or the server's own slot.
+fabric::LocalSlice WriteCaller::frame(ServerId server, std::uint8_t code) const {
+  const std::uint32_t bytes = config_.request_bytes[code];
+  if (is_local(server)) {
+    const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
+    return {node_.requests, channel_.request_grid().message(server.index, column, bytes)};
+  }
+  return {node_.staged_requests, channel_.staged_request_grid().message(row_number(server), lane_, bytes)};
+}
+
+fabric::LocalSlice WriteCaller::body(ServerId server, std::uint8_t code) { return frame(server, code); }
+
+coro::Task<bool> WriteCaller::prepare(ServerId server) {
+  Row& row = rows_[row_number(server)];
+  if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
+  const Reply late = co_await exchange(server, &row, nullptr);
+  if (late.outcome == Reply::Outcome::answered) co_return true;
+  ++counts_.unsent;
+  co_return false;
+}
+
+coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
+  Row& row = rows_[row_number(server)];
+  ++row.sequence;
+  if (static_cast<std::uint16_t>(row.sequence) == 0) ++row.sequence;  // 0 is what an unused slot says
+  row.attempt = 0;
+  row.code = code;
+  row.was_sent = false;
+  const fabric::LocalSlice request = frame(server, code);
+  const std::uint32_t bytes = config_.request_bytes[code];
+  fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row.sequence);
+  const Reply reply = co_await exchange(server, &row, stats);
+  if (reply.outcome == Reply::Outcome::timed_out) ++counts_.timeouts;
+  if (reply.outcome == Reply::Outcome::unsent) ++counts_.unsent;
+  co_return reply;
+}
+
+// Sends the request of the row until its reply is here, or time is up.
+coro::Task<Reply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
+  const Nanos give_up = worker_.now() + config_.give_up_after;
+  const std::uint32_t attempt_before = row->attempt;
+  Reply::Outcome outcome = Reply::Outcome::timed_out;
+  for (bool is_first = !row->was_sent;; is_first = false) {
+    if (!is_first) {
+      ++row->attempt;
+      ++counts_.retries;
+    }
+    const bool sent = co_await send(server, row, stats);
+    if (worker_.stopping()) outcome = Reply::Outcome::stopping;
+    if (sent) {
+      const Nanos patience = std::min(give_up, worker_.now() + config_.retry_after);
+      const fabric::WatchOutcome seen = co_await await_reply(server, row, patience);
+      if (seen == fabric::WatchOutcome::ready) {
+        Reply reply = answer(server, row, stats);
+        reply.attempts = row->attempt - attempt_before;
+        co_return reply;
+      }
+      if (seen == fabric::WatchOutcome::stopping) outcome = Reply::Outcome::stopping;
+    }
+    const bool is_over = worker_.now() >= give_up || outcome == Reply::Outcome::stopping;
+    // A node that could not be reached within its time: the operation has had its try.
+    if (is_over || !sent) break;
+  }
+  Reply reply;
+  reply.outcome = row->was_sent ? outcome : Reply::Outcome::unsent;
+  reply.attempts = row->attempt - attempt_before;
+  row->is_unanswered = row->was_sent;
+  co_return reply;
+}
+
+// False: the server's node cannot be reached.
+coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
+  const fabric::LocalSlice request = frame(server, row->code);
+  const std::uint32_t bytes = config_.request_bytes[row->code];
+  const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
+  Trailer trailer = seal(*request.region, request.offset, bytes, static_cast<std::uint16_t>(row->sequence),
+                         row->code, arrival_);
+  trailer.attempt = static_cast<std::uint8_t>(row->attempt & 15);
+  if (is_local(server)) {
+    row->was_sent = true;
+    worker_.store_word(*request.region, word_at, trailer.pack());
+    co_return true;
+  }
+  if (arrival_ == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
+  const bool is_again = row->was_sent;
+  if (config_.transport == fabric::Transport::rc && !worker_.connected(server.node)) {
+    const bool is_back = co_await reconnect(server.node);
+    if (!is_back) co_return false;
+  }
+  fabric::store_word_release(request.region->at(word_at), trailer.pack());
+  const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
+  fabric::WorkRequest write =
+      write_request(config_, worker_, peers_[server.node].requests,
+                    channel_.request_grid().message(server.index, column, bytes), request, bytes);
+  write.stats = stats;
+  row->was_sent = true;
+  if (!is_again) {
+    // The reply says that the server has read all of it; until then the buffer is not touched.
+    worker_.post_detached(write);
+    co_return true;
+  }
+  // Of a repeated one the reply says nothing: the one before may be answered first.
+  const fabric::Completion done = co_await worker_.execute(write);
+  if (done.ok() || config_.transport != fabric::Transport::rc) co_return true;
+  const bool is_back = co_await reconnect(server.node);
+  co_return is_back;
+}
+
+coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* row, Nanos deadline) {
+  const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
+  fabric::WatchWord arrival{.region = node_.replies,
+                            .offset = word_at,
+                            .mask = 0xFFFF,
+                            .value = row->sequence & 0xFFFF,
+                            .until_equal = true,
+                            .peer = std::nullopt};
+  if (!is_local(server) && config_.transport == fabric::Transport::rc) arrival.peer = server.node;
+  for (;;) {
+    const fabric::WatchOutcome seen = co_await worker_.watch(arrival, deadline);
+    if (seen != fabric::WatchOutcome::ready) co_return seen;
+    const std::uint64_t word = fabric::load_word(node_.replies->at(word_at));
+    const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
+    const Arrival by = is_local(server) ? Arrival::by_trailer : arrival_;
+    if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
+    if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by))
+      co_return seen;
+    ++counts_.late_frames;
+    if (worker_.now() >= deadline) co_return fabric::WatchOutcome::timed_out;
+    co_await worker_.spin_until(worker_.now() + look_again_after);
+    if (worker_.stopping()) co_return fabric::WatchOutcome::stopping;
+  }
+}
+
+Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
+  row->is_unanswered = false;
+  const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
+  Reply reply;
+  reply.code = Trailer::unpack(fabric::load_word(node_.replies->at(word_at))).code;
+  const std::uint32_t bytes = config_.reply_bytes[reply.code];
+  reply.frame = {node_.replies, word_at + trailer_bytes - bytes};
+  if (is_local(server)) {
+    if (stats != nullptr) ++stats->local_accesses;
+    return reply;
+  }
+  fabric::WorkRequest arrived;
+  arrived.verb = fabric::Verb::write;
+  arrived.transport = config_.transport;
+  arrived.peer = server.node;
+  arrived.length = bytes;
+  arrived.stats = stats;
+  worker_.attribute(arrived);
+  return reply;
+}
+
+coro::Task<bool> WriteCaller::reconnect(fabric::NodeId node) {
+  if (!worker_.connected(node)) {
+    ++counts_.reconnects;
+    const bool is_connected = co_await worker_.reconnect(node, worker_.now() + config_.reconnect_timeout);
+    if (!is_connected) co_return false;
+  }
+  co_return channel_.refresh(node, worker_.epoch(node), &peers_[node]);
+}
+
+}  // namespace loch::rpc

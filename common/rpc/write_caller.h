@@ -1,0 +1,80 @@
+// The client's end of a write channel: one outstanding request of one lane.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/coro/task.h"
+#include "common/rpc/write_channel.h"
+
+namespace loch::rpc {
+
+// A server worker of the cluster.
+struct ServerId {
+  fabric::NodeId node = 0;
+  std::uint32_t index = 0;  // among its node's server workers
+};
+
+struct Reply {
+  enum class Outcome : std::uint8_t {
+    answered,
+    unsent,     // the server cannot be reached, or has not answered an earlier request yet: no effect
+    timed_out,  // no reply came; the request may have been executed, or may be yet
+    stopping,   // the run is over; as timed_out
+  };
+  Outcome outcome = Outcome::answered;
+  std::uint8_t code = 0;
+  std::uint32_t attempts = 0;  // beyond the first
+  // The whole reply frame, the caller's until its next request to the same server.
+  fabric::LocalSlice frame;
+};
+
+class WriteCaller {
+ public:
+  struct Counts {
+    std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0;
+  };
+
+  // `lane` of the worker's node; the channel outlives it. Made on the worker's thread.
+  WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
+
+  // First: is the slot at that server free? If an earlier request is unanswered, asks for its reply again.
+  [[nodiscard]] coro::Task<bool> prepare(ServerId server);
+  // Then: where to write a request with this code, up to its sequence number (request_tail_bytes from its
+  // end). Whoever is on the server's node writes into the server's slot itself.
+  [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
+  // And then: sends it and waits for the reply.
+  [[nodiscard]] coro::Task<Reply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
+
+  [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  struct Row {
+    std::uint64_t sequence = 0;
+    std::uint32_t attempt = 0;
+    std::uint8_t code = 0;
+    bool is_unanswered = false;
+    bool was_sent = false;
+  };
+
+  [[nodiscard]] std::uint32_t row_number(ServerId server) const;
+  [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
+  [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
+  [[nodiscard]] coro::Task<Reply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
+  [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
+
+  const WriteChannel& channel_;
+  const ChannelConfig& config_;
+  fabric::Worker& worker_;
+  const WriteChannel::Node& node_;
+  std::uint32_t lane_;
+  Arrival arrival_;
+  std::vector<Row> rows_;
+  std::vector<WriteChannel::Peer> peers_;
+  Counts counts_;
+};
+
+}  // namespace loch::rpc

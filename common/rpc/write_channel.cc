@@ -1,0 +1,90 @@
+#include "common/rpc/write_channel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace loch::rpc {
+
+WriteChannel::WriteChannel(ChannelConfig config)
+    : config_(std::move(config)),
+      requests_(config_.parties.requests(config_.request)),
+      replies_(config_.parties.replies(config_.reply)),
+      staged_requests_(config_.parties.replies(config_.request)),
+      staged_replies_(config_.parties.requests(config_.reply)) {}
+
+Result<> WriteChannel::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  Node own;
+  if (config_.parties.serves(node)) {
+    LOCH_ASSIGN(own.requests, fabric.register_region(node, requests_.region(region("requests"), true)));
+    LOCH_ASSIGN(own.staged_replies,
+                fabric.register_region(node, staged_replies_.region(region("staged-replies"), false)));
+  }
+  if (config_.parties.asks(node)) {
+    LOCH_ASSIGN(own.replies, fabric.register_region(node, replies_.region(region("replies"), true)));
+    LOCH_ASSIGN(own.staged_requests,
+                fabric.register_region(node, staged_requests_.region(region("staged-requests"), false)));
+  }
+  nodes_[node] = own;
+  return {};
+}
+
+Result<> WriteChannel::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
+  peers_.clear();
+  for (std::uint32_t i = 0; i < config_.parties.nodes; ++i) {
+    LOCH_ASSIGN(const Peer peer, look_up(static_cast<fabric::NodeId>(i)));
+    peers_.push_back(peer);
+  }
+  return {};
+}
+
+Result<WriteChannel::Peer> WriteChannel::look_up(fabric::NodeId node) const {
+  Peer peer;
+  if (config_.parties.serves(node)) {
+    LOCH_ASSIGN(peer.requests, fabric_->lookup(node, region("requests")));
+  }
+  if (config_.parties.asks(node)) {
+    LOCH_ASSIGN(peer.replies, fabric_->lookup(node, region("replies")));
+  }
+  return peer;
+}
+
+const WriteChannel::Node& WriteChannel::local(fabric::NodeId node) const {
+  const auto found = nodes_.find(node);
+  LOCH_CHECK(found != nodes_.end(), "node {} is not of this process", node);
+  return found->second;
+}
+
+bool WriteChannel::refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer) const {
+  if (peer->epoch == epoch) return true;
+  // A node that restarted has new keys for its regions; one that did not gives the same again.
+  const Result<Peer> fresh = look_up(node);
+  if (!fresh.has_value()) return false;
+  *peer = *fresh;
+  peer->epoch = epoch;
+  return true;
+}
+
+std::uint64_t WriteChannel::memory_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const SlotGrid* grid : {&requests_, &replies_, &staged_requests_, &staged_replies_})
+    bytes += grid->shape().elision().physical_bytes(grid->bytes());
+  return bytes;
+}
+
+fabric::WorkRequest write_request(const ChannelConfig& config, const fabric::Worker& worker,
+                                  const fabric::RemoteRegion& remote, std::uint64_t remote_offset,
+                                  fabric::LocalSlice local, std::uint32_t bytes) {
+  fabric::WorkRequest request;
+  request.verb = fabric::Verb::write;
+  request.transport = config.transport;
+  request.is_inline = bytes <= std::min(config.inline_up_to, worker.capabilities().max_inline_bytes);
+  request.peer = remote.node;
+  request.remote = remote;
+  request.remote_offset = remote_offset;
+  request.local = local;
+  request.length = bytes;
+  return request;
+}
+
+}  // namespace loch::rpc

@@ -1,0 +1,287 @@
+// A service that adds numbers, one sum a client and server worker: every request is executed once and
+// answered, whatever is lost, late or repeated on the way.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/count/count.h"
+#include "common/fabric/fault/fault.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/shm/shm.h"
+#include "common/fabric/sim/sim.h"
+#include "common/rpc/write_caller.h"
+#include "common/rpc/write_server.h"
+
+namespace loch::rpc {
+namespace {
+
+constexpr std::uint8_t add_code = 1;
+constexpr std::uint32_t request_bytes = 8 + request_tail_bytes, reply_bytes = 8 + trailer_bytes;
+constexpr std::uint32_t nodes = 3, servers = 2, clients = 2;
+
+std::unique_ptr<fabric::Fabric> make(const std::string& name, const fabric::sim::SimFaults& faults = {},
+                                     const fabric::FaultConfig& losses = {}) {
+  Result<std::unique_ptr<fabric::Fabric>> made = fail(ErrorCode::internal, "");
+  if (name == "shm") {
+    made = fabric::shm::make_shm({.nodes = nodes, .seed = 3});
+  } else {
+    fabric::sim::SimConfig config;
+    config.nodes = nodes;
+    config.hardware = *fabric::sim::load_hardware("connectx3-10gbe");
+    config.seed = 3;
+    config.faults = faults;
+    config.deadline = 60'000'000'000;
+    made = fabric::sim::make_sim(config);
+  }
+  LOCH_CHECK(made.has_value(), "{}", made.error().message);
+  made = fabric::inject_faults(std::move(*made), losses);
+  LOCH_CHECK(made.has_value(), "{}", made.error().message);
+  return fabric::count_requests(std::move(*made), {});
+}
+
+// Adds the request's number to its client's sum, slowly if asked to.
+class Adder final : public Handler {
+ public:
+  Adder(fabric::Worker& worker, Nanos takes) : worker_(worker), takes_(takes) {}
+  coro::Task<std::uint8_t> handle(Request request, ReplyPlace reply) override {
+    const std::uint64_t operand = fabric::load_word(request.frame.data());
+    if (takes_ > 0) co_await worker_.spin_until(worker_.now() + takes_);
+    // Whose request it is the number says.
+    std::uint64_t& sum = sums_[operand >> 32];
+    sum += operand & 0xFFFF'FFFF;
+    fabric::store_word_release(reply.region->at(reply.start(reply_bytes)), sum);
+    co_return add_code;
+  }
+
+ private:
+  fabric::Worker& worker_;
+  Nanos takes_;
+  std::map<std::uint64_t, std::uint64_t> sums_;
+};
+
+struct Options {
+  std::string fabric = "sim";
+  fabric::sim::SimFaults faults;
+  fabric::FaultConfig losses;
+  fabric::Transport transport = fabric::Transport::rc;
+  Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
+  ChannelFlaws flaws;
+  std::uint32_t calls = 300;
+};
+
+struct Seen {
+  std::uint64_t answered = 0, wrong = 0, timed_out = 0, unsent = 0, retries = 0, repeated = 0, executed = 0;
+  std::vector<fabric::OpStats> stats;
+};
+
+// A client's own sums, by row; the number of a lane of the cluster goes with every operand.
+coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::uint32_t calls, Seen* out) {
+  const Parties& parties = channel->config().parties;
+  WriteCaller caller(*channel, *worker, parties.lane(worker->index(), 0));
+  const std::uint64_t number = parties.column(worker->node(), worker->index());
+  std::vector<std::uint64_t> sums(parties.rows());
+  for (std::uint32_t i = 0; i < calls && !worker->stopping(); ++i) {
+    const auto row = static_cast<std::uint32_t>(worker->rng().below(parties.rows()));
+    const ServerId server{static_cast<fabric::NodeId>(row / parties.servers), row % parties.servers};
+    const std::uint64_t operand = worker->rng().below(1000);
+    const bool is_free = co_await caller.prepare(server);
+    if (!is_free) {
+      ++out->unsent;
+      continue;
+    }
+    fabric::store_word_release(caller.body(server, add_code).data(), number << 32 | operand);
+    fabric::OpStats stats;
+    const Reply reply = co_await caller.call(server, add_code, &stats);
+    out->retries += reply.attempts;
+    if (reply.outcome == Reply::Outcome::unsent) {
+      ++out->unsent;
+      continue;
+    }
+    sums[row] += operand;  // it will be executed at some time
+    if (reply.outcome != Reply::Outcome::answered) {
+      ++out->timed_out;
+      continue;
+    }
+    ++out->answered;
+    if (fabric::load_word(reply.frame.data()) != sums[row]) ++out->wrong;
+    if (!caller.is_local(server)) out->stats.push_back(stats);
+  }
+}
+
+coro::Task<void> serve(const WriteChannel* channel, fabric::Worker* worker, std::uint32_t index,
+                       Nanos service, Seen* out) {
+  Adder adder(*worker, service);
+  WriteServer server(*channel, *worker, index);
+  co_await server.run(&adder);
+  out->repeated = server.counts().repeated;
+  out->executed = server.counts().executed;
+}
+
+Seen run(const Options& options) {
+  const auto fabric = make(options.fabric, options.faults, options.losses);
+  ChannelConfig config;
+  config.name = "adder";
+  config.parties = {.nodes = nodes, .servers = servers, .clients = clients, .window = 1};
+  config.request = SlotShape(request_bytes, 0, 0);
+  config.reply = SlotShape(reply_bytes, 0, 0);
+  config.request_bytes[add_code] = request_bytes;
+  config.reply_bytes[add_code] = reply_bytes;
+  config.transport = options.transport;
+  config.retry_after = options.retry_after;
+  config.give_up_after = options.give_up_after;
+  config.reconnect_timeout = 50'000'000;
+  config.flaws = options.flaws;
+  WriteChannel channel(config);
+  std::vector<fabric::Worker*> workers;
+  for (std::uint16_t node = 0; node < nodes; ++node) {
+    EXPECT_TRUE(channel.setup_node(*fabric, node).has_value());
+    for (std::uint16_t i = 0; i < clients + servers; ++i) {
+      const auto role = i < clients ? fabric::Role::client : fabric::Role::server;
+      workers.push_back(
+          *fabric->add_worker({.node = node, .role = role, .index = i, .core = -1, .name = "worker"}));
+    }
+  }
+  EXPECT_TRUE(fabric->exchange(10'000'000'000).has_value());
+  EXPECT_TRUE(channel.connect(*fabric).has_value());
+  std::vector<Seen> results(workers.size());
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const auto index = static_cast<std::uint32_t>(w % (clients + servers));
+    if (index < clients)
+      fabric->start(*workers[w], ask(&channel, workers[w], options.calls, &results[w]));
+    else
+      fabric->start(*workers[w], serve(&channel, workers[w], index - clients, options.service, &results[w]));
+  }
+  EXPECT_EQ(fabric->run().value(), fabric::RunEnd::finished);
+  Seen all;
+  for (Seen& one : results) {
+    all.answered += one.answered;
+    all.wrong += one.wrong;
+    all.timed_out += one.timed_out;
+    all.unsent += one.unsent;
+    all.retries += one.retries;
+    all.repeated += one.repeated;
+    all.executed += one.executed;
+    all.stats.insert(all.stats.end(), one.stats.begin(), one.stats.end());
+  }
+  return all;
+}
+
+constexpr std::uint64_t all_calls = 300 * nodes * clients;
+
+class OnFabric : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
+  const Seen all = run({.fabric = GetParam(), .retry_after = 10'000'000'000});
+  EXPECT_EQ(all.answered, all_calls);
+  EXPECT_EQ(all.executed, all_calls);
+  EXPECT_EQ(all.wrong + all.timed_out + all.unsent + all.retries, 0u);
+  EXPECT_GT(all.stats.size(), all_calls / 2);
+  for (const fabric::OpStats& stats : all.stats) {
+    EXPECT_EQ(stats.write, 2u);
+    EXPECT_EQ(stats.read + stats.cas + stats.send + stats.recv, 0u);
+    EXPECT_EQ(stats.payload_bytes, request_bytes + reply_bytes);
+  }
+}
+
+TEST_P(OnFabric, UnreliableMessagesAreRepeatedAndExecutedOnce) {
+  Options options{.fabric = GetParam(), .transport = fabric::Transport::uc};
+  options.losses = {.seed = 5, .uc_loss = 0.05, .uc_partial_write = 0.5};
+  options.retry_after = 5'000'000;
+  options.calls = 100;
+  const Seen all = run(options);
+  EXPECT_EQ(all.answered, 100u * nodes * clients);
+  EXPECT_EQ(all.wrong, 0u);
+  EXPECT_EQ(all.executed, all.answered);
+  EXPECT_GT(all.retries, 10u);
+  EXPECT_GT(all.repeated, 0u) << "some replies were lost";
+}
+
+TEST_P(OnFabric, ARequestWhoseConnectionFailsIsSentAgain) {
+  Options options{.fabric = GetParam()};
+  options.losses = {.seed = 5, .rc_error = 0.02, .rc_error_executed = 0.5};
+  options.retry_after = 5'000'000;
+  const Seen all = run(options);
+  EXPECT_EQ(all.answered, all_calls);
+  EXPECT_EQ(all.executed, all_calls);
+  EXPECT_EQ(all.wrong + all.timed_out, 0u);
+  EXPECT_GT(all.retries, 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::Values("sim", "shm"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// A slow server is asked again and again; it executes once.
+TEST(WriteChannel, PatienceShorterThanTheServiceChangesNothing) {
+  Options options;
+  options.service = 30'000;
+  options.retry_after = 10'000;
+  options.calls = 60;
+  const Seen all = run(options);
+  EXPECT_EQ(all.answered, 60u * nodes * clients);
+  EXPECT_EQ(all.wrong, 0u);
+  EXPECT_GT(all.repeated, 0u);
+  options.flaws.executes_repeated = true;
+  EXPECT_GT(run(options).wrong, 0u) << "without duplicate detection it shows";
+}
+
+// Frames whose lines are placed in any order are not taken before they are whole.
+TEST(WriteChannel, TornFramesAreAwaited) {
+  Options options;
+  options.faults.torn_write = 0.7;
+  options.faults.torn_span = 5'000;
+  options.faults.late_write = 0.2;
+  const Seen all = run(options);
+  EXPECT_EQ(all.answered, all_calls);
+  EXPECT_EQ(all.wrong, 0u);
+}
+
+// A request that was given up keeps its slot: the next one waits for its reply, and nothing is lost.
+TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
+  Options options;
+  options.service = 50'000;
+  options.retry_after = 20'000;
+  options.give_up_after = 60'000;
+  options.calls = 80;
+  const Seen all = run(options);
+  EXPECT_GT(all.timed_out + all.unsent, 0u);
+  EXPECT_EQ(all.wrong, 0u);
+  EXPECT_GT(all.answered, 0u);
+  options.flaws.rewrites_unanswered = true;
+  EXPECT_GT(run(options).wrong, 0u) << "a slot that is used again loses what was in it";
+}
+
+// A node that dies is an error for those who ask it, and no more: the others go on.
+TEST(WriteChannel, ADeadNodeIsGivenUp) {
+  Options options;
+  options.faults.schedule.push_back(
+      {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 300'000, .span = 0});
+  options.give_up_after = 100'000'000;
+  options.calls = 200;
+  const Seen all = run(options);
+  EXPECT_GT(all.answered, 300u);
+  EXPECT_GT(all.timed_out, 0u) << "requests that were under way";
+  EXPECT_GT(all.unsent, 0u) << "and those after";
+  EXPECT_EQ(all.wrong, 0u);
+}
+
+// The link of a node is down for a while: connections break, are made anew, and nothing is executed twice.
+TEST(WriteChannel, ACutLinkHeals) {
+  Options options;
+  options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::cut,
+                                     .node = 1,
+                                     .worker = 0,
+                                     .at = 200'000,
+                                     .span = 2'000'000'000});
+  options.give_up_after = 20'000'000'000;
+  options.retry_after = 50'000'000;
+  const Seen all = run(options);
+  EXPECT_EQ(all.wrong, 0u);
+  EXPECT_GT(all.retries + all.unsent, 0u);
+  EXPECT_GT(all.answered, 900u);
+}
+
+}  // namespace
+}  // namespace loch::rpc

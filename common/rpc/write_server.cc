@@ -1,0 +1,146 @@
+#include "common/rpc/write_server.h"
+
+#include "common/fabric/memory.h"
+
+namespace loch::rpc {
+
+WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index)
+    : channel_(channel),
+      config_(channel.config()),
+      worker_(worker),
+      node_(channel.local(worker.node())),
+      index_(index),
+      arrival_(channel.arrival(worker)),
+      known_(config_.parties.columns()),
+      peers_(channel.peers()),
+      is_repairing_(config_.parties.nodes) {}
+
+coro::Task<void> WriteServer::run(Handler* handler) {
+  coro::Scope repairs(worker_.run_queue());
+  repairs_ = &repairs;
+  const fabric::WatchSet slots = channel_.request_grid().watch(*node_.requests, index_, &has_request, this);
+  std::uint32_t start = 0;
+  for (;;) {
+    const fabric::WatchAny news = co_await worker_.watch_any(slots, start);
+    if (news.outcome != fabric::WatchOutcome::ready) break;
+    start = (news.index + 1) % slots.count;
+    co_await take(news.index, handler);
+    if (handler->has_more()) co_await handler->finish();
+  }
+  co_await repairs.join();
+  repairs_ = nullptr;
+}
+
+bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t word) {
+  auto& server = *static_cast<WriteServer*>(self);
+  if (!server.known_.is_news(column, word)) return false;
+  const std::uint32_t bytes = server.config_.request_bytes[Trailer::unpack(word).code];
+  if (bytes == 0) return false;
+  const Arrival by = server.is_local(column) ? Arrival::by_trailer : server.arrival_;
+  return is_whole(*server.node_.requests,
+                  server.channel_.request_grid().message(server.index_, column, bytes), bytes, word, by);
+}
+
+coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
+  const SlotGrid& grid = channel_.request_grid();
+  const std::uint64_t word = fabric::load_word(node_.requests->at(grid.word(index_, column)));
+  Request request;
+  request.code = Trailer::unpack(word).code;
+  request.bytes = config_.request_bytes[request.code];
+  request.frame = {node_.requests, grid.message(index_, column, request.bytes)};
+  known_.looked_at(column, word);
+  const std::uint64_t sequence =
+      fabric::load_word(node_.requests->at(grid.word(index_, column) + trailer_bytes - request_tail_bytes));
+  if (arrival_ == Arrival::by_check && !is_local(column))
+    co_await worker_.compute(worker_.costs().hash(request.bytes));
+  const Freshness freshness = known_.judge(column, sequence);
+  if (freshness == Freshness::stale) {
+    ++counts_.stale;
+    co_return;
+  }
+  if (freshness == Freshness::repeated && !config_.flaws.executes_repeated) {
+    ++counts_.repeated;
+    co_await answer_again(column);
+    co_return;
+  }
+  ++counts_.executed;
+  const std::uint8_t code = co_await handler->handle(request, place(column));
+  known_.executed(column, sequence, config_.reply_bytes[code]);
+  if (arrival_ == Arrival::by_check && !is_local(column))
+    co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[code]));
+  answer(column, sequence, code);
+}
+
+// Where the reply to a column's client is made: in the client's own slot where it is of this node.
+Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
+  const Parties& parties = config_.parties;
+  const std::uint32_t slot = config_.reply.slot_bytes();
+  if (is_local(column)) {
+    const std::uint32_t row = parties.row(worker_.node(), index_);
+    return {node_.replies, channel_.reply_grid().slot(row, parties.lane_of(column)) + slot};
+  }
+  const std::uint32_t staged = config_.flaws.shares_reply_buffer ? 0 : column;
+  return {node_.staged_replies, channel_.staged_reply_grid().slot(index_, staged) + slot};
+}
+
+fabric::WorkRequest WriteServer::reply_write(std::uint32_t column, std::uint32_t bytes) const {
+  const Parties& parties = config_.parties;
+  const Handler::ReplyPlace staged = place(column);
+  const std::uint32_t row = parties.row(worker_.node(), index_);
+  return write_request(config_, worker_, peers_[parties.node_of(column)].replies,
+                       channel_.reply_grid().message(row, parties.lane_of(column), bytes),
+                       {staged.region, staged.start(bytes)}, bytes);
+}
+
+void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint8_t code) {
+  const Handler::ReplyPlace made = place(column);
+  const std::uint32_t bytes = config_.reply_bytes[code];
+  const Trailer trailer =
+      seal(*made.region, made.start(bytes), bytes, static_cast<std::uint16_t>(sequence), code, arrival_);
+  const std::uint64_t word_at = made.start(trailer_bytes);
+  if (is_local(column)) return worker_.store_word(*made.region, word_at, trailer.pack());
+  fabric::store_word_release(made.region->at(word_at), trailer.pack());
+  if (!is_reachable(config_.parties.node_of(column))) {
+    ++counts_.unanswered;  // its client asks again
+    return;
+  }
+  // The buffer is written again for this client's next request, which says that it has the reply: a watch
+  // has seen its last byte (rule 5).
+  worker_.post_detached(reply_write(column, bytes));
+}
+
+// The reply that is kept. Awaited: the client may have the first one by now, and ask for something else.
+coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
+  const std::uint64_t word_at = place(column).start(trailer_bytes);
+  if (is_local(column)) {
+    worker_.store_word(*node_.replies, word_at, fabric::load_word(node_.replies->at(word_at)));
+    co_return;
+  }
+  if (!is_reachable(config_.parties.node_of(column))) {
+    ++counts_.unanswered;
+    co_return;
+  }
+  const fabric::Completion done = co_await worker_.execute(reply_write(column, known_.reply_bytes(column)));
+  if (!done.ok()) ++counts_.unanswered;
+}
+
+// A connection that is down is made anew beside the serving: one lost client does not stop the others.
+bool WriteServer::is_reachable(fabric::NodeId node) {
+  if (config_.transport != fabric::Transport::rc) return true;
+  if (worker_.connected(node) && channel_.refresh(node, worker_.epoch(node), &peers_[node])) return true;
+  if (!is_repairing_[node]) {
+    is_repairing_[node] = true;
+    repairs_->spawn(repair(this, node));
+  }
+  return false;
+}
+
+coro::Task<void> WriteServer::repair(WriteServer* self, fabric::NodeId node) {
+  ++self->counts_.reconnects;
+  const Nanos deadline = self->worker_.now() + self->config_.reconnect_timeout;
+  const bool is_back = co_await self->worker_.reconnect(node, deadline);
+  static_cast<void>(is_back);  // whoever answers next looks
+  self->is_repairing_[node] = false;
+}
+
+}  // namespace loch::rpc

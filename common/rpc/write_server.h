@@ -1,0 +1,78 @@
+// A server worker's end of a write channel: polls its row of request slots round robin, has each request
+// executed once, and answers it by a WRITE.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/coro/scope.h"
+#include "common/coro/task.h"
+#include "common/rpc/duplicates.h"
+#include "common/rpc/write_channel.h"
+
+namespace loch::rpc {
+
+// A request as it lies in its slot, whole; the client leaves it alone until it has the reply.
+struct Request {
+  std::uint8_t code = 0;
+  fabric::LocalSlice frame;
+  std::uint32_t bytes = 0;
+};
+
+// What a protocol does with requests. One at a time.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  // Executes the request, lays out the reply's body so that its frame ends where `reply` does (body_of
+  // gives the start), and returns the reply's code.
+  struct ReplyPlace {
+    fabric::Region* region = nullptr;
+    std::uint64_t end = 0;  // one past the frame's last byte
+    [[nodiscard]] std::uint64_t start(std::uint32_t bytes) const { return end - bytes; }
+  };
+  [[nodiscard]] virtual coro::Task<std::uint8_t> handle(Request request, ReplyPlace reply) = 0;
+  // After the reply has been posted: what need not come before it.
+  [[nodiscard]] virtual coro::Task<void> finish() { co_return; }
+  [[nodiscard]] virtual bool has_more() const { return false; }
+};
+
+class WriteServer {
+ public:
+  struct Counts {
+    std::uint64_t executed = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0;
+  };
+
+  // Server worker `index` of the worker's node.
+  WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index);
+
+  // Until worker.stopping().
+  [[nodiscard]] coro::Task<void> run(Handler* handler);
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  static bool has_request(void* self, std::uint32_t column, std::uint64_t word);
+  [[nodiscard]] coro::Task<void> take(std::uint32_t column, Handler* handler);
+  [[nodiscard]] coro::Task<void> answer_again(std::uint32_t column);
+  [[nodiscard]] Handler::ReplyPlace place(std::uint32_t column) const;
+  void answer(std::uint32_t column, std::uint64_t sequence, std::uint8_t code);
+  [[nodiscard]] fabric::WorkRequest reply_write(std::uint32_t column, std::uint32_t bytes) const;
+  [[nodiscard]] bool is_reachable(fabric::NodeId node);
+  [[nodiscard]] static coro::Task<void> repair(WriteServer* self, fabric::NodeId node);
+  [[nodiscard]] bool is_local(std::uint32_t column) const {
+    return config_.parties.node_of(column) == worker_.node();
+  }
+
+  const WriteChannel& channel_;
+  const ChannelConfig& config_;
+  fabric::Worker& worker_;
+  const WriteChannel::Node& node_;
+  std::uint32_t index_;
+  Arrival arrival_;
+  Duplicates known_;
+  std::vector<WriteChannel::Peer> peers_;
+  std::vector<bool> is_repairing_;
+  coro::Scope* repairs_ = nullptr;
+  Counts counts_;
+};
+
+}  // namespace loch::rpc

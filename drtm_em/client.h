@@ -1,0 +1,46 @@
+// GET: one READ of the item. PUT and DELETE: two atomics on its state, and no WRITE.
+#pragma once
+
+#include "drtm_em/store.h"
+
+namespace loch::drtm {
+
+class DrtmClient final : public kv::Client {
+ public:
+  DrtmClient(DrtmStore& store, fabric::Worker& worker, WorkerState& own, std::uint32_t slot);
+
+  [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override;
+
+ private:
+  enum class Locked : std::uint8_t { held_by_me, conflict, error };
+  struct Address {
+    std::uint32_t node = 0;
+    std::uint64_t offset = 0;  // of the item
+  };
+  [[nodiscard]] Address find(kv::Key key) const;
+  [[nodiscard]] fabric::WorkRequest state_request(fabric::Verb verb, const Address& item,
+                                                  fabric::OpStats* stats) const;
+  [[nodiscard]] coro::Task<kv::OpResult> update(kv::Key key, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<kv::OpResult> add_twice(Address item, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<bool> add_by_write(Address item, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<kv::OpResult> lock_and_release(Address item, fabric::OpStats* stats);
+  // `retries`: attempts beyond the first.
+  [[nodiscard]] coro::Task<Locked> lock(Address item, fabric::OpStats* stats, std::uint32_t* retries);
+  [[nodiscard]] coro::Task<Locked> settle_lock(Address item);
+  [[nodiscard]] coro::Task<bool> release(Address item, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
+  [[nodiscard]] coro::Task<bool> reconnect(std::uint32_t node);
+
+  DrtmStore& store_;
+  const Settings& settings_;
+  fabric::Worker& worker_;
+  WorkerState& own_;
+  fabric::LocalSlice landing_;  // an item
+  fabric::LocalSlice word_;
+  std::uint64_t lock_word_;  // this client's, unlike every other's
+};
+
+}  // namespace loch::drtm

@@ -1,0 +1,148 @@
+// DrTM-em over the simulator and over this machine's memory.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drtm_em/layout.h"
+#include "drtm_em/module.h"
+#include "workloads/testing/store_run.h"
+
+namespace loch::drtm {
+namespace {
+
+using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+
+std::unique_ptr<kv::Module> module_of() {
+  std::vector<std::unique_ptr<kv::Module>> all;
+  add_modules(all);
+  return std::move(all.front());
+}
+
+// One node serves, two drive load: every request crosses the network.
+StoreRun shape(const std::string& fabric) {
+  StoreRun run;
+  run.fabric = fabric;
+  run.deploy = {.nodes = 3, .client_workers = 2, .window = 8, .key_size = 16, .value_size = 32, .keys = 64};
+  run.deploy.server_nodes = 1;
+  run.operations = 4'000;
+  return run;
+}
+
+TEST(Layout, AnItemOfThePaper) {
+  const ItemLayout item(16, 32);
+  EXPECT_EQ(item.bytes(), 64u);
+  EXPECT_EQ(item.state_at(), 24u);
+  EXPECT_EQ(item.value_at(), 32u);
+  EXPECT_FALSE(item.elision(32).on());
+  const ItemLayout odd(13, 1'001);
+  EXPECT_EQ(odd.bytes() % 8, 0u);
+  EXPECT_EQ(odd.elision(32).entry_bytes, odd.bytes());
+  EXPECT_EQ(odd.elision(32).keep_head, odd.value_at() + 32);
+}
+
+class On : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, On, ::testing::Values("sim", "shm"));
+
+// GET: one READ of 64 bytes; PUT: two atomics of 8.
+TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
+  const auto module = module_of();
+  for (const char* form : {"faa", "cas"}) {
+    StoreRun run = shape(GetParam());
+    run.options = {{"drtm-em.atomics", form}, {"drtm-em.attempts", "1"}};
+    const auto outcome = run_store(*module, run);
+    ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+    const measure::Tally sum = total(outcome);
+    const auto& gets = sum.of(measure::OpKind::get);
+    EXPECT_GT(gets.total(), 1'500u);
+    EXPECT_EQ(gets.completed(), gets.total());
+    EXPECT_EQ(gets.requests.read, gets.total());
+    EXPECT_EQ(gets.requests.payload_bytes, 64 * gets.total());
+    EXPECT_EQ(gets.requests.cas + gets.requests.faa + gets.requests.write, 0u);
+    const auto& puts = sum.of(measure::OpKind::put);
+    const std::uint64_t atomics = puts.requests.faa + puts.requests.cas;
+    // A PUT that finds the item locked ends with its first CAS.
+    EXPECT_EQ(atomics, 2 * puts.completed() + (puts.total() - puts.completed()));
+    if (form == std::string("faa")) EXPECT_EQ(puts.completed(), puts.total());
+    EXPECT_EQ(puts.requests.payload_bytes, 8 * atomics);
+    EXPECT_EQ(puts.requests.read + puts.requests.write, 0u);
+    EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+  }
+}
+
+TEST_P(On, LocksAreHeldByOneAndReleased) {
+  const auto module = module_of();
+  StoreRun run = shape(GetParam());
+  run.deploy.keys = 4;  // in each other's way
+  run.get = 0.1;
+  run.options = {{"drtm-em.atomics", "cas"}, {"drtm-em.attempts", "10000"}};
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.completed(), 4'000u);
+  EXPECT_GT(outcome.protocol_counters.at("lock_conflicts"), 0);
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+TEST_P(On, FailedRequestsLoseNoAdditionAndNoLock) {
+  const auto module = module_of();
+  for (const char* form : {"faa", "cas"}) {
+    StoreRun run = shape(GetParam());
+    run.options = {{"drtm-em.atomics", form}, {"drtm-em.attempts", "10000"}, {"drtm-em.patience", "1s"}};
+    run.rc_error = 0.003;
+    const auto outcome = run_store(*module, run);
+    ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+    EXPECT_EQ(outcome.outstanding, 0u);
+    EXPECT_GT(outcome.protocol_counters.at("reconnects"), 0);
+    EXPECT_EQ(outcome.protocol_counters.at("violations"), 0) << form;
+    EXPECT_GT(total(outcome).completed(), 3'000u);
+  }
+}
+
+TEST_P(On, EveryNodeHoldsItemsAndDrivesLoad) {
+  const auto module = module_of();
+  StoreRun run = shape(GetParam());
+  run.deploy.server_nodes = 0;
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  EXPECT_EQ(total(outcome).completed(), 4'000u);
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+// One completion in 32, and doorbells shared by the slots of a worker.
+TEST(OnSim, SlotsShareDoorbellsAndCompletions) {
+  const auto module = module_of();
+  StoreRun run = shape("sim");
+  run.deploy.window = 64;
+  run.operations = 20'000;
+  const auto counters = run_store(*module, run).protocol_counters;
+  EXPECT_GE(counters.at("posted_requests"), 20'000);
+  EXPECT_LT(counters.at("signaled_requests"), counters.at("posted_requests") / 8);
+  EXPECT_LT(counters.at("posting_lists"), counters.at("posted_requests") / 8);
+}
+
+TEST(OnSim, ElidedValuesTakeTheSameWay) {
+  const auto module = module_of();
+  StoreRun run = shape("sim");
+  run.deploy.value_size = 1'024;
+  run.deploy.kept_value_bytes = 32;
+  const auto outcome = run_store(*module, run);
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.of(measure::OpKind::get).requests.payload_bytes,
+            1'056 * sum.of(measure::OpKind::get).total());
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+TEST(Module, RefusesServers) {
+  const auto module = module_of();
+  kv::DeployConfig config;
+  config.max_keys = 10;
+  config.server_workers = 1;
+  const auto refused = module->deploy(config, kv::Options(module->options()), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("servers: drtm-em has no server workers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loch::drtm

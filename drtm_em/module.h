@@ -1,0 +1,13 @@
+// DrTM-KV as the guidelines of 2016 emulate it (4.3.2): drtm-em.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::drtm {
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::drtm

@@ -1,0 +1,39 @@
+// What a deployment of DrTM-em decides before it starts.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/cuckoo/hash_family.h"
+#include "common/kv/protocol.h"
+#include "common/rpc/posting.h"
+#include "drtm_em/layout.h"
+
+namespace loch::drtm {
+
+enum class Atomics : std::uint8_t { cas, faa };
+enum class Fault : std::uint8_t { none, steals_locks, adds_by_write };
+
+struct Settings {
+  kv::DeployConfig config;
+  ItemLayout item;
+  cuckoo::HashFamily family;  // of one function: the address that a client's cache would hold
+  rpc::PostingShape posting;
+  Atomics atomics = Atomics::faa;
+  std::uint32_t attempts = 1;  // to lock an item
+  Nanos backoff_start = 0, backoff_cap = 0;
+  Nanos patience = 0;
+  Fault fault = Fault::none;
+
+  [[nodiscard]] std::uint64_t items_per_node() const { return family.shape().slots_per_node; }
+  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * config.window; }
+};
+
+[[nodiscard]] std::vector<kv::OptionSpec> option_specs();
+// Refuses impossible combinations with one line that names the flag.
+[[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
+                                                             const kv::Options& options,
+                                                             std::string_view mutant);
+
+}  // namespace loch::drtm

@@ -1,0 +1,67 @@
+// A deployed DrTM-em: items in the memory of every node that serves, found by hash.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/rpc/remote.h"
+#include "drtm_em/settings.h"
+
+namespace loch::drtm {
+
+constexpr std::string_view items_region = "drtm-em.items";
+constexpr std::string_view landing_region = "drtm-em.landing";  // an item a lane
+constexpr std::string_view words_region = "drtm-em.words";      // a word a lane; of a mutant
+
+// What a client worker keeps for its window slots; its own thread's.
+struct WorkerState {
+  WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
+  rpc::PostingLists lists;
+  std::vector<rpc::Remote> items;  // by node that serves
+  struct Counts {
+    std::uint64_t other_keys = 0;      // GETs that found another key at the address
+    std::uint64_t lock_conflicts = 0;  // attempts that found the lock held
+    std::uint64_t locks_not_held = 0;  // releases that found another word than the own lock
+    std::uint64_t reconnects = 0;
+    std::uint64_t atomics_begun = 0, atomics_done = 0;  // form faa: of the sum of all states
+    std::uint64_t locks_left = 0;                       // form cas: may still be held, after an error
+  } counts;
+};
+
+struct NodeState {
+  fabric::Region* items = nullptr;  // null on a node that only drives load
+  fabric::Region* landing = nullptr;
+  fabric::Region* words = nullptr;
+  std::vector<std::unique_ptr<WorkerState>> workers;
+};
+
+class DrtmStore final : public kv::Store {
+ public:
+  explicit DrtmStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  // "violations": locks that were released by others, and additions that were lost or done twice.
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+  [[nodiscard]] const Settings& settings() const { return *settings_; }
+  [[nodiscard]] fabric::Fabric& fabric() { return *fabric_; }
+  [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
+
+ private:
+  [[nodiscard]] bool holds_every_item() const;
+  [[nodiscard]] std::uint64_t violations_at_rest(const WorkerState::Counts& sum) const;
+
+  std::unique_ptr<const Settings> settings_;
+  fabric::Fabric* fabric_ = nullptr;
+  std::vector<fabric::RemoteRegion> items_;  // by node that serves
+  std::map<fabric::NodeId, NodeState> nodes_;
+};
+
+}  // namespace loch::drtm

@@ -1,0 +1,34 @@
+// GET: one READ of the six buckets that may hold the key, and in farm-em-var one of the value behind the
+// pointer. PUT and DELETE: a request to a server worker.
+#pragma once
+
+#include "farm_em/store.h"
+
+namespace loch::farm {
+
+class FarmClient final : public kv::Client {
+ public:
+  FarmClient(FarmStore& store, fabric::Worker& worker, WorkerState& own, Putter& putter, std::uint32_t slot);
+
+  [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override;
+
+ private:
+  [[nodiscard]] cuckoo::Place home(kv::Key key) const;
+  // READs, over a new connection if need be. False: there is no way.
+  [[nodiscard]] coro::Task<bool> read(bool is_value, std::uint32_t node, std::uint64_t offset,
+                                      std::uint32_t bytes, fabric::OpStats* stats, std::uint32_t* retries);
+  // Which of the six buckets that were fetched holds the key; 0 if none does.
+  [[nodiscard]] std::uint32_t find(kv::Key key);
+
+  FarmStore& store_;
+  const Settings& settings_;
+  fabric::Worker& worker_;
+  WorkerState& own_;
+  Putter& putter_;
+  fabric::LocalSlice landing_, landing_value_;
+};
+
+}  // namespace loch::farm

@@ -1,0 +1,147 @@
+// FaRM-em and FaRM-em-var over the simulator and over this machine's memory.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farm_em/layout.h"
+#include "farm_em/module.h"
+#include "workloads/testing/store_run.h"
+
+namespace loch::farm {
+namespace {
+
+using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+
+std::unique_ptr<kv::Module> module_of(const std::string& protocol) {
+  std::vector<std::unique_ptr<kv::Module>> all;
+  add_modules(all);
+  return std::move(all.at(protocol == "farm-em" ? 0 : 1));
+}
+
+// One node serves, two drive load: every request crosses the network.
+StoreRun shape(const std::string& fabric) {
+  StoreRun run;
+  run.fabric = fabric;
+  run.deploy = {.nodes = 3,
+                .client_workers = 2,
+                .server_workers = 2,
+                .window = 4,
+                .key_size = 16,
+                .value_size = 32,
+                .keys = 200};
+  run.deploy.server_nodes = 1;
+  run.operations = 4'000;
+  return run;
+}
+
+TEST(Layout, ReadsOfThePaper) {
+  EXPECT_EQ(Layout(Form::inlined, 16, 32).neighbourhood_bytes(), 288u);
+  EXPECT_EQ(Layout(Form::variable, 16, 32).neighbourhood_bytes(), 144u);
+  EXPECT_EQ(Layout(Form::inlined, 16, 1'024).bucket_elision(32).entry_bytes, 1'040u);
+  EXPECT_FALSE(Layout(Form::variable, 16, 1'024).bucket_elision(32).on());
+  EXPECT_EQ(Layout(Form::variable, 16, 1'024).value_elision(32).keep_head, 32u);
+}
+
+class On : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  [[nodiscard]] std::string fabric() const { return std::get<0>(GetParam()); }
+  [[nodiscard]] std::string protocol() const { return std::get<1>(GetParam()); }
+  [[nodiscard]] bool is_inlined() const { return protocol() == "farm-em"; }
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, On,
+                         ::testing::Combine(::testing::Values("sim", "shm"),
+                                            ::testing::Values("farm-em", "farm-em-var")));
+
+// GET: 6 (S_K + S_V), or 6 (S_K + 8) and S_V; PUT: S_K + S_V and 1 as published, 16 and 7 more numbered.
+TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
+  const auto module = module_of(protocol());
+  for (const bool is_numbered : {false, true}) {
+    StoreRun run = shape(fabric());
+    run.options[protocol() + ".numbered-puts"] = is_numbered ? "true" : "false";
+    run.options[protocol() + ".retry-after"] = "10s";  // nothing is lost, and nothing comes again
+    const auto outcome = run_store(*module, run);
+    ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+    const measure::Tally sum = total(outcome);
+    EXPECT_EQ(sum.completed(), 4'000u);
+    const auto& gets = sum.of(measure::OpKind::get);
+    EXPECT_GT(gets.total(), 1'500u);
+    EXPECT_EQ(gets.requests.read, gets.total() * (is_inlined() ? 1 : 2));
+    EXPECT_EQ(gets.requests.payload_bytes, gets.total() * (is_inlined() ? 288 : 144 + 32));
+    EXPECT_EQ(gets.requests.write + gets.requests.cas + gets.requests.faa + gets.requests.send, 0u);
+    const auto& puts = sum.of(measure::OpKind::put);
+    EXPECT_GT(puts.total(), 1'500u);
+    EXPECT_EQ(puts.requests.write, 2 * puts.total());
+    EXPECT_EQ(puts.requests.payload_bytes, puts.total() * (is_numbered ? 64 + 8 : 48 + 1));
+    EXPECT_EQ(puts.requests.read + puts.requests.send, 0u);
+    EXPECT_EQ(outcome.protocol_counters.at("puts_executed"), static_cast<double>(puts.total()));
+    EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+    EXPECT_LT(outcome.protocol_counters.at("absent_keys"), 40);
+  }
+}
+
+TEST_P(On, LosesNoPutAndExecutesNoneTwice) {
+  const auto module = module_of(protocol());
+  StoreRun run = shape(fabric());
+  run.loss = 0.01;
+  run.rc_error = 0.001;
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  EXPECT_EQ(outcome.outstanding, 0u);
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.completed(), 4'000u);
+  EXPECT_GT(outcome.protocol_counters.at("put_retries"), 0);
+  EXPECT_EQ(outcome.protocol_counters.at("puts_executed"),
+            static_cast<double>(sum.of(measure::OpKind::put).total()));
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+// As published, a PUT whose message was lost is over; it does not hang.
+TEST_P(On, PublishedPutsEndWhenTheirAnswerIsLost) {
+  const auto module = module_of(protocol());
+  StoreRun run = shape(fabric());
+  run.loss = 0.01;
+  run.options = {{protocol() + ".numbered-puts", "false"}, {protocol() + ".retry-after", "2ms"}};
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  EXPECT_EQ(outcome.outstanding, 0u);
+  EXPECT_GT(outcome.protocol_counters.at("put_timeouts"), 0);
+}
+
+TEST_P(On, EveryNodeServesAndDrivesLoad) {
+  const auto module = module_of(protocol());
+  StoreRun run = shape(fabric());
+  run.deploy.server_nodes = 0;
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  EXPECT_EQ(total(outcome).completed(), 4'000u);
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+TEST_P(On, OddSizesAndElidedValues) {
+  const auto module = module_of(protocol());
+  StoreRun run = shape(fabric());
+  run.deploy.key_size = 13;
+  run.deploy.value_size = 1'001;
+  if (fabric() == "sim") run.deploy.kept_value_bytes = 32;
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.completed(), 4'000u);
+  const auto& gets = sum.of(measure::OpKind::get);
+  EXPECT_EQ(gets.requests.payload_bytes, gets.total() * (is_inlined() ? 6 * 1'014 : 6 * 21 + 1'001));
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
+TEST(Module, RefusesToServeWithoutServers) {
+  const auto module = module_of("farm-em");
+  kv::DeployConfig config;
+  config.max_keys = 10;
+  const auto refused = module->deploy(config, kv::Options(module->options()), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("servers: farm-em needs at least 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loch::farm

@@ -1,0 +1,54 @@
+// Where FaRM-em's bytes lie. Both forms have a hopscotch neighbourhood of six: a key is in one of the six
+// buckets from its home on, and one READ fetches them all.
+//
+//   farm-em       bucket   | key | value |                        READ of 6 (S_K + S_V)
+//   farm-em-var   bucket   | key | pointer u64 |                  READ of 6 (S_K + S_P), S_P = 8
+//                 value    | value |                              READ of S_V at number `pointer`
+//
+// Buckets are not padded: with keys of 16 and values of 32 bytes the READs are of 288, or 144 and 32.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/region.h"
+
+namespace loch::farm {
+
+enum class Form : std::uint8_t { inlined, variable };
+
+constexpr std::uint32_t neighbourhood = 6;
+constexpr std::uint32_t pointer_bytes = 8;
+
+class Layout {
+ public:
+  Layout(Form form, std::uint32_t key_size, std::uint32_t value_size)
+      : form_(form), key_size_(key_size), value_size_(value_size) {}
+  [[nodiscard]] Form form() const { return form_; }
+  [[nodiscard]] std::uint32_t key_size() const { return key_size_; }
+  [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
+  [[nodiscard]] std::uint32_t bucket_bytes() const {
+    return key_size_ + (form_ == Form::inlined ? value_size_ : pointer_bytes);
+  }
+  // What one READ of the index fetches.
+  [[nodiscard]] std::uint32_t neighbourhood_bytes() const { return neighbourhood * bucket_bytes(); }
+
+  // What memory keeps of buckets and of values, of which `kept` bytes are kept.
+  [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
+    if (form_ == Form::variable) return {};
+    return head_of(bucket_bytes(), key_size_ + kept);
+  }
+  [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const { return head_of(value_size_, kept); }
+
+ private:
+  // Whole words of the head.
+  [[nodiscard]] static fabric::Elision head_of(std::uint32_t entry, std::uint32_t kept) {
+    const std::uint32_t head = (kept + 7) / 8 * 8;
+    if (head >= entry) return {};
+    return {.entry_bytes = entry, .keep_head = head, .keep_tail = 0};
+  }
+
+  Form form_;
+  std::uint32_t key_size_, value_size_;
+};
+
+}  // namespace loch::farm

@@ -1,0 +1,45 @@
+// What a deployment of FaRM-em decides before it starts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/cuckoo/hash_family.h"
+#include "common/kv/protocol.h"
+#include "common/rpc/posting.h"
+#include "farm_em/layout.h"
+
+namespace loch::farm {
+
+enum class Puts : std::uint8_t { numbered, published };
+enum class Fault : std::uint8_t { none, executes_repeated, rewrites_unanswered, trusts_trailer };
+
+struct Settings {
+  kv::DeployConfig config;
+  std::string prefix;  // "farm-em", "farm-em-var"
+  Layout layout;
+  cuckoo::HashFamily family;  // of one function: a key's home
+  rpc::PostingShape posting;
+  Puts puts = Puts::numbered;
+  Nanos retry_after = 0, patience = 0;
+  Fault fault = Fault::none;
+
+  [[nodiscard]] std::string region(const char* what) const { return prefix + "." + what; }
+  [[nodiscard]] std::uint64_t slots_per_node() const { return family.shape().slots_per_node; }
+  // The last home's neighbours lie behind it.
+  [[nodiscard]] std::uint64_t index_bytes() const {
+    return (slots_per_node() + neighbourhood - 1) * layout.bucket_bytes();
+  }
+  [[nodiscard]] std::uint64_t values_per_node() const { return slots_per_node() + neighbourhood - 1; }
+  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * config.window; }
+};
+
+[[nodiscard]] std::vector<kv::OptionSpec> option_specs(const std::string& prefix);
+// Refuses impossible combinations with one line that names the flag.
+[[nodiscard]] Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig& config,
+                                                             const kv::Options& options,
+                                                             std::string_view mutant);
+
+}  // namespace loch::farm

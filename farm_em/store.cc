@@ -1,0 +1,130 @@
+#include "farm_em/store.h"
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+#include "farm_em/client.h"
+
+namespace loch::farm {
+
+FarmStore::FarmStore(std::unique_ptr<const Settings> settings)
+    : settings_(std::move(settings)),
+      puts_(settings_->puts == Puts::published ? make_published_puts(*settings_)
+                                               : make_numbered_puts(*settings_)),
+      index_name_(settings_->region("index")),
+      values_name_(settings_->region("values")) {}
+
+Result<> FarmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  const std::uint32_t kept = s.config.kept_value_bytes;
+  const bool has_values = s.layout.form() == Form::variable;
+  NodeState state;
+  const auto add = [&](const std::string& name, std::uint64_t bytes, const fabric::Elision& elision,
+                       bool is_read) {
+    return fabric.register_region(node,
+                                  {.name = name, .bytes = bytes, .remote_read = is_read, .elision = elision});
+  };
+  if (s.config.serves(node)) {
+    LOCH_ASSIGN(state.index, add(index_name_, s.index_bytes(), s.layout.bucket_elision(kept), true));
+    if (has_values) {
+      LOCH_ASSIGN(state.values, add(values_name_, s.values_per_node() * s.layout.value_size(),
+                                    s.layout.value_elision(kept), true));
+    }
+  }
+  if (s.config.drives(node)) {
+    LOCH_ASSIGN(state.landing,
+                add(s.region("landing"), std::uint64_t{s.lanes()} * s.layout.neighbourhood_bytes(),
+                    s.layout.bucket_elision(kept), false));
+    if (has_values) {
+      LOCH_ASSIGN(state.landing_values,
+                  add(s.region("landing-values"), std::uint64_t{s.lanes()} * s.layout.value_size(),
+                      s.layout.value_elision(kept), false));
+    }
+    state.workers.resize(s.config.client_workers);
+  }
+  nodes_[node] = std::move(state);
+  return puts_->setup_node(fabric, node);
+}
+
+Result<> FarmStore::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
+  for (std::uint32_t i = 0; i < settings_->config.serving_nodes(); ++i) {
+    const auto node = static_cast<fabric::NodeId>(i);
+    LOCH_ASSIGN(const fabric::RemoteRegion index, fabric.lookup(node, index_name_));
+    index_.push_back(index);
+    if (settings_->layout.form() == Form::inlined) continue;
+    LOCH_ASSIGN(const fabric::RemoteRegion values, fabric.lookup(node, values_name_));
+    values_.push_back(values);
+  }
+  return puts_->connect(fabric);
+}
+
+// Each key into the first free one of its six buckets; if none is free, over its home: then GETs of the
+// other key find none of their own.
+Result<> FarmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+  const Layout& layout = settings_->layout;
+  std::vector<std::byte> key(layout.key_size());
+  std::vector<std::byte> value(std::min(settings_->config.kept_value_bytes, layout.value_size()));
+  std::map<fabric::NodeId, std::vector<bool>> taken;
+  for (auto& [node, state] : nodes_) {
+    if (state.index != nullptr) taken[node].resize(settings_->values_per_node());
+  }
+  for (std::uint64_t i = 0; i < data.count(); ++i) {
+    data.key(i, key.data());
+    cuckoo::KeyHash hash = settings_->family.hash(key);
+    const cuckoo::Place home = hash.candidate(0);
+    const auto node = static_cast<fabric::NodeId>(home.node);
+    if (!taken.contains(node)) continue;
+    std::vector<bool>& used = taken[node];
+    std::uint64_t slot = home.slot;
+    while (slot < home.slot + neighbourhood && used[slot]) ++slot;
+    if (slot == home.slot + neighbourhood) slot = home.slot;
+    used[slot] = true;
+    const NodeState& state = nodes_.at(node);
+    std::byte* bucket = state.index->at(slot * layout.bucket_bytes());
+    fabric::copy_to_shared(bucket, key.data(), key.size());
+    data.value(i, value.data(), static_cast<std::uint32_t>(value.size()));
+    if (layout.form() == Form::inlined) {
+      fabric::copy_to_shared(bucket + key.size(), value.data(), value.size());
+      continue;
+    }
+    fabric::copy_to_shared(bucket + key.size(), &slot, pointer_bytes);
+    fabric::copy_to_shared(state.values->at(slot * layout.value_size()), value.data(), value.size());
+  }
+  return {};
+}
+
+coro::Task<void> FarmStore::serve(fabric::Worker& worker, std::uint32_t index) {
+  return puts_->serve(worker, index);
+}
+
+std::unique_ptr<kv::Client> FarmStore::client(fabric::Worker& worker, std::uint32_t slot) {
+  std::unique_ptr<WorkerState>& own = nodes_.at(worker.node()).workers.at(worker.index());
+  if (own == nullptr) {
+    own = std::make_unique<WorkerState>(worker, settings_->posting);
+    const auto reached = [&](const fabric::RemoteRegion& region) {
+      return rpc::Remote{.region = region, .epoch = worker.epoch(region.node), .is_lost = false};
+    };
+    for (const fabric::RemoteRegion& region : index_) own->index.push_back(reached(region));
+    for (const fabric::RemoteRegion& region : values_) own->values.push_back(reached(region));
+  }
+  Putter& putter = puts_->putter(worker, slot);
+  return std::make_unique<FarmClient>(*this, worker, *own, putter, slot);
+}
+
+std::map<std::string, double> FarmStore::counters() const {
+  std::map<std::string, double> all;
+  for (const auto& [node, state] : nodes_) {
+    for (const auto& own : state.workers) {
+      if (own == nullptr) continue;
+      all["absent_keys"] += static_cast<double>(own->absent_keys);
+      all["reconnects"] += static_cast<double>(own->reconnects);
+      all["posted_reads"] += static_cast<double>(own->lists.counts().requests);
+      all["signaled_reads"] += static_cast<double>(own->lists.counts().signaled);
+    }
+  }
+  puts_->add_counters(all);
+  return all;
+}
+
+}  // namespace loch::farm

@@ -1,0 +1,61 @@
+// A deployed FaRM-em: buckets in the memory of every node that serves, read by clients; server workers
+// that answer PUTs and store nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/rpc/remote.h"
+#include "farm_em/puts.h"
+#include "farm_em/settings.h"
+
+namespace loch::farm {
+
+// What a client worker keeps for its window slots; its own thread's.
+struct WorkerState {
+  WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
+  rpc::PostingLists lists;
+  std::vector<rpc::Remote> index, values;  // by node that serves
+  std::uint64_t absent_keys = 0;           // GETs whose key was in none of its six buckets
+  std::uint64_t reconnects = 0;
+};
+
+struct NodeState {
+  fabric::Region* index = nullptr;           // null where the node only drives load
+  fabric::Region* values = nullptr;          // farm-em-var
+  fabric::Region* landing = nullptr;         // a neighbourhood each window slot
+  fabric::Region* landing_values = nullptr;  // farm-em-var
+  std::vector<std::unique_ptr<WorkerState>> workers;
+};
+
+class FarmStore final : public kv::Store {
+ public:
+  explicit FarmStore(std::unique_ptr<const Settings> settings);
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+  [[nodiscard]] const Settings& settings() const { return *settings_; }
+  [[nodiscard]] fabric::Fabric& fabric() { return *fabric_; }
+  [[nodiscard]] std::string_view index_name() const { return index_name_; }
+  [[nodiscard]] std::string_view values_name() const { return values_name_; }
+  [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
+
+ private:
+  std::unique_ptr<const Settings> settings_;
+  std::unique_ptr<PutChannel> puts_;
+  std::string index_name_, values_name_;
+  fabric::Fabric* fabric_ = nullptr;
+  std::vector<fabric::RemoteRegion> index_, values_;  // by node that serves
+  std::map<fabric::NodeId, NodeState> nodes_;
+};
+
+}  // namespace loch::farm

@@ -1,0 +1,200 @@
+#include "herd_em/client.h"
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+
+namespace loch::herd {
+namespace {
+
+constexpr Nanos sending_poll = 1'000;       // how often a request's completion is looked for
+constexpr std::uint32_t most_backoff = 16;  // times the first wait
+constexpr Nanos patience_factor = 4;  // times the usual latency: a server that is busy is not asked twice
+
+}  // namespace
+
+// Every window slot may have its reply on the way and, of a request that was repeated, one more.
+rpc::ReplyDesk::Shape ClientWorker::desk_shape(const Settings& s) {
+  return {.payload_bytes = s.config.value_size,
+          .buffers = 2 * s.config.window + 8,
+          .waiters = s.config.window,
+          .slice = s.retry};
+}
+
+ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
+                           const std::vector<fabric::RemoteRegion>& slots)
+    : settings_(settings),
+      worker_(worker),
+      requests_(*regions.requests),
+      slots_(slots),
+      client_(settings.config.client_number(worker.node(), worker.index())),
+      pending_(settings.config.window),
+      sequence_(std::size_t{settings.servers()} * settings.config.window),
+      requests_seen_(settings.servers()),
+      queue_(settings.servers()),
+      desk_(worker, desk_shape(settings), *regions.replies, worker.index() * desk_shape(settings).bytes(),
+            *this) {
+  for (Pending& pending : pending_) {
+    pending.reply.resize(std::max(settings.partition.value_bytes, 1U));
+    pending.fn = [](fabric::CompletionSink* self, fabric::WorkRequest&) {
+      static_cast<Pending*>(self)->is_sending = false;
+    };
+  }
+}
+
+// Published: a client's requests to a worker take its slots in turn. Mended: each window slot has its own
+// at every worker, which it alone uses again.
+std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
+  if (settings_.rules.numbers) return slot;
+  std::uint32_t& seen = requests_seen_[server];
+  const std::uint32_t taken = seen;
+  seen = seen + 1 == settings_.config.window ? 0 : seen + 1;
+  return taken;
+}
+
+std::uint16_t ClientWorker::next_sequence(std::uint32_t slot, std::uint32_t server) {
+  return ++sequence_[std::size_t{server} * settings_.config.window + slot];
+}
+
+void ClientWorker::post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to) {
+  const SlotFormat& format = settings_.format;
+  fabric::WorkRequest& request = pending.request;
+  request = {};
+  request.verb = fabric::Verb::write;
+  request.transport = fabric::Transport::uc;
+  request.peer = settings_.node_of_server(pending.server);
+  request.length = format.message_bytes(op);
+  request.local = {&requests_, from + format.start(op)};
+  request.remote = slots_[request.peer];
+  request.remote_offset = to + format.start(op);
+  request.stats = pending.stats;
+  request.is_inline = request.length <= worker_.capabilities().max_inline_bytes;
+  if (request.is_inline) {  // the fabric has it; selective signaling is the fabric's, too
+    request.is_signaled = false;
+    return worker_.post_detached(request);
+  }
+  request.sink = &pending;
+  pending.is_sending = true;
+  worker_.post(&request);
+}
+
+std::optional<std::uint32_t> ClientWorker::whose(const fabric::Received& message, std::uint32_t server) {
+  if (settings_.rules.numbers) {
+    const std::uint32_t slot = message.immediate >> 16;
+    if (!message.has_immediate || slot >= pending_.size()) return std::nullopt;
+    const Pending& pending = pending_[slot];
+    const bool is_its = pending.is_waiting && pending.server == server &&
+                        (pending.sequence == static_cast<std::uint16_t>(message.immediate) ||
+                         settings_.rules.takes_any_reply);
+    return is_its ? std::optional(slot) : std::nullopt;
+  }
+  // Published: replies of a worker come in the order of the requests.
+  if (queue_[server].empty()) return std::nullopt;
+  const std::uint32_t slot = queue_[server].front();
+  queue_[server].pop_front();
+  return slot;
+}
+
+std::optional<std::uint32_t> ClientWorker::read(const fabric::Received& message, const std::byte* payload) {
+  const kv::DeployConfig& c = settings_.config;
+  const std::uint32_t first = c.server_index(0);
+  const bool is_server = c.serves(message.from) && message.from_worker >= first &&
+                         message.from_worker < first + c.server_workers;
+  const std::uint32_t server = is_server ? message.from * c.server_workers + message.from_worker - first : 0;
+  const auto slot = is_server ? whose(message, server) : std::nullopt;
+  if (!slot) {
+    ++counts_.strays;
+    return std::nullopt;
+  }
+  Pending& pending = pending_[*slot];
+  pending.is_waiting = false;
+  pending.reply_bytes = message.length;
+  if (message.length > 0)
+    fabric::copy_from_shared(pending.reply.data(), payload,
+                             std::min<std::size_t>(message.length, pending.reply.size()));
+  fabric::WorkRequest reply;  // the server's, on behalf of this operation
+  reply.verb = fabric::Verb::send;
+  reply.transport = fabric::Transport::ud;
+  reply.peer = message.from;
+  reply.length = message.length;
+  reply.has_immediate = message.has_immediate;
+  reply.stats = pending.stats;
+  worker_.attribute(reply);
+  return slot;
+}
+
+void ClientWorker::forget(std::uint32_t slot, std::uint32_t server) {
+  pending_[slot].is_waiting = false;
+  std::erase(queue_[server], slot);
+}
+
+kv::OpResult ClientWorker::answered(const Pending& pending, Op op, std::uint32_t retries) const {
+  kv::OpResult result;
+  result.retries = retries;
+  if (op == Op::get) {
+    result.status = pending.reply_bytes == 0 ? kv::OpStatus::not_found : kv::OpStatus::ok;
+    if (pending.reply_bytes > 0)
+      result.value = {pending.reply.data(), pending.reply_bytes,
+                      std::min(pending.reply_bytes, settings_.partition.value_bytes)};
+  } else if (op == Op::remove) {
+    const bool was_there = pending.reply_bytes > 0 && pending.reply[0] == std::byte{1};
+    result.status = was_there ? kv::OpStatus::ok : kv::OpStatus::not_found;
+  } else if (pending.reply_bytes > 0 && pending.reply[0] == std::byte{0}) {
+    result.status = kv::OpStatus::table_full;
+  }
+  return result;
+}
+
+coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) {
+  const Settings& s = settings_;
+  Pending& pending = pending_[slot];
+  const std::uint64_t from = (std::uint64_t{worker_.index()} * s.config.window + slot) * s.format.slot_bytes;
+  const fabric::CpuCosts& costs = worker_.costs();
+  co_await worker_.compute(costs.operation() + costs.hash(key.size) + costs.copy(s.format.message_bytes(op)));
+  while (pending.is_sending) co_await worker_.spin_until(worker_.now() + sending_poll);
+
+  const KeyHash hash = hash_of(key, s.rules.never_zero);
+  pending.server = s.server_of(hash);
+  pending.stats = stats;
+  pending.sequence = next_sequence(slot, pending.server);
+  const std::uint32_t server_slot = slot_of_request(slot, pending.server);
+  const std::uint64_t to =
+      s.slot_at(pending.server % s.config.server_workers, client_ * s.config.window + server_slot);
+  s.format.write(requests_, from, op, hash, value.data, pending.sequence);
+  pending.is_waiting = true;
+  if (!s.rules.numbers) queue_[pending.server].push_back(slot);
+  desk_.expect(slot);
+
+  const Nanos posted = worker_.now(), give_up = posted + s.give_up;
+  Nanos patience = std::max(s.retry, patience_factor * usual_latency_);
+  std::uint32_t retries = 0;
+  for (;; ++retries) {
+    if (!pending.is_sending && (retries == 0 || s.rewrites)) {
+      s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(retries));
+      post(pending, op, from, to);
+    }
+    if (s.rules.awaits_no_reply && op != Op::get) break;
+    const Nanos until = std::min(worker_.now() + patience, give_up);
+    const rpc::ReplyDesk::Outcome outcome = co_await desk_.wait(slot, until);
+    if (outcome == rpc::ReplyDesk::Outcome::answered) {
+      counts_.retries += retries;
+      usual_latency_ += (worker_.now() - posted - usual_latency_) / 8;
+      co_await worker_.compute(costs.copy(pending.reply_bytes));
+      co_return answered(pending, op, retries);
+    }
+    if (outcome == rpc::ReplyDesk::Outcome::stopping || worker_.now() >= give_up) break;
+    patience = std::min(2 * patience, std::max(patience, most_backoff * s.retry));
+  }
+  forget(slot, pending.server);
+  counts_.retries += retries;
+  if (s.rules.awaits_no_reply && op != Op::get) co_return kv::OpResult{.status = kv::OpStatus::ok};
+  ++counts_.timeouts;
+  if (s.rules.keeps_sequence) --sequence_[std::size_t{pending.server} * s.config.window + slot];
+  kv::OpResult lost{.status = kv::OpStatus::timeout};
+  lost.effect = op == Op::get ? kv::Effect::none : kv::Effect::unknown;
+  lost.retries = retries;
+  co_return lost;
+}
+
+}  // namespace loch::herd

@@ -1,0 +1,100 @@
+// The client's side: one per window slot, sharing what their client worker keeps.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/kv/protocol.h"
+#include "common/rpc/datagram.h"
+#include "herd_em/settings.h"
+
+namespace loch::herd {
+
+struct ClientCounts {
+  std::uint64_t retries = 0, timeouts = 0, strays = 0;
+};
+
+// The regions of a node's clients.
+struct ClientRegions {
+  fabric::Region* requests = nullptr;  // [client worker][window]: a slot each, as at the server
+  fabric::Region* replies = nullptr;   // [client worker]: the buffers of its desk
+};
+
+// What the window slots of one client worker share: the receive buffers, the slots at each server, and
+// who waits for which reply. Used by its worker's thread; outlives the run.
+class ClientWorker : public rpc::DatagramReader {
+ public:
+  ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
+               const std::vector<fabric::RemoteRegion>& slots);
+  ClientWorker(const ClientWorker&) = delete;
+  ClientWorker& operator=(const ClientWorker&) = delete;
+  virtual ~ClientWorker() = default;
+
+  // One operation of window slot `slot`.
+  [[nodiscard]] coro::Task<kv::OpResult> call(std::uint32_t slot, Op op, kv::Key key, kv::ValueView value,
+                                              fabric::OpStats* stats);
+
+  std::optional<std::uint32_t> read(const fabric::Received& message, const std::byte* payload) override;
+  [[nodiscard]] const ClientCounts& counts() const { return counts_; }
+
+  [[nodiscard]] static rpc::ReplyDesk::Shape desk_shape(const Settings& settings);
+
+ private:
+  // A window slot and its request that is under way.
+  struct Pending : fabric::CompletionSink {
+    fabric::WorkRequest request;
+    bool is_sending = false;  // the request's buffer is the NIC's
+    bool is_waiting = false;
+    std::uint32_t server = 0;
+    std::uint16_t sequence = 0;
+    fabric::OpStats* stats = nullptr;
+    std::uint32_t reply_bytes = 0;
+    std::vector<std::byte> reply;
+  };
+
+  void post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to);
+  [[nodiscard]] std::uint32_t slot_of_request(std::uint32_t slot, std::uint32_t server);
+  [[nodiscard]] std::uint16_t next_sequence(std::uint32_t slot, std::uint32_t server);
+  [[nodiscard]] std::optional<std::uint32_t> whose(const fabric::Received& message, std::uint32_t server);
+  void forget(std::uint32_t slot, std::uint32_t server);
+  [[nodiscard]] kv::OpResult answered(const Pending& pending, Op op, std::uint32_t retries) const;
+
+  const Settings& settings_;
+  fabric::Worker& worker_;
+  fabric::Region& requests_;
+  const std::vector<fabric::RemoteRegion>& slots_;  // by serving node
+  std::uint32_t client_;                            // in the whole cluster
+  std::vector<Pending> pending_;                    // by window slot
+  std::vector<std::uint16_t> sequence_;             // by server and window slot
+  std::vector<std::uint32_t> requests_seen_;        // by server, modulo the window (published)
+  std::vector<std::deque<std::uint32_t>> queue_;    // by server: who waits, in order (published)
+  Nanos usual_latency_ = 0;                         // a moving mean
+  ClientCounts counts_;
+  rpc::ReplyDesk desk_;
+};
+
+class HerdClient final : public kv::Client {
+ public:
+  HerdClient(ClientWorker& worker, std::uint32_t slot) : worker_(worker), slot_(slot) {}
+  coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
+    const kv::ValueView none;
+    return worker_.call(slot_, Op::get, key, none, stats);
+  }
+  coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
+    return worker_.call(slot_, Op::put, key, value, stats);
+  }
+  coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
+    const kv::ValueView none;
+    return worker_.call(slot_, Op::remove, key, none, stats);
+  }
+
+ private:
+  ClientWorker& worker_;
+  std::uint32_t slot_;
+};
+
+}  // namespace loch::herd

@@ -1,0 +1,92 @@
+#include "herd_em/format.h"
+
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/fabric/memory.h"
+
+namespace loch::herd {
+
+std::uint32_t SlotFormat::body_bytes(Op op) const {
+  if (layout == Layout::y2014) {
+    if (op == Op::get) return keyhash_bytes;
+    return keyhash_bytes + 2 + (op == Op::put ? value_bytes : 0);
+  }
+  return keyhash_bytes + 1 + (op == Op::put ? 1 + value_bytes : 0);
+}
+
+std::uint32_t SlotFormat::key_at(Op op) const {
+  return start(op) + (layout == Layout::y2014 ? body_bytes(op) - keyhash_bytes : 0);
+}
+
+std::uint32_t SlotFormat::value_at() const {
+  return start(Op::put) + (layout == Layout::y2014 ? 0 : keyhash_bytes + 2);
+}
+
+void SlotFormat::write(fabric::Region& region, std::uint64_t slot, Op op, KeyHash key, const std::byte* value,
+                       std::uint16_t sequence) const {
+  fabric::copy_to_shared(region.at(slot + key_at(op)), &key, sizeof key);
+  if (op == Op::put) fabric::copy_to_shared(region.at(slot + value_at()), value, kept_bytes);
+  if (layout == Layout::y2014) {
+    const auto length = static_cast<std::uint16_t>(op == Op::put ? value_bytes : length_of_remove);
+    if (op != Op::get) fabric::copy_to_shared(region.at(slot + key_at(op) - 2), &length, 2);
+  } else {
+    const auto opcode = static_cast<std::uint8_t>(opcode_base + static_cast<std::uint8_t>(op));
+    fabric::copy_to_shared(region.at(slot + key_at(op) + keyhash_bytes), &opcode, 1);
+    const auto length = static_cast<std::uint8_t>(value_bytes);
+    if (op == Op::put) fabric::copy_to_shared(region.at(slot + key_at(op) + keyhash_bytes + 1), &length, 1);
+  }
+  if (!has_trailer) return;
+  const rpc::Trailer trailer = rpc::seal(region, slot + start(op), message_bytes(op), sequence,
+                                         static_cast<std::uint8_t>(op), arrival(op));
+  fabric::store_word_release(region.at(slot + word_at()), trailer.pack());
+}
+
+void SlotFormat::set_attempt(fabric::Region& region, std::uint64_t slot, std::uint8_t attempt) const {
+  if (!has_trailer) return;
+  rpc::Trailer trailer = rpc::Trailer::unpack(fabric::load_word(region.at(slot + word_at())));
+  trailer.attempt = attempt;
+  fabric::store_word_release(region.at(slot + word_at()), trailer.pack());
+}
+
+Op SlotFormat::op_of(const fabric::Region& region, std::uint64_t slot, std::uint64_t word) const {
+  if (has_trailer) {
+    const std::uint8_t code = rpc::Trailer::unpack(word).code;
+    return code <= static_cast<std::uint8_t>(Op::remove) ? static_cast<Op>(code) : Op::none;
+  }
+  if (layout == Layout::y2016) {
+    const auto opcode = static_cast<std::uint8_t>(word);
+    return opcode > opcode_base && opcode <= opcode_base + 3 ? static_cast<Op>(opcode - opcode_base)
+                                                             : Op::none;
+  }
+  if ((word & 0xFF) == 0) return Op::none;
+  std::uint16_t length = 0;
+  fabric::copy_from_shared(&length, region.at(slot + key_at(Op::get) - 2), 2);
+  return length == 0 ? Op::get : length == length_of_remove ? Op::remove : Op::put;
+}
+
+bool SlotFormat::is_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word) const {
+  const Op op = op_of(region, slot, word);
+  if (op == Op::none || !has_trailer) return op != Op::none;
+  return rpc::is_whole(region, slot + start(op), message_bytes(op), word, arrival(op));
+}
+
+SlotFormat::Request SlotFormat::read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
+                                     std::byte* value) const {
+  Request request;
+  request.op = op_of(region, slot, word);
+  if (request.op == Op::none) return request;
+  if (has_trailer) request.sequence = rpc::Trailer::unpack(word).sequence;
+  fabric::copy_from_shared(&request.key, region.at(slot + key_at(request.op)), sizeof request.key);
+  if (request.op == Op::put) fabric::copy_from_shared(value, region.at(slot + value_at()), kept_bytes);
+  return request;
+}
+
+void SlotFormat::clear(fabric::Region& region, std::uint64_t slot) const {
+  LOCH_CHECK(!has_trailer, "a request with a trailer stays where it is");
+  // LEN shares a word with the end of the value, which nobody needs any more.
+  if (layout == Layout::y2014) fabric::store_word_release(region.at(slot + slot_bytes - 24), 0);
+  fabric::store_word_release(region.at(slot + word_at()), 0);
+}
+
+}  // namespace loch::herd

@@ -1,0 +1,107 @@
+// A set-associative index that forgets: buckets of eight 8-byte slots, one cache line each; a key's slot
+// is in its one bucket, and when that is full another key's is evicted.
+//
+//   slot   0              48 (or 40)        63
+//          | offset + 1   | tag             |      0: free
+//
+// The tag is a part of the key's hash; who looks for a key asks of every slot with its tag whether the log
+// entry that it points to is the key's, because the first one may be another's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "herd_em/keyhash.h"
+
+namespace loch::herd {
+
+enum class Eviction : std::uint8_t {
+  oldest,  // 2014: the slot with the smallest offset
+  by_tag,  // 2016: slot number tag modulo 8
+  none,    // store mode: a bucket that is full gets another one behind it
+};
+
+class Index {
+ public:
+  static constexpr std::uint32_t ways = 8;
+  using Bucket = std::array<std::uint64_t, ways>;
+  static_assert(sizeof(Bucket) == 64);
+  struct Place {
+    std::uint64_t bucket = 0;
+    std::uint32_t way = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+
+  // `buckets` is a power of two; tags have up to 23 bits (40-bit offsets), those of up to 16 leave 48.
+  Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction);
+
+  void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }
+
+  // The slots of the key's bucket (and of those behind it) that have its tag, in order; `matches(offset)` of
+  // each, until one is. Its place, or none.
+  template <typename Matches>
+  [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {
+    for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
+      const Bucket& bucket = buckets_[at];
+      for (std::uint32_t way = 0; way < ways; ++way) {
+        if (has_tag(bucket[way], key) && matches(offset_of(bucket[way]))) return Place{at, way};
+      }
+    }
+    return std::nullopt;
+  }
+  // The first slot with the key's tag, whosever it is.
+  [[nodiscard]] std::optional<Place> first_with_tag(KeyHash key) const {
+    return find(key, [](std::uint64_t) { return true; });
+  }
+  [[nodiscard]] std::uint64_t offset(Place place) const {
+    return offset_of(buckets_[place.bucket][place.way]);
+  }
+  void set(KeyHash key, Place place, std::uint64_t offset);
+  void clear(Place place) { buckets_[place.bucket][place.way] = 0; }
+
+  // Where a new entry of the key goes: a slot that is free or whose entry `is_live` no more, the first (or
+  // the last) such; else the victim's, or one of a new bucket. `evicts` says whether somebody had it.
+  struct Room {
+    Place place;
+    bool evicts = false;
+  };
+  template <typename IsLive>
+  [[nodiscard]] Room room(KeyHash key, bool takes_last, IsLive&& is_live) {
+    std::optional<Place> free;
+    std::uint64_t last = key.bucket(home_buckets_);
+    for (std::uint64_t at = last; at != nowhere; at = behind(at)) {
+      last = at;
+      for (std::uint32_t way = 0; way < ways; ++way) {
+        if (buckets_[at][way] != 0 && is_live(offset_of(buckets_[at][way]))) continue;
+        if (!free || takes_last) free = Place{at, way};
+      }
+    }
+    if (free) return {*free, false};
+    if (eviction_ == Eviction::none) return {{add_behind(last), 0}, false};
+    return {{last, victim(key, buckets_[last])}, true};
+  }
+
+ private:
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+  [[nodiscard]] std::uint64_t offset_of(std::uint64_t slot) const { return (slot & offset_mask_) - 1; }
+  [[nodiscard]] bool has_tag(std::uint64_t slot, KeyHash key) const {
+    return slot != 0 && slot >> tag_shift_ == key.tag(tag_bits_);
+  }
+  [[nodiscard]] std::uint32_t victim(KeyHash key, const Bucket& bucket) const;
+  [[nodiscard]] std::uint64_t behind(std::uint64_t bucket) const {
+    return eviction_ == Eviction::none ? behind_[bucket] : nowhere;
+  }
+  [[nodiscard]] std::uint64_t add_behind(std::uint64_t bucket);
+
+  std::vector<Bucket> buckets_;
+  std::vector<std::uint64_t> behind_;  // store mode: by bucket, the next one
+  std::uint64_t home_buckets_;
+  std::uint32_t tag_bits_;
+  std::uint32_t tag_shift_;
+  std::uint64_t offset_mask_;
+  Eviction eviction_;
+};
+
+}  // namespace loch::herd

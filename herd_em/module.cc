@@ -1,0 +1,56 @@
+#include "herd_em/module.h"
+
+#include <utility>
+
+#include "herd_em/store.h"
+
+namespace loch::herd {
+namespace {
+
+class HerdModule final : public kv::Module {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "herd"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "requests by UC WRITE into slots that server workers poll, replies by UD SEND; a lossy cache";
+  }
+  [[nodiscard]] std::string_view paper() const override {
+    return "Kalia et al., Using RDMA Efficiently for Key-Value Services, SIGCOMM 2014, and Design Guidelines "
+           "for "
+           "High Performance RDMA Systems, USENIX ATC 2016";
+  }
+  [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
+  [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
+    return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
+                                                  : kv::Consistency::lossy_cache;
+  }
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
+    // The opcode of a published 2016 request lies before the value: its line must come at once.
+    const bool needs_line = options.choice("herd.variant") == "published" &&
+                            options.choice("herd.layout") == "2016" && !options.boolean("herd.mend-q1") &&
+                            !options.boolean("herd.mend-q5");
+    return {.uc = true, .ud = true, .untorn_bytes = needs_line ? SlotFormat::line : 8};
+  }
+  [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return herd::mutants(); }
+  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+    return open_holes(options);
+  }
+  [[nodiscard]] std::map<std::string, std::string> fuzz_options(
+      Rng& rng, const kv::DeployConfig& shape) const override {
+    return draw_options(rng, shape);
+  }
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
+                                                          const kv::Options& options,
+                                                          std::string_view mutant) const override {
+    LOCH_ASSIGN(Settings settings, decide(config, options, mutant));
+    return std::make_unique<HerdStore>(std::move(settings));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<kv::Module> make_module() { return std::make_unique<HerdModule>(); }
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) { modules.push_back(make_module()); }
+
+}  // namespace loch::herd

@@ -1,0 +1,200 @@
+// The options of HERD, its mutants and holes, and what a fuzz run draws.
+#include <fmt/format.h>
+
+#include "herd_em/settings.h"
+
+namespace loch::herd {
+
+std::vector<kv::OptionSpec> option_specs() {
+  using kv::OptionType;
+  const auto boolean = OptionType::boolean;
+  const auto choice = OptionType::choice;
+  const auto integer = OptionType::integer;
+  const auto size = OptionType::size;
+  const auto duration = OptionType::duration;
+  return {
+      {"herd.variant",
+       choice,
+       "mended",
+       "protocol rules: with every mend, or the papers' with its holes and bytes (docs/protocols.md)",
+       {"mended", "published"}},
+      {"herd.layout",
+       choice,
+       "2014",
+       "request slots, index and replies of the 2014 paper or of the 2016 code",
+       {"2014", "2016"}},
+      {"herd.mode",
+       choice,
+       "cache",
+       "cache: index and log forget what is oldest (MICA's); store: nothing is forgotten, a PUT may find the "
+       "table "
+       "full",
+       {"cache", "store"}},
+      {"herd.batch",
+       integer,
+       "1",
+       "requests that a worker collects in one pass (2016, 4.3.1; code: 32)",
+       {},
+       1,
+       64},
+      {"herd.reply-list",
+       integer,
+       "0",
+       "replies behind one doorbell, at most; 0: those of a batch; 1: each by itself, by MMIO (2016, 4.3.1)",
+       {},
+       0,
+       64},
+      {"herd.ud-qps",
+       integer,
+       "1",
+       "UD queue pairs of a worker, in turn by posting list (2016, 4.1; code: 1 for HERD, 3 for sequencers)",
+       {},
+       1,
+       8},
+      {"herd.prefetch",
+       choice,
+       "auto",
+       "hiding memory latency: 2014's pipeline, 2016's by batch, none; auto: by layout and batch",
+       {"auto", "none", "pipeline", "batch"}},
+      {"herd.drain",
+       duration,
+       "1us",
+       "pipeline: polling in vain for so long moves it on (2014 code: 100 polls)",
+       {},
+       0,
+       1e9},
+      {"herd.inline-below",
+       size,
+       "144",
+       "replies below so many bytes are inlined, if the device can (2014, 5.3: 144 on Apt, 192 on Susitna)",
+       {},
+       0,
+       4097},
+      {"herd.signal-every",
+       integer,
+       "64",
+       "one reply in so many asks for a completion (2014 and 2016 code)",
+       {},
+       1,
+       4096},
+      {"herd.slot",
+       size,
+       "0",
+       "bytes of a request slot; 0: 1K (2014, 4.2) or 64 (2016 code), or what a PUT takes",
+       {},
+       0,
+       65536},
+      {"herd.buckets",
+       integer,
+       "0",
+       "index buckets of 8 slots a worker, a power of two; 0: one for 4 keys (2016 code: 2M for 8M keys)",
+       {},
+       0,
+       1 << 30},
+      {"herd.log",
+       size,
+       "0",
+       "bytes of a worker's log; 0: twice its keys' entries (2014: 128M, 2016 code: 1G)",
+       {},
+       0,
+       1e12},
+      {"herd.tag-bits", integer, "0", "key-hash bits in an index slot; 0: 16 (2014) or 23 (2016)", {}, 0, 23},
+      {"herd.retry",
+       duration,
+       "200us",
+       "a request without a reply is written again after this, or after 4 times the usual latency if that is "
+       "more; "
+       "then after twice as long, up to 16 times",
+       {},
+       1e3,
+       1e10,
+       "20ms"},
+      {"herd.rewrite",
+       boolean,
+       "true",
+       "whether a request without a reply is written again; false: its client waits (2014 and 2016 code)",
+       {}},
+      {"herd.give-up",
+       duration,
+       "100ms",
+       "an operation without a reply ends in timeout, its outcome unknown",
+       {},
+       1e3,
+       1e11,
+       "5s"},
+      {"herd.mend-q1",
+       boolean,
+       "false",
+       "published: sequence numbers; a repeated request is answered again, not executed again",
+       {}},
+      {"herd.mend-q2",
+       boolean,
+       "false",
+       "published: the worker looks at all slots of a client, not at the next one alone",
+       {}},
+      {"herd.mend-q3", boolean, "false", "published: no keyhash has the low byte 0 of an empty slot", {}},
+      {"herd.mend-q5",
+       boolean,
+       "false",
+       "published: a request of several cache lines is here when its check says so",
+       {}},
+  };
+}
+
+std::map<std::string, kv::Mutant> mutants() {
+  return {
+      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 13}},
+      {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 1}},
+      {"any-reply-accepted", {"a late reply counts for the slot's next request", 3}},
+      {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 52}},
+      {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 2}},
+      {"log-not-checked", {"an entry that the log has overwritten counts as there", 51}},
+      {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 1}},
+      {"first-tag-insert",
+       {"a PUT looks at the first slot with its tag alone and takes the last free one", 4}},
+  };
+}
+
+std::vector<kv::Mend> open_holes(const kv::Options& options) {
+  if (options.choice("herd.variant") != "published") return {};
+  std::vector<kv::Mend> all = {
+      {"Q1", "a request that is repeated is executed again, and a late reply counts for a later request",
+       "herd.mend-q1"},
+      {"Q2", "a lost request stops its client: the worker waits for that slot alone", "herd.mend-q2"},
+      {"Q3", "a key whose hash has the low byte 0 is never seen", "herd.mend-q3"},
+      {"Q5", "a request is taken when its flag is there, though not all of its lines are", "herd.mend-q5"},
+  };
+  std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+  return all;
+}
+
+// A table so small that keys forget each other: one or two buckets, tags that collide, a log of a few
+// entries whose wrap moves.
+std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape) {
+  const auto pick = [&](std::initializer_list<const char*> from) {
+    return std::string(*(from.begin() + rng.below(from.size())));
+  };
+  std::map<std::string, std::string> drawn;
+  drawn["herd.layout"] = pick({"2014", "2016"});
+  const bool is_batched = rng.chance(0.5);
+  drawn["herd.batch"] = is_batched ? pick({"2", "4", "16"}) : "1";
+  drawn["herd.prefetch"] = is_batched ? pick({"none", "batch"}) : pick({"none", "pipeline", "batch"});
+  drawn["herd.reply-list"] = pick({"0", "0", "1", "3"});
+  drawn["herd.ud-qps"] = pick({"1", "1", "3"});
+  drawn["herd.inline-below"] = pick({"0", "32", "144", "256"});
+  drawn["herd.signal-every"] = pick({"1", "4", "64"});
+  drawn["herd.buckets"] = pick({"1", "1", "2", "64"});
+  drawn["herd.tag-bits"] = pick({"1", "1", "2", "16"});
+  drawn["herd.retry"] = pick({"15us", "30us", "100us"});
+  drawn["herd.give-up"] = pick({"2ms", "20ms"});
+  if (rng.chance(0.2)) drawn["herd.rewrite"] = "false";
+  const std::uint64_t entry = Log::entry_bytes(shape.value_size);
+  const bool is_store = rng.chance(0.2);
+  if (is_store) drawn["herd.mode"] = "store";
+  const std::uint64_t log =
+      is_store || rng.chance(0.3) ? 1 << 20 : entry * (2 + rng.below(6)) + 8 * rng.below(entry / 8);
+  drawn["herd.log"] = fmt::format("{}", log);
+  return drawn;
+}
+
+}  // namespace loch::herd

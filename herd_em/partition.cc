@@ -1,0 +1,96 @@
+#include "herd_em/partition.h"
+
+#include <algorithm>
+
+namespace loch::herd {
+
+Partition::Partition(const PartitionShape& shape)
+    : shape_(shape),
+      index_(shape.buckets, shape.tag_bits, shape.is_lossless ? Eviction::none : shape.eviction),
+      log_(shape.log_bytes, shape.log) {}
+
+bool Partition::is_entry_of(KeyHash key, std::uint64_t offset) {
+  if (!log_.is_live(offset)) {
+    ++counts_.overwritten;
+    return false;
+  }
+  return log_.header(offset).key == key;
+}
+
+std::optional<Index::Place> Partition::find(KeyHash key) {
+  return index_.find(key, [&](std::uint64_t offset) { return is_entry_of(key, offset); });
+}
+
+std::optional<std::uint64_t> Partition::store(const Log::Header& header, const std::byte* value) {
+  if (!shape_.is_lossless) return log_.append(header, value);
+  const std::uint64_t bytes = Log::entry_bytes(header.kept);
+  if (const auto free = free_.find(bytes); free != free_.end() && !free->second.empty()) {
+    const std::uint64_t offset = free->second.back();
+    free->second.pop_back();
+    log_.rewrite(offset, header, value);
+    return offset;
+  }
+  if (log_.head() + bytes > log_.capacity()) return std::nullopt;
+  return log_.append(header, value);
+}
+
+void Partition::release(std::uint64_t offset) {
+  if (shape_.is_lossless) free_[Log::entry_bytes(log_.header(offset).kept)].push_back(offset);
+}
+
+bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept) {
+  std::optional<Index::Place> own = find(key);
+  if (shape_.inserts_by_first_tag && own != index_.first_with_tag(key)) own.reset();
+  if (own) {
+    const std::uint64_t offset = index_.offset(*own);
+    const Log::Header header = log_.header(offset);
+    if (header.length == length && header.kept == kept) {
+      ++counts_.updates;
+      log_.overwrite_value(offset, value, kept);
+      return true;
+    }
+  }
+  const std::optional<std::uint64_t> offset = store({key, length, kept}, value);
+  if (!offset) return false;
+  if (own) {
+    ++counts_.updates;
+    release(index_.offset(*own));
+    index_.set(key, *own, *offset);
+    return true;
+  }
+  const Index::Room room =
+      index_.room(key, shape_.inserts_by_first_tag, [&](std::uint64_t at) { return log_.is_live(at); });
+  counts_.evictions += room.evicts ? 1 : 0;
+  ++counts_.inserts;
+  index_.set(key, room.place, *offset);
+  return true;
+}
+
+std::optional<std::uint32_t> Partition::get(KeyHash key, std::byte* out) {
+  const std::optional<Index::Place> own = find(key);
+  if (!own) {
+    ++counts_.misses;
+    return std::nullopt;
+  }
+  ++counts_.hits;
+  const std::uint64_t offset = index_.offset(*own);
+  const Log::Header header = log_.header(offset);
+  log_.read_value(offset, out, std::min(header.kept, shape_.value_bytes));
+  return header.length;
+}
+
+bool Partition::remove(KeyHash key) {
+  const std::optional<Index::Place> own = find(key);
+  if (!own) return false;
+  ++counts_.removals;
+  release(index_.offset(*own));
+  index_.clear(*own);
+  return true;
+}
+
+void Partition::prefetch_entry(KeyHash key) const {
+  const std::optional<Index::Place> first = index_.first_with_tag(key);
+  if (first) log_.prefetch(index_.offset(*first));
+}
+
+}  // namespace loch::herd

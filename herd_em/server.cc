@@ -1,0 +1,243 @@
+#include "herd_em/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/fabric/memory.h"
+
+namespace loch::herd {
+
+Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& slots, fabric::Region& replies)
+    : settings_(settings),
+      index_(index),
+      slots_(slots),
+      replies_(replies),
+      partition_(settings.partition),
+      duplicates_(settings.slots()),
+      last_status_(settings.slots()),
+      next_slot_(settings.clients()),
+      batch_(settings.batch) {
+  for (Request& request : batch_) request.value.resize(settings.partition.value_bytes);
+  at_bucket_.value.resize(settings.partition.value_bytes);
+  at_entry_.value.resize(settings.partition.value_bytes);
+}
+
+// ---- Polling --------------------------------------------------------------------------------------
+bool Server::is_polled(std::uint32_t slot) const {
+  if (settings_.rules.scans_all) return true;
+  const std::uint32_t window = settings_.config.window;
+  return next_slot_[slot / window] == slot % window;
+}
+
+bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
+  if (settings_.format.has_trailer && !duplicates_.is_news(slot, word)) return false;
+  return settings_.format.is_here(slots_, settings_.slot_at(index_, slot), word);
+}
+
+bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
+  const auto* server = static_cast<const Server*>(self);
+  return word != 0 && server->is_polled(slot) && server->has_request(slot, word);
+}
+
+void Server::advance(std::uint32_t slot) {
+  std::uint32_t& next = next_slot_[slot / settings_.config.window];
+  if (next == slot % settings_.config.window) next = next + 1 == settings_.config.window ? 0 : next + 1;
+}
+
+bool Server::fetch(std::uint32_t slot, Request& into) {
+  const SlotFormat& format = settings_.format;
+  const std::uint64_t at = settings_.slot_at(index_, slot);
+  const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
+  if (!is_ready(this, slot, word)) return false;
+  into.slot = slot;
+  into.what = format.read(slots_, at, word, into.value.data());
+  if (format.has_trailer) {
+    // A client that gave up may have begun the slot's next request while this one was copied.
+    if (!format.is_here(slots_, at, word)) return false;
+    duplicates_.looked_at(slot, word);
+  } else {
+    format.clear(slots_, at);
+  }
+  advance(slot);
+  ++counts_.requests;
+  return true;
+}
+
+// One pass over the slots from `first` on, until the batch is full.
+void Server::collect(std::uint32_t first) {
+  collected_ = 0;
+  const std::uint32_t slots = settings_.slots();
+  std::uint32_t slot = first;
+  for (std::uint32_t i = 0; i < slots && collected_ < settings_.batch; ++i) {
+    if (fetch(slot, batch_[collected_])) ++collected_;
+    slot = slot + 1 == slots ? 0 : slot + 1;
+  }
+  start_ = slot;
+}
+
+coro::Task<void> Server::run(fabric::Worker& worker) {
+  const Settings& s = settings_;
+  fabric_index_ = worker.index();
+  if (sender_ == nullptr)
+    sender_ = std::make_unique<rpc::DatagramSender>(worker, s.replies, replies_, index_ * s.replies.bytes());
+  const fabric::WatchSet set{.region = &slots_,
+                             .offset = s.slot_at(index_, 0) + s.format.word_at(),
+                             .stride = s.format.slot_bytes,
+                             .count = s.slots(),
+                             .ready = &Server::is_ready,
+                             .context = this};
+  while (!worker.stopping()) {
+    const Nanos deadline = has_bucket_ || has_entry_ ? worker.now() + s.drain : fabric::forever;
+    const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);
+    if (any.outcome == fabric::WatchOutcome::stopping) break;
+    if (any.outcome == fabric::WatchOutcome::timed_out) {
+      ++counts_.drains;
+      co_await move_pipeline(worker, false);
+      continue;
+    }
+    collect(any.index);
+    if (collected_ == 0) continue;
+    ++counts_.batches;
+    if (s.prefetch == Prefetch::pipeline)
+      co_await move_pipeline(worker, true);
+    else
+      co_await serve_batch(worker);
+  }
+  sender_->flush();
+}
+
+// ---- What it costs --------------------------------------------------------------------------------
+// Copying out of, or into, a line that is in the cache: every miss is charged where it is waited for.
+Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
+  return worker.costs().copy(bytes) - worker.costs().copy(0);
+}
+
+// Copying a request out of the line that the NIC wrote, and its check. The first one's miss is in the
+// polling; those that are found in the same pass have their own.
+Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const {
+  const std::uint32_t bytes = settings_.format.message_bytes(op);
+  const Nanos copying = is_first ? move_cost(worker, bytes) : worker.costs().copy(bytes);
+  const bool is_checked =
+      settings_.format.has_trailer && settings_.format.arrival(op) == rpc::Arrival::by_check;
+  return copying + (is_checked ? worker.costs().hash(bytes) : 0);
+}
+
+// Comparing a log entry's key and copying its value, from or to it.
+Nanos Server::entry_cost(const fabric::Worker& worker) const {
+  return worker.costs().compare(keyhash_bytes) + move_cost(worker, settings_.config.value_size);
+}
+
+// Prefetches are issued back to back, so that those of a batch are waited for once: for what is left of
+// the first one's time when the last has been issued.
+Nanos Server::batch_cost(const fabric::Worker& worker) const {
+  const fabric::CpuCosts& costs = worker.costs();
+  const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
+  Nanos total = 0;
+  for (std::uint32_t i = 0; i < collected_; ++i)
+    total += fetch_cost(worker, batch_[i].what.op, i == 0) + search + entry_cost(worker);
+  if (settings_.prefetch == Prefetch::none) return total + 2 * costs.memory() * collected_;
+  const Nanos others = collected_ - 1;
+  return total + issue * collected_ + stall(costs.memory(), others * issue) +
+         stall(costs.memory(), others * search);
+}
+
+// ---- Executing ------------------------------------------------------------------------------------
+coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
+  const Nanos cost = batch_cost(worker);
+  co_await worker.compute(cost);
+  if (settings_.prefetch == Prefetch::batch) {
+    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_bucket(batch_[i].what.key);
+    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_entry(batch_[i].what.key);
+  }
+  for (std::uint32_t i = 0; i < collected_; ++i) co_await finish(&batch_[i]);
+  sender_->flush();
+}
+
+// 2014: each new request pushes those before it one stage further.
+coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
+  const fabric::CpuCosts& costs = worker.costs();
+  if (has_entry_) {
+    const Nanos wait = stall(costs.memory(), worker.now() - at_entry_.prefetched_at);
+    co_await worker.compute(wait + entry_cost(worker));
+    co_await finish(&at_entry_);
+    has_entry_ = false;
+  }
+  if (has_bucket_) {
+    const Nanos wait = stall(costs.memory(), worker.now() - at_bucket_.prefetched_at);
+    co_await worker.compute(wait + costs.compare(sizeof(Index::Bucket)));
+    partition_.prefetch_entry(at_bucket_.what.key);
+    std::swap(at_entry_, at_bucket_);
+    at_entry_.prefetched_at = worker.now();
+    has_entry_ = true;
+    has_bucket_ = false;
+  }
+  if (has_new) {
+    std::swap(at_bucket_, batch_[0]);
+    co_await worker.compute(fetch_cost(worker, at_bucket_.what.op, true) + costs.compare(0));
+    partition_.prefetch_bucket(at_bucket_.what.key);
+    at_bucket_.prefetched_at = worker.now();
+    has_bucket_ = true;
+  }
+  sender_->flush();
+}
+
+coro::Task<void> Server::finish(Request* request) {
+  if (!sender_->has_room()) co_await sender_->room();
+  const Answer answer = execute(*request, sender_->buffer());
+  if (!answer.is_due) co_return;
+  const std::uint32_t window = settings_.config.window;
+  const rpc::DatagramAddress to = settings_.address_of_client(request->slot / window);
+  std::optional<std::uint32_t> immediate;
+  if (settings_.rules.numbers)
+    immediate = (request->slot % window) << 16 | request->what.sequence;
+  else if (settings_.format.layout == Layout::y2016)
+    immediate = fabric_index_;
+  sender_->send(to, answer.length, immediate);
+}
+
+Server::Answer Server::execute(Request& request, std::byte* out) {
+  if (!settings_.rules.numbers) return execute_fresh(request, out);
+  const std::uint64_t sequence = rpc::extend_sequence(duplicates_.last(request.slot), request.what.sequence);
+  const rpc::Freshness freshness = duplicates_.judge(request.slot, sequence);
+  if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) {
+    if (freshness == rpc::Freshness::repeated) return repeat(request, out);
+    ++counts_.stale;
+    return {};
+  }
+  const Answer answer = execute_fresh(request, out);
+  duplicates_.executed(request.slot, sequence, answer.length);
+  return answer;
+}
+
+// Again what was answered; a GET is read again, which is as good while its client waits.
+Server::Answer Server::repeat(Request& request, std::byte* out) {
+  ++counts_.repeated;
+  if (request.what.op == Op::get) return execute_fresh(request, out);
+  const std::uint32_t length = duplicates_.reply_bytes(request.slot);
+  if (length > 0) fabric::copy_to_shared(out, &last_status_[request.slot], 1);
+  return {true, length};
+}
+
+// A GET's reply is the value, or nothing; a DELETE's one byte; a PUT's one byte (2014), or nothing (2016) if
+// there was room for it.
+Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
+  if (request.what.op == Op::get) {
+    const auto length = partition_.get(request.what.key, out);
+    return {true, std::min(length.value_or(0), settings_.config.value_size)};
+  }
+  std::uint8_t status = 1;
+  if (request.what.op == Op::put) {
+    const bool has_room = partition_.put(request.what.key, request.value.data(), settings_.config.value_size,
+                                         settings_.partition.value_bytes);
+    status = has_room ? 1 : 0;
+  } else {
+    status = partition_.remove(request.what.key) ? 1 : 0;
+  }
+  last_status_[request.slot] = status;
+  const bool is_silent = request.what.op == Op::put && settings_.format.layout == Layout::y2016;
+  if (is_silent && status == 1) return {true, 0};
+  fabric::copy_to_shared(out, &status, 1);
+  return {true, 1};
+}
+
+}  // namespace loch::herd

@@ -1,0 +1,93 @@
+// A server worker: polls its request slots, executes what is there on its own partition, replies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+#include "common/rpc/datagram.h"
+#include "common/rpc/duplicates.h"
+#include "herd_em/settings.h"
+
+namespace loch::herd {
+
+struct ServerCounts {
+  std::uint64_t requests = 0, batches = 0, repeated = 0, stale = 0, drains = 0;
+};
+
+// Its state; made before the run, outlives it. Used by one worker's thread.
+class Server {
+ public:
+  // `index` of its node's server workers; `slots` and `replies` are the node's regions.
+  Server(const Settings& settings, std::uint32_t index, fabric::Region& slots, fabric::Region& replies);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // The main of its worker; leaves when worker.stopping().
+  [[nodiscard]] coro::Task<void> run(fabric::Worker& worker);
+
+  [[nodiscard]] Partition& partition() { return partition_; }
+  [[nodiscard]] const ServerCounts& counts() const { return counts_; }
+  [[nodiscard]] rpc::DatagramCounts datagrams() const {
+    return sender_ == nullptr ? rpc::DatagramCounts() : sender_->counts();
+  }
+
+ private:
+  // A request that was fetched from its slot.
+  struct Request {
+    std::uint32_t slot = 0;
+    SlotFormat::Request what;
+    std::vector<std::byte> value;
+    Nanos prefetched_at = 0;
+  };
+  // What a request turned out to be.
+  struct Answer {
+    bool is_due = false;
+    std::uint32_t length = 0;
+  };
+
+  static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
+  [[nodiscard]] bool is_polled(std::uint32_t slot) const;
+  [[nodiscard]] bool has_request(std::uint32_t slot, std::uint64_t word) const;
+  // Fetches what is in the slot; false if it changed meanwhile.
+  [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
+  void collect(std::uint32_t first);
+  void advance(std::uint32_t slot);
+
+  [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
+  [[nodiscard]] Nanos batch_cost(const fabric::Worker& worker) const;
+  // Moves the pipeline by one stage; `with` enters it, if anything does.
+  [[nodiscard]] coro::Task<void> move_pipeline(fabric::Worker& worker, bool has_new);
+  [[nodiscard]] coro::Task<void> finish(Request* request);
+
+  // Executes the request and writes its reply.
+  [[nodiscard]] Answer execute(Request& request, std::byte* out);
+  [[nodiscard]] Answer execute_fresh(Request& request, std::byte* out);
+  [[nodiscard]] Answer repeat(Request& request, std::byte* out);
+  [[nodiscard]] static Nanos stall(Nanos memory, Nanos since) { return since < memory ? memory - since : 0; }
+  [[nodiscard]] static Nanos move_cost(const fabric::Worker& worker, std::uint32_t bytes);
+  [[nodiscard]] Nanos fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const;
+  [[nodiscard]] Nanos entry_cost(const fabric::Worker& worker) const;
+
+  const Settings& settings_;
+  std::uint32_t index_;
+  fabric::Region& slots_;
+  fabric::Region& replies_;
+  Partition partition_;
+  rpc::Duplicates duplicates_;
+  std::vector<std::uint8_t> last_status_;  // by slot: the reply to its last PUT or DELETE
+  std::vector<std::uint32_t> next_slot_;   // by client: where its next request is expected
+  std::unique_ptr<rpc::DatagramSender> sender_;
+  std::vector<Request> batch_;
+  std::uint32_t collected_ = 0;
+  std::uint32_t start_ = 0;  // where polling goes on
+  // The pipeline: a request whose bucket is on its way, and one whose log entry is.
+  Request at_bucket_, at_entry_;
+  bool has_bucket_ = false, has_entry_ = false;
+  std::uint16_t fabric_index_ = 0;
+  ServerCounts counts_;
+};
+
+}  // namespace loch::herd

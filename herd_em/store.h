@@ -1,0 +1,43 @@
+// A deployed HERD: the regions of the nodes, the servers' and the client workers' state.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/kv/protocol.h"
+#include "herd_em/client.h"
+#include "herd_em/server.h"
+#include "herd_em/settings.h"
+
+namespace loch::herd {
+
+class HerdStore final : public kv::Store {
+ public:
+  explicit HerdStore(Settings settings) : settings_(std::move(settings)) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+ private:
+  struct Node {
+    fabric::Region* slots = nullptr;    // [server worker][client][window]
+    fabric::Region* replies = nullptr;  // [server worker]: the buffers of its sender
+    std::vector<std::unique_ptr<Server>> servers;
+    ClientRegions client_regions;
+    std::vector<std::unique_ptr<ClientWorker>> clients;
+  };
+
+  Settings settings_;
+  std::map<fabric::NodeId, Node> nodes_;     // of this process
+  std::vector<fabric::RemoteRegion> slots_;  // by serving node
+};
+
+}  // namespace loch::herd

@@ -1,0 +1,284 @@
+// NessieHY over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over its RDMA
+// device: what operations return and cost, clients that READ what workers store, entries that expire.
+#include <gtest/gtest.h>
+
+#include "common/coupled/test_fabrics.h"
+#include "common/coupled/testing.h"
+#include "common/cuckoo/placement.h"
+#include "nessie_hy/module.h"
+#include "nessie_hy/store.h"
+
+namespace loch::nessie_hy {
+namespace {
+
+using coupled::testing::Deaths;
+using coupled::testing::FabricOptions;
+using coupled::testing::Lane;
+using coupled::testing::make_fabric;
+using coupled::testing::ModuleRun;
+using coupled::testing::PatternData;
+using coupled::testing::Tally;
+using kv::OpStatus;
+
+constexpr std::uint32_t key_size = 32, value_size = 600;
+constexpr std::uint64_t entry_bytes = key_size + value_size + 16;
+
+const kv::Module& module() {
+  static const std::vector<std::unique_ptr<kv::Module>> modules = [] {
+    std::vector<std::unique_ptr<kv::Module>> made;
+    add_modules(made);
+    return made;
+  }();
+  return *modules.front();
+}
+
+kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint32_t servers,
+                       std::uint64_t keys) {
+  kv::DeployConfig config;
+  config.nodes = nodes;
+  config.client_workers = clients;
+  config.server_workers = servers;
+  config.key_size = key_size;
+  config.value_size = config.kept_value_bytes = value_size;
+  config.keys = keys;
+  config.max_keys = keys + keys / 2;
+  return config;
+}
+
+coupled::Tables& tables(ModuleRun& run) { return static_cast<HyStore&>(run.store()).tables(); }
+
+// What a GET of a preloaded key must cost (1.5): a word for each rank up to the key's, an entry for each
+// occupied slot before it, and its own; a miss reads the words but the last again.
+struct Expected {
+  std::uint32_t words = 0, entries = 0;
+  bool is_local = false;
+};
+Expected expected_get(ModuleRun& run, std::uint64_t number, fabric::NodeId from) {
+  const coupled::Settings& s = tables(run).settings();
+  std::vector<std::byte> key(key_size), other(key_size);
+  PatternData::write_key(number, key.data(), key_size);
+  cuckoo::KeyHash hash = s.family.hash(key);
+  Expected cost;
+  for (std::uint32_t rank = 0; rank < s.functions(); ++rank) {
+    const cuckoo::Place place = hash.candidate(rank);
+    const auto node = static_cast<fabric::NodeId>(place.node / s.servers());
+    const coupled::RowMemory& memory = tables(run).local(node).rows[place.node % s.servers()]->memory;
+    cost.is_local = node == from;
+    ++cost.words;
+    const std::uint64_t word = memory.word(place.slot);
+    if (cuckoo::IndexWord::is_empty(word)) continue;
+    ++cost.entries;
+    memory.read_key(cuckoo::IndexWord::entry(word), other.data());
+    if (other == key) return cost;
+  }
+  cost.words += s.functions() - 1;
+  return cost;
+}
+
+class OnFabric : public testing::TestWithParam<std::string> {};
+
+coro::Task<void> get_all(Lane* lane, ModuleRun* run, std::uint64_t present, std::uint64_t all,
+                         std::uint64_t* remote) {
+  for (std::uint64_t key = 0; key < all; ++key) {
+    const Expected cost = expected_get(*run, key, lane->worker().node());
+    const Lane::Outcome got = co_await lane->get(key);
+    EXPECT_EQ(got.result.status, key < present ? OpStatus::ok : OpStatus::not_found) << key;
+    if (key < present) EXPECT_EQ(got.value, key);
+    EXPECT_EQ(got.stats.write + got.stats.cas + got.stats.send, 0u);
+    if (cost.is_local) {
+      EXPECT_EQ(got.stats.read, 0u);
+      EXPECT_EQ(got.stats.payload_bytes, 0u);
+      EXPECT_EQ(got.stats.local_accesses, cost.words + cost.entries);
+      continue;
+    }
+    ++*remote;
+    EXPECT_EQ(got.stats.index_read, cost.words);
+    EXPECT_EQ(got.stats.read, cost.words + cost.entries);
+    EXPECT_EQ(got.stats.payload_bytes, 8 * cost.words + entry_bytes * cost.entries);
+  }
+}
+
+TEST_P(OnFabric, AGetReadsWordsAndOccupiedEntries) {
+  for (const char* completion : {"watermark", "cqe"}) {
+    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 1, 2, 120),
+                  {{"nessie-hy.load-factor", "0.7"}, {"nessie-hy.completion", completion}});
+    std::uint64_t remote = 0;
+    run.start(0, [&](Lane* lane) { return get_all(lane, &run, 120, 160, &remote); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_GT(remote, 60u);
+    EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 120u);
+  }
+}
+
+coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    const Lane::Outcome put = co_await lane->put(key, key + 1000);
+    EXPECT_EQ(put.result.status, OpStatus::ok);
+    const Lane::Outcome second = co_await lane->get(key);
+    EXPECT_EQ(second.value, key + 1000);
+    EXPECT_FALSE(second.is_torn);
+    const Lane::Outcome removed = co_await lane->remove(key);
+    EXPECT_EQ(removed.result.status, OpStatus::ok);
+    const Lane::Outcome gone = co_await lane->get(key);
+    EXPECT_EQ(gone.result.status, OpStatus::not_found);
+    const Lane::Outcome anew = co_await lane->put(key, key + 2000);
+    EXPECT_EQ(anew.result.status, OpStatus::ok);
+    const Lane::Outcome last = co_await lane->get(key);
+    EXPECT_EQ(last.value, key + 2000);
+    const bool is_local = put.stats.local_accesses > 0;
+    EXPECT_EQ(put.stats.write, is_local ? 0u : 2u);
+    EXPECT_EQ(put.stats.payload_bytes, is_local ? 0u : value_size + key_size + 24 + 8);
+    EXPECT_EQ(removed.stats.payload_bytes, is_local ? 0u : key_size + 16 + 8);
+    EXPECT_EQ(put.stats.read + removed.stats.read, 0u);
+  }
+}
+
+TEST_P(OnFabric, PutsAndDeletesAreTheServersAndGetsSeeThem) {
+  const std::vector<std::map<std::string, std::string>> variants = {
+      {},
+      {{"nessie-hy.filter-bits", "7"}, {"nessie-hy.cache", "on"}, {"nessie-hy.cache-fraction", "0.5"}},
+      {{"nessie-hy.multi-read", "on"}, {"nessie-hy.completion", "cqe"}},
+  };
+  for (const auto& options : variants) {
+    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 1, 2, 60), options);
+    run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 60u);
+  }
+}
+
+TEST_P(OnFabric, ManyClientsOnFewKeys) {
+  const std::vector<std::map<std::string, std::string>> variants = {
+      {},
+      {{"nessie-hy.expiry", "2ms"}, {"nessie-hy.min-spare", "16"}, {"nessie-hy.spare-memory", "0"}},
+      {{"nessie-hy.cache", "on"}, {"nessie-hy.cache-fraction", "1"}, {"nessie-hy.multi-read", "on"}},
+  };
+  for (const auto& options : variants) {
+    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 2, 2, 24), options);
+    Tally tally;
+    for (std::size_t w = 0; w < run.workers(); ++w)
+      run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 400, &tally); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(tally.torn + tally.foreign, 0u);
+    // Short expiry periods pass, and what rests for them may be wanted.
+    if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(tally.other, 0u);
+    EXPECT_EQ(tally.ok + tally.not_found + tally.other, 2'400u);
+    EXPECT_GT(tally.ok, 1'200u);
+    coupled::testing::expect_sound(tables(run));
+  }
+}
+
+TEST_P(OnFabric, ALoadedTableMovesItsKeysUnderReaders) {
+  kv::DeployConfig config = small(2, 2, 1, 340);
+  config.max_keys = 420;  // the others are inserted into a table that is nearly full
+  ModuleRun run(make_fabric(GetParam(), {.nodes = 2}), module(), config, {{"nessie-hy.load-factor", "0.85"}});
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 420, 600, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign, 0u);
+  EXPECT_GT(run.counter("moves"), 0);
+  coupled::testing::expect_sound(tables(run));
+}
+
+TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
+  FabricOptions lossy;
+  lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
+  ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
+                {{"nessie-hy.retry-after", "5ms"}, {"nessie-hy.min-spare", "4096"}});
+  std::vector<std::uint64_t> wrong(run.workers());
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w,
+              [&wrong, w](Lane* lane) { return coupled::testing::write_and_read(lane, 4 * w, &wrong[w]); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
+  EXPECT_GT(run.counter("request_retries"), 0);
+  EXPECT_GT(run.counter("get_reconnects"), 0);
+}
+
+// One machine serves and the others ask.
+TEST_P(OnFabric, OneNodeMayServeAll) {
+  kv::DeployConfig config = small(3, 2, 2, 24);
+  config.server_nodes = 1;
+  ModuleRun run(make_fabric(GetParam(), {}), module(), config);
+  Tally tally;
+  ASSERT_EQ(run.workers(), 4u);
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 300, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
+  EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
+  coupled::testing::expect_sound(tables(run));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(coupled::testing::fabrics()),
+                         [](const auto& info) { return info.param; });
+
+// Entries that were replaced rest for E; until then PUTs wait, and then they go on.
+coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const Lane::Outcome put = co_await lane->put(0, i);
+    EXPECT_EQ(put.result.status, OpStatus::ok) << i;
+    *waited += put.result.retries;
+    const Lane::Outcome got = co_await lane->get(0);
+    EXPECT_EQ(got.value, i);
+  }
+}
+
+TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
+  ModuleRun run(
+      make_fabric("sim", {.nodes = 2}), module(), small(2, 1, 1, 2),
+      {{"nessie-hy.expiry", "300us"}, {"nessie-hy.min-spare", "2"}, {"nessie-hy.load-factor", "0.9"}});
+  std::uint64_t waited = 0;
+  run.start(0, [&](Lane* lane) { return replace_often(lane, &waited); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(waited, 0u);
+  EXPECT_GT(run.counter("back_pressure"), 0);
+}
+
+TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
+  kv::DeployConfig config = small(2, 1, 1, 0);
+  config.max_keys = 40;
+  ModuleRun run(make_fabric("sim", {.nodes = 2}), module(), config, {{"nessie-hy.load-factor", "0.9"}});
+  std::uint64_t full = 0;
+  run.start(0, [&](Lane* lane) { return coupled::testing::fill(lane, 80, &full); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(full, 30u);
+  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 80 - full);
+}
+
+TEST(OnSim, ADeadNodeIsAnError) {
+  FabricOptions options;
+  options.faults.schedule.push_back(
+      {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
+  ModuleRun run(make_fabric("sim", options), module(), small(3, 2, 1, 24),
+                {{"nessie-hy.give-up-after", "100ms"}, {"nessie-hy.reconnect-timeout", "2ms"}});
+  Deaths seen;
+  for (std::size_t w = 0; w < 4; ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::until_dead(lane, &seen); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(seen.unknown, 0u);
+  EXPECT_GT(seen.errors, 100u);
+  EXPECT_GT(seen.ok, 500u);
+}
+
+TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
+  kv::Options options(module().options());
+  kv::DeployConfig config = small(3, 1, 0, 10);
+  EXPECT_FALSE(module().deploy(config, options, "").has_value());
+  config.server_workers = 1;
+  EXPECT_TRUE(module().deploy(config, options, "").has_value());
+  EXPECT_FALSE(module().deploy(config, options, "no-such-mutant").has_value());
+  for (const auto& [name, mutant] : module().mutants())
+    EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
+  ASSERT_TRUE(options.set("nessie-hy.mend-h2", "on").has_value());
+  EXPECT_FALSE(module().deploy(config, options, "").has_value()) << "there is nothing to mend";
+  EXPECT_TRUE(module().mends(options).empty());
+  ASSERT_TRUE(options.set("nessie-hy.variant", "published").has_value());
+  EXPECT_TRUE(module().deploy(config, options, "").has_value());
+  ASSERT_TRUE(options.set("nessie-hy.mend-h2", "off").has_value());
+  EXPECT_EQ(module().mends(options).size(), 1u);
+}
+
+}  // namespace
+}  // namespace loch::nessie_hy

@@ -1,0 +1,16 @@
+// NessieHY: Nessie's hybrid (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017): GETs are
+// client-driven, by READs of index words and entries; PUTs and DELETEs are executed by workers that poll, as
+// NessieSD's. docs/protocols.md has layouts, steps and rules.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::nessie_hy {
+
+// For the registry.
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::nessie_hy

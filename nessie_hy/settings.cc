@@ -1,0 +1,183 @@
+#include "nessie_hy/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/cuckoo/index_word.h"
+
+namespace loch::nessie_hy {
+namespace {
+
+std::unexpected<Error> refuse(std::string message) {
+  return fail(ErrorCode::invalid_argument, std::move(message));
+}
+
+// A mutant changes one rule of the tables, of the channel, or of the GET.
+Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws,
+                      Settings& reading) {
+  if (mutant.empty()) return {};
+  const std::map<std::string_view, bool*> switches = {
+      {"in-place-update", &rules.updates_in_place},
+      {"early-switch", &rules.switches_early},
+      {"immediate-reuse", &rules.reuses_at_once},
+      {"empty-not-unique", &rules.empty_repeats},
+      {"word-not-unique", &rules.word_repeats},
+      {"move-clears-first", &rules.clears_first},
+      {"reply-before-store", &rules.replies_early},
+      {"no-duplicate-detection", &flaws.executes_repeated},
+      {"trailer-without-order", &flaws.trusts_trailer},
+      {"tail-poll-without-order", &reading.polls_tail_unordered},
+  };
+  if (const auto found = switches.find(mutant); found != switches.end()) {
+    *found->second = true;
+    return {};
+  }
+  if (mutant == "no-reverse-pass")
+    reading.verifies_misses = false;
+  else if (mutant == "no-time-check")
+    reading.honours_expiry = false;
+  else
+    return refuse(fmt::format("mutant: {} has none named {}", protocol, mutant));
+  return {};
+}
+
+bool header_first(const kv::Options& options, const kv::DeployConfig& config) {
+  const std::string& mode = options.choice("nessie-hy.multi-read");
+  if (mode == "auto") return config.value_size >= options.integer("nessie-hy.multi-read-size");
+  return mode == "on";
+}
+
+}  // namespace
+
+std::vector<kv::OptionSpec> option_specs() {
+  using kv::OptionType;
+  const auto choice = OptionType::choice;
+  std::vector<kv::OptionSpec> specs = coupled::table_options(protocol);
+  const std::vector<kv::OptionSpec> own = {
+      {"nessie-hy.variant",
+       choice,
+       "hardened",
+       "the index word of the 2017 text, with one EMPTY word, or unique EMPTY words (docs/protocols.md)",
+       {"hardened", "published"}},
+      {"nessie-hy.mend-h2",
+       OptionType::boolean,
+       "false",
+       "published with its one mend: unique EMPTY words (H2)",
+       {}},
+      {"nessie-hy.expiry",
+       OptionType::duration,
+       "1s",
+       "expiry period E: age at which READs are too old and DTEs may be reused (2017, 4.3.1)",
+       {},
+       1e3,
+       1e12,
+       "100ms"},
+      {"nessie-hy.filter-bits",
+       OptionType::integer,
+       "0",
+       "key-hash bits in the index word (2017, 4.3.2; HY has none); 0: none",
+       {},
+       0,
+       static_cast<double>(cuckoo::IndexWord::most_filter_bits)},
+      {"nessie-hy.cache",
+       OptionType::boolean,
+       "false",
+       "LRU cache of remote entries on each node (2017, 4.1.3; HY has none)",
+       {}},
+      {"nessie-hy.cache-fraction",
+       OptionType::real,
+       "0.005",
+       "capacity of a node's cache, as a share of the keys a node (2017, 6: 0.5 %)",
+       {},
+       0,
+       1},
+      {"nessie-hy.multi-read",
+       choice,
+       "off",
+       "GETs READ the header first, then the entry (2017, 4.3.2; HY does not)",
+       {"auto", "on", "off"}},
+      {"nessie-hy.multi-read-size",
+       OptionType::size,
+       "64K",
+       "bytes of value from which multi-read auto READs the header first",
+       {},
+       0,
+       1e12},
+      {"nessie-hy.completion",
+       choice,
+       "watermark",
+       "how READs are noticed: polling the last byte (2017, 4.1.1), or completion queue entries",
+       {"watermark", "cqe"}},
+  };
+  specs.insert(specs.end(), own.begin(), own.end());
+  return specs;
+}
+
+// The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
+std::map<std::string, kv::Mutant> known_mutants() {
+  return {
+      {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 0}},
+      {"early-switch", {"the word is stored before its entry is written", 0}},
+      {"immediate-reuse", {"an entry that left the index is used again at once", 0}},
+      {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 0}},
+      {"word-not-unique", {"a moved entry keeps its word: ABA on occupied slots", 0}},
+      {"move-clears-first", {"a move empties its source, then fills its target", 0}},
+      {"reply-before-store", {"a PUT or DELETE is answered before its store", 0}},
+      {"no-reverse-pass", {"a GET that finds nothing does not read the slots again", 0}},
+      {"no-time-check", {"a GET takes an entry however long ago it read the word", 0}},
+      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 0}},
+      {"trailer-without-order",
+       {"a frame counts as here when its last word is, in whatever order it came", 0}},
+      {"tail-poll-without-order",
+       {"a DTE counts as here when its last byte is, in whatever order it came", 0}},
+  };
+}
+
+std::vector<kv::Mend> known_mends(const kv::Options& options) {
+  if (options.choice("nessie-hy.variant") != "published" || options.boolean("nessie-hy.mend-h2")) return {};
+  return {{"H2", "EMPTY words look alike: a slot that was filled and emptied seems unchanged",
+           "nessie-hy.mend-h2"}};
+}
+
+Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options, std::string_view mutant) {
+  const bool is_published = options.choice("nessie-hy.variant") == "published";
+  if (!is_published && options.boolean("nessie-hy.mend-h2")) {
+    return refuse(
+        "nessie-hy.mend-h2: mends the published text; expected nessie-hy.variant published beside it");
+  }
+  coupled::Rules rules;
+  rules.has_readers = true;
+  rules.expiry = options.integer("nessie-hy.expiry");
+  rules.empty_repeats = is_published && !options.boolean("nessie-hy.mend-h2");
+  const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie-hy.filter-bits"));
+  rpc::ChannelFlaws flaws;
+  Settings reading{.table = {.name = protocol,
+                             .entry = coupled::EntryLayout(8, 8),
+                             .frames = coupled::FrameLayout(8, 8),
+                             .family = cuckoo::HashFamily({.nodes = 1, .slots_per_node = 4}, 0)}};
+  LOCH_TRY(apply_mutant(mutant, rules, flaws, reading));
+  LOCH_ASSIGN(reading.table, coupled::decide(protocol, config, options, rules, flaws, filter_bits));
+  reading.expiry = rules.expiry;
+  reading.reads_header_first = header_first(options, config);
+  reading.polls_watermarks = options.choice("nessie-hy.completion") == "watermark";
+  if (options.boolean("nessie-hy.cache")) {
+    constexpr std::uint32_t most_rows = 4095;  // a cached word names its row in 12 bits
+    if (reading.table.family.shape().nodes > most_rows) {
+      return refuse(fmt::format("nessie-hy.cache: {} server workers; expected at most {} with a cache",
+                                reading.table.family.shape().nodes, most_rows));
+    }
+    const double keys_per_node = static_cast<double>(config.max_keys) / config.nodes;
+    reading.cache_entries =
+        static_cast<std::uint64_t>(std::ceil(keys_per_node * options.real("nessie-hy.cache-fraction")));
+  }
+  const std::uint64_t a_cached = reading.table.kept_value() + config.key_size + 64;
+  const std::uint64_t landing = reading.table.channel.parties.lanes() * reading.table.entry.stride();
+  const fabric::Elision kept = reading.table.entry.elision(reading.table.kept_value());
+  LOCH_TRY(
+      coupled::check_memory(reading.table, reading.cache_entries * a_cached + kept.physical_bytes(landing)));
+  return reading;
+}
+
+}  // namespace loch::nessie_hy

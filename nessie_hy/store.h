@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/coupled/table_client.h"
+#include "common/coupled/tables.h"
+#include "common/kv/protocol.h"
+#include "common/kv/word_cache.h"
+#include "nessie_hy/settings.h"
+
+namespace loch::nessie_hy {
+
+constexpr std::string_view landing_region = "nessie-hy.landing";  // one DTE a lane
+constexpr std::string_view words_region = "nessie-hy.words";      // lane_words a lane
+
+// 8-byte landing places of a lane; a cache line, so that no two lanes share one.
+constexpr std::uint32_t lane_words = 8;
+enum LaneWord : std::uint32_t { lane_index = 0, lane_flush = 1 };
+
+struct GetCounts {
+  std::uint64_t conflicts = 0, mismatches = 0, other_keys = 0, expired = 0, watch_timeouts = 0,
+                reconnects = 0;
+};
+
+// What GETs of a node need beside the tables.
+struct NodeReading {
+  fabric::Region* landing = nullptr;
+  fabric::Region* words = nullptr;
+  std::unique_ptr<kv::WordCache> cache;            // null: off
+  std::vector<std::unique_ptr<GetCounts>> counts;  // by lane
+};
+
+// How a worker reaches another node's tables.
+struct Peer {
+  fabric::RemoteRegion index, data;
+  std::uint32_t epoch = 0;  // of the connection under which the regions were looked up
+};
+
+class HyStore final : public kv::Store {
+ public:
+  explicit HyStore(Settings settings) : settings_(std::move(settings)), tables_(settings_.table) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  [[nodiscard]] coupled::Tables& tables() { return tables_; }
+  [[nodiscard]] NodeReading& reading(fabric::NodeId node);
+  [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
+  [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
+
+ private:
+  Settings settings_;
+  coupled::Tables tables_;
+  fabric::Fabric* fabric_ = nullptr;
+  std::map<fabric::NodeId, NodeReading> nodes_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace loch::nessie_hy

@@ -1,0 +1,91 @@
+#include "nessie_sd/module.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "nessie_sd/store.h"
+
+namespace loch::nessie_sd {
+namespace {
+
+constexpr const char* protocol = "nessie-sd";
+
+// The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
+std::map<std::string, kv::Mutant> known_mutants() {
+  return {
+      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 0}},
+      {"trailer-without-order",
+       {"a frame counts as here when its last word is, in whatever order it came", 0}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 0}},
+      {"shared-reply-buffer",
+       {"a server worker's replies are made in one buffer, which the NIC may not have "
+        "read yet (rule 5)",
+        0}},
+      {"shared-tables", {"a node's workers serve any of its tables, without a lock", 0}},
+  };
+}
+
+Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws) {
+  if (mutant.empty()) return {};
+  if (mutant == "no-duplicate-detection")
+    flaws.executes_repeated = true;
+  else if (mutant == "trailer-without-order")
+    flaws.trusts_trailer = true;
+  else if (mutant == "slot-rewritten-unanswered")
+    flaws.rewrites_unanswered = true;
+  else if (mutant == "shared-reply-buffer")
+    flaws.shares_reply_buffer = true;
+  else if (mutant == "shared-tables")
+    rules.serves_any_row = true;
+  else
+    return fail(ErrorCode::invalid_argument, fmt::format("mutant: {} has none named {}", protocol, mutant));
+  return {};
+}
+
+class SdModule final : public kv::Module {
+ public:
+  [[nodiscard]] std::string_view name() const override { return protocol; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "server-driven: request and reply by RDMA WRITE, workers poll, each owns a part of the keys";
+  }
+  [[nodiscard]] std::string_view paper() const override {
+    return "NessieSD of Cassell et al., Nessie: A Decoupled, Client-Driven Key-Value Store Using RDMA, IEEE "
+           "TPDS 2017";
+  }
+  [[nodiscard]] std::vector<kv::OptionSpec> options() const override {
+    return coupled::table_options(protocol);
+  }
+  [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
+    return kv::Consistency::linearizable;
+  }
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+    // In-order placement is not required: without it, frames carry a checksum.
+    return {.rc = true, .untorn_bytes = 8};
+  }
+  // 2 of 12 cores from 1 KB on, 3 below (2017, 6).
+  [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
+  [[nodiscard]] std::map<std::string, std::string> fuzz_options(
+      Rng& rng, const kv::DeployConfig& shape) const override {
+    return coupled::fuzz_options(protocol, rng, shape);
+  }
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
+                                                          const kv::Options& options,
+                                                          std::string_view mutant) const override {
+    coupled::Rules rules;
+    rpc::ChannelFlaws flaws;
+    LOCH_TRY(apply_mutant(mutant, rules, flaws));
+    LOCH_ASSIGN(coupled::Settings settings, coupled::decide(protocol, config, options, rules, flaws, 0));
+    LOCH_TRY(coupled::check_memory(settings, 0));
+    return std::make_unique<SdStore>(std::move(settings));
+  }
+};
+
+}  // namespace
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) {
+  modules.push_back(std::make_unique<SdModule>());
+}
+
+}  // namespace loch::nessie_sd

@@ -1,0 +1,222 @@
+// NessieSD over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over its RDMA
+// device: what operations return and cost, many clients at work, connections that fail, nodes that die.
+#include <gtest/gtest.h>
+
+#include "common/coupled/test_fabrics.h"
+#include "common/coupled/testing.h"
+#include "nessie_sd/module.h"
+#include "nessie_sd/store.h"
+
+namespace loch::nessie_sd {
+namespace {
+
+using coupled::testing::Deaths;
+using coupled::testing::FabricOptions;
+using coupled::testing::Lane;
+using coupled::testing::make_fabric;
+using coupled::testing::ModuleRun;
+using coupled::testing::Tally;
+using kv::OpStatus;
+
+constexpr std::uint32_t key_size = 32, value_size = 600;
+
+const kv::Module& module() {
+  static const std::vector<std::unique_ptr<kv::Module>> modules = [] {
+    std::vector<std::unique_ptr<kv::Module>> made;
+    add_modules(made);
+    return made;
+  }();
+  return *modules.front();
+}
+
+kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint32_t servers,
+                       std::uint64_t keys) {
+  kv::DeployConfig config;
+  config.nodes = nodes;
+  config.client_workers = clients;
+  config.server_workers = servers;
+  config.key_size = key_size;
+  config.value_size = config.kept_value_bytes = value_size;
+  config.keys = keys;
+  config.max_keys = keys + keys / 2;
+  return config;
+}
+
+coupled::Tables& tables(ModuleRun& run) { return static_cast<SdStore&>(run.store()).tables(); }
+
+class OnFabric : public testing::TestWithParam<std::string> {};
+
+coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    const Lane::Outcome first = co_await lane->get(key);
+    EXPECT_EQ(first.result.status, OpStatus::ok);
+    EXPECT_EQ(first.value, key) << "as it was preloaded";
+    const Lane::Outcome put = co_await lane->put(key, key + 1000);
+    EXPECT_EQ(put.result.status, OpStatus::ok);
+    const Lane::Outcome second = co_await lane->get(key);
+    EXPECT_EQ(second.value, key + 1000);
+    EXPECT_FALSE(second.is_torn);
+    const Lane::Outcome removed = co_await lane->remove(key);
+    EXPECT_EQ(removed.result.status, OpStatus::ok);
+    const Lane::Outcome again = co_await lane->remove(key);
+    EXPECT_EQ(again.result.status, OpStatus::not_found);
+    const Lane::Outcome gone = co_await lane->get(key);
+    EXPECT_EQ(gone.result.status, OpStatus::not_found);
+    const Lane::Outcome anew = co_await lane->put(key, key + 2000);
+    EXPECT_EQ(anew.result.status, OpStatus::ok);
+    const Lane::Outcome last = co_await lane->get(key);
+    EXPECT_EQ(last.value, key + 2000);
+    // Two WRITEs, of what 1.4 derives: GET K + 16 and V + 8, PUT V + K + 24 and 8.
+    const bool is_local = second.stats.local_accesses > 0;
+    const std::uint64_t get = is_local ? 0 : key_size + 16 + value_size + 8;
+    const std::uint64_t write = is_local ? 0 : value_size + key_size + 24 + 8;
+    const std::uint64_t miss = is_local ? 0 : key_size + 16 + 8;
+    EXPECT_EQ(second.stats.payload_bytes, get);
+    EXPECT_EQ(put.stats.payload_bytes, write);
+    EXPECT_EQ(gone.stats.payload_bytes, miss);
+    EXPECT_EQ(removed.stats.payload_bytes, miss);
+    for (const Lane::Outcome* outcome : {&second, &put, &gone, &removed}) {
+      EXPECT_EQ(outcome->stats.write, is_local ? 0u : 2u);
+      EXPECT_EQ(outcome->stats.local_accesses, is_local ? 1u : 0u);
+      EXPECT_EQ(outcome->stats.read + outcome->stats.cas + outcome->stats.send, 0u);
+    }
+  }
+}
+
+TEST_P(OnFabric, EveryOperationCostsTwoWrites) {
+  ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 1, 2, 60));
+  run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 60u);
+  EXPECT_EQ(run.counter("requests"), 480);
+  EXPECT_EQ(run.counter("requests_refused"), 0);
+}
+
+TEST_P(OnFabric, ManyClientsOnFewKeys) {
+  ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 2, 2, 24));
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 500, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
+  EXPECT_EQ(tally.ok + tally.not_found, 3'000u);
+  EXPECT_GT(tally.not_found, 0u);
+  coupled::testing::expect_sound(tables(run));
+}
+
+TEST_P(OnFabric, ALoadedTableMovesItsKeys) {
+  kv::DeployConfig config = small(2, 2, 1, 340);
+  config.max_keys = 420;  // the others are inserted into a table that is nearly full
+  ModuleRun run(make_fabric(GetParam(), {.nodes = 2}), module(), config, {{"nessie-sd.load-factor", "0.85"}});
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 420, 700, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign, 0u);
+  EXPECT_GT(run.counter("moves"), 0);
+  coupled::testing::expect_sound(tables(run));
+}
+
+TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
+  FabricOptions lossy;
+  lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
+  ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
+                {{"nessie-sd.retry-after", "5ms"}});
+  std::vector<std::uint64_t> wrong(run.workers());
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w,
+              [&wrong, w](Lane* lane) { return coupled::testing::write_and_read(lane, 4 * w, &wrong[w]); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
+  EXPECT_GT(run.counter("request_retries"), 0);
+  EXPECT_GT(run.counter("client_reconnects") + run.counter("server_reconnects"), 0);
+}
+
+// One machine serves and the others ask.
+TEST_P(OnFabric, OneNodeMayServeAll) {
+  kv::DeployConfig config = small(3, 2, 2, 24);
+  config.server_nodes = 1;
+  ModuleRun run(make_fabric(GetParam(), {}), module(), config);
+  Tally tally;
+  ASSERT_EQ(run.workers(), 4u);
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 300, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
+  EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
+  coupled::testing::expect_sound(tables(run));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(coupled::testing::fabrics()),
+                         [](const auto& info) { return info.param; });
+
+TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
+  kv::DeployConfig config = small(2, 1, 1, 0);
+  config.keys = 0;
+  config.max_keys = 40;
+  ModuleRun run(make_fabric("sim", {.nodes = 2}), module(), config, {{"nessie-sd.load-factor", "0.9"}});
+  std::uint64_t full = 0;
+  run.start(0, [&](Lane* lane) { return coupled::testing::fill(lane, 80, &full); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(full, 30u);
+  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 80 - full);
+  EXPECT_EQ(run.counter("table_full"), static_cast<double>(full));
+}
+
+// A server's node dies in the middle: PUTs that were under way are of unknown effect, later ones say that
+// it cannot be reached, and the keys of other nodes are served on.
+TEST(OnSim, ADeadNodeIsAnError) {
+  FabricOptions options;
+  options.faults.schedule.push_back(
+      {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
+  ModuleRun run(make_fabric("sim", options), module(), small(3, 2, 1, 24),
+                {{"nessie-sd.give-up-after", "100ms"}, {"nessie-sd.reconnect-timeout", "2ms"}});
+  Deaths seen;
+  for (std::size_t w = 0; w < 4; ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::until_dead(lane, &seen); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(seen.unknown, 0u);
+  EXPECT_GT(seen.errors, 100u);
+  EXPECT_GT(seen.ok, 500u);
+}
+
+// Values of which a simulation keeps the stamp alone: what is kept arrives, and the rest is charged.
+coro::Task<void> stamps(Lane* lane) {
+  for (std::uint64_t key = 0; key < 30; ++key) {
+    const Lane::Outcome put = co_await lane->put(key, 7'000 + key);
+    const Lane::Outcome got = co_await lane->get(key);
+    EXPECT_EQ(got.value, 7'000 + key);
+    EXPECT_EQ(got.result.value.size, 16'384u);
+    EXPECT_EQ(got.result.value.kept, 32u);
+    if (got.stats.write == 0) continue;
+    EXPECT_EQ(got.stats.payload_bytes, 16'384u + 8 + key_size + 16);
+    EXPECT_EQ(put.stats.payload_bytes, 16'384u + key_size + 24 + 8);
+  }
+}
+
+TEST(OnSim, ElidedValuesKeepTheirStamps) {
+  kv::DeployConfig config = small(3, 1, 2, 30);
+  config.value_size = 16'384;
+  config.kept_value_bytes = 32;
+  ModuleRun run(make_fabric("sim", {}), module(), config);
+  run.start(0, [](Lane* lane) { return stamps(lane); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+}
+
+TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
+  const kv::Options options(module().options());
+  kv::DeployConfig config = small(3, 1, 0, 10);
+  EXPECT_FALSE(module().deploy(config, options, "").has_value());
+  config.server_workers = 1;
+  EXPECT_TRUE(module().deploy(config, options, "").has_value());
+  EXPECT_FALSE(module().deploy(config, options, "no-such-mutant").has_value());
+  for (const auto& [name, mutant] : module().mutants())
+    EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
+  config.memory_bytes = 1000;
+  const auto small_memory = module().deploy(config, options, "");
+  ASSERT_FALSE(small_memory.has_value());
+  EXPECT_NE(small_memory.error().message.find("keys"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loch::nessie_sd

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/coupled/table_client.h"
+#include "common/coupled/table_server.h"
+#include "common/coupled/tables.h"
+#include "common/kv/protocol.h"
+
+namespace loch::nessie_sd {
+
+class SdClient final : public kv::Client {
+ public:
+  SdClient(coupled::Tables& tables, fabric::Worker& worker, std::uint32_t lane)
+      : requests_(tables, worker, lane) {}
+
+  [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
+    return requests_.ask(coupled::Ask::get, key, {}, stats);
+  }
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats) override {
+    return requests_.ask(coupled::Ask::put, key, value, stats);
+  }
+  [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
+    return requests_.ask(coupled::Ask::remove, key, {}, stats);
+  }
+
+ private:
+  coupled::TableClient requests_;
+};
+
+class SdStore final : public kv::Store {
+ public:
+  explicit SdStore(coupled::Settings settings) : tables_(std::move(settings)) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override { return tables_.counters(); }
+
+  [[nodiscard]] coupled::Tables& tables() { return tables_; }
+
+ private:
+  coupled::Tables tables_;
+};
+
+}  // namespace loch::nessie_sd

@@ -1,0 +1,188 @@
+// GET (3.2 to 3.4): READ a bucket, READ what it points to, believe neither without its checksum.
+#include <algorithm>
+#include <cstring>
+
+#include "pilaf_em/checksum.h"
+#include "pilaf_em/client.h"
+
+namespace loch::pilaf {
+
+coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats* stats) {
+  const fabric::CpuCosts& costs = worker_.costs();
+  co_await worker_.compute(costs.operation() + costs.hash(key.size));
+  Link& link = own_.links[settings_.shard_of(key)];
+  search_ = {.key = key, .link = &link, .view = link.view, .stats = stats};
+  kv::OpResult failed{.status = kv::OpStatus::error};
+  // Part of setting up the connection, not of this GET.
+  if (!search_.view.family) {
+    const bool is_known = co_await read_root(nullptr);
+    if (!is_known) co_return failed;
+  }
+  for (std::uint32_t attempt = 0; attempt < settings_.attempts; ++attempt) {
+    failed.retries = attempt;
+    own_.counters.restarts += attempt > 0 ? 1 : 0;
+    const Scan seen = co_await scan();
+    if (seen == Scan::found) co_return found(attempt);
+    if (seen == Scan::missed && !settings_.rules.confirms_misses)
+      co_return kv::OpResult{.status = kv::OpStatus::not_found, .retries = attempt};
+    if (seen == Scan::missed) {
+      const Miss miss = co_await confirm_miss();
+      if (miss == Miss::failed) co_return failed;
+      if (miss == Miss::sure) co_return kv::OpResult{.status = kv::OpStatus::not_found, .retries = attempt};
+    }
+    if (seen == Scan::failed) {
+      const bool is_back = co_await reconnect();
+      if (!is_back) co_return failed;
+    }
+    if (seen == Scan::moved || seen == Scan::failed) {
+      const bool is_known = co_await read_root(stats);
+      if (!is_known) co_return failed;
+      // P2: the published client goes on where it was, in another table.
+      if (settings_.rules.resets_rank) search_.rank = 0;
+    } else {
+      search_.rank = 0;
+    }
+    if (worker_.stopping()) break;
+  }
+  ++own_.counters.conflicts;
+  failed.status = kv::OpStatus::conflict;
+  co_return failed;
+}
+
+kv::OpResult PilafClient::found(std::uint32_t retries) const {
+  const std::uint32_t kept = std::min(search_.value_size, settings_.kept());
+  const std::byte* value = landing(settings_.config.key_size).data();
+  return {.retries = retries, .value = {value, search_.value_size, kept}};
+}
+
+coro::Task<PilafClient::Scan> PilafClient::scan() {
+  const fabric::CpuCosts& costs = worker_.costs();
+  const kv::Key key = search_.key;
+  cuckoo::KeyHash hash = search_.view.family->hash({key.data, key.size});
+  for (std::uint32_t i = search_.rank; i < settings_.hash_functions; ++i) {
+    search_.rank = i;
+    co_await worker_.compute(costs.hash(key.size));
+    Bucket bucket;
+    const std::uint64_t slot = hash.candidate(i).slot;
+    const Scan seen = co_await read_bucket(slot, &bucket);
+    if (seen != Scan::found) co_return seen;
+    if (!bucket.is_used) continue;
+    const Scan fetched = co_await read_extent(&bucket);
+    if (fetched != Scan::found) co_return fetched;
+    co_await worker_.compute(costs.compare(key.size));
+    const bool is_key =
+        bucket.key_length == key.size && std::memcmp(landing(0).data(), key.data, key.size) == 0;
+    if (!is_key && settings_.rules.compares_keys) continue;
+    search_.value_size = static_cast<std::uint32_t>(bucket.value_length);
+    co_return Scan::found;
+  }
+  co_return Scan::missed;
+}
+
+coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucket* bucket) {
+  const fabric::LocalSlice into = landing(settings_.landing_bucket());
+  const std::uint64_t at = Shard::bucket_at(search_.view.root, slot);
+  if (search_.stats != nullptr) ++search_.stats->index_read;
+  const fabric::Completion done =
+      co_await worker_.read(search_.link->table, at, into, bucket_bytes, search_.stats);
+  if (!done.ok()) co_return Scan::failed;
+  co_await worker_.compute(worker_.costs().crc(bucket_guard_at));
+  if (!decode(into.data(), bucket)) {
+    ++own_.counters.bad_guards;
+    co_return Scan::torn;
+  }
+  if (bucket->is_closed()) {
+    ++own_.counters.closed_buckets;
+    co_return Scan::moved;
+  }
+  co_return Scan::found;
+}
+
+coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
+  if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
+    ++own_.counters.foreign_extents;  // the extents have grown
+    co_return Scan::moved;
+  }
+  const std::uint64_t stored = bucket->key_length + bucket->value_length;
+  // Nothing that a server of this deployment writes is larger.
+  if (bucket->capacity > settings_.capacity || stored > bucket->capacity ||
+      bucket->key_length != settings_.config.key_size)
+    co_return Scan::torn;
+  const fabric::LocalSlice into = landing(0);
+  const fabric::Completion done =
+      co_await worker_.read(search_.link->extents, bucket->key_at, into, bucket->capacity, search_.stats);
+  if (!done.ok()) co_return Scan::failed;
+  if (!settings_.rules.checks_extent) co_return Scan::found;
+  co_await worker_.compute(worker_.costs().crc(stored));
+  // Of the bytes that memory keeps: all of them, unless a simulation elides values.
+  const std::uint64_t kept =
+      bucket->key_length + std::min<std::uint64_t>(bucket->value_length, settings_.kept());
+  if (crc64({into.data(), kept}) == bucket->extent_crc) co_return Scan::found;
+  ++own_.counters.bad_extents;
+  co_return Scan::torn;
+}
+
+coro::Task<bool> PilafClient::read_root(fabric::OpStats* stats) {
+  const fabric::LocalSlice into = landing(settings_.landing_root());
+  constexpr std::uint32_t most_tries = 100;
+  for (std::uint32_t i = 0; i < most_tries; ++i) {
+    ++own_.counters.roots_read;
+    const fabric::Completion done = co_await worker_.read(search_.link->table, 0, into, root_bytes, stats);
+    if (!done.ok()) {
+      const bool is_back = co_await reconnect();
+      if (!is_back) co_return false;
+      continue;
+    }
+    co_await worker_.compute(worker_.costs().crc(root_guard_at));
+    Root root;
+    if (!decode(into.data(), &root)) continue;
+    View& view = search_.view;
+    if (!view.family || view.root.slots != root.slots) view.family = settings_.family(root.slots);
+    view.root = root;
+    search_.link->view = view;
+    co_return true;
+  }
+  co_return false;
+}
+
+// A look over three buckets is not at one instant: a key that moved meanwhile from one not yet read to one
+// read already was missed, and was never absent (P1). So after a miss the version is read, all buckets are
+// read again, and the version once more: nothing was moved between the two.
+coro::Task<PilafClient::Miss> PilafClient::confirm_miss() {
+  const std::uint32_t looked_in = search_.view.root.epoch;
+  const bool is_known = co_await read_root(search_.stats);
+  if (!is_known) co_return Miss::failed;
+  const Root& root = search_.view.root;
+  if (search_.is_bracketed && root.version == search_.version && root.epoch == looked_in) {
+    ++own_.counters.misses_confirmed;
+    co_return Miss::sure;
+  }
+  own_.counters.misses_refuted += search_.is_bracketed ? 1 : 0;
+  search_.is_bracketed = root.version % 2 == 0;
+  search_.version = root.version;
+  co_return Miss::unsure;
+}
+
+coro::Task<bool> PilafClient::reconnect() {
+  Link& link = *search_.link;
+  const Nanos deadline = worker_.now() + settings_.reconnect_timeout;
+  if (!worker_.connected(link.node)) {
+    ++own_.counters.reconnects;
+    const bool is_connected = co_await worker_.reconnect(link.node, deadline);
+    if (!is_connected) co_return false;
+  }
+  const std::uint32_t epoch = worker_.epoch(link.node);
+  if (link.epoch != epoch) {
+    // A node that restarted has new keys for its regions; one that did not gives the same again.
+    const Result<fabric::RemoteRegion> table = store_.fabric().lookup(link.node, table_region(link.server));
+    const Result<fabric::RemoteRegion> extents =
+        store_.fabric().lookup(link.node, extents_region(link.server));
+    if (!table.has_value() || !extents.has_value()) co_return false;
+    link.table = *table;
+    link.extents = *extents;
+    link.epoch = epoch;
+  }
+  co_return true;
+}
+
+}  // namespace loch::pilaf

@@ -1,0 +1,115 @@
+#include "pilaf_em/module.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pilaf_em/store.h"
+
+namespace loch::pilaf {
+namespace {
+
+class PilafModule final : public kv::Module {
+ public:
+  explicit PilafModule(std::string_view name) : name_(name) {}
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::string_view summary() const override {
+    return has_reads() ? "GET by READs of self-verifying data, PUT by SEND to a polling server"
+                       : "Pilaf with verb messages only: SEND and RECV for GET and PUT";
+  }
+  [[nodiscard]] std::string_view paper() const override {
+    return "Mitchell, Geng, Li, Using One-Sided RDMA Reads to Build a Fast, CPU-Efficient Key-Value Store, "
+           "USENIX ATC 2013";
+  }
+  [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
+  [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
+    // The published variant is held to the paper's claim (3.3); that it breaks it is a finding.
+    return system_of(name_, options) == System::em_opt ? kv::Consistency::none
+                                                       : kv::Consistency::linearizable;
+  }
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
+    // Placement may be in any order: a message is there when its receive completion says so, and what is
+    // READ has a checksum.
+    const bool is_emulation = system_of(name_, options) == System::em_opt;
+    std::string messages = options.choice("pilaf.messages");
+    if (is_emulation && messages == "rc") messages = "uc";
+    fabric::Requirements needs{.rc = has_reads() || messages == "rc",
+                               .uc = messages == "uc",
+                               .ud = messages == "ud",
+                               .untorn_bytes = 8};
+    needs.max_rd_atomic = has_reads() ? 1 : 0;
+    return needs;
+  }
+  [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return pilaf::mutants(name_); }
+  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+    if (options.choice("pilaf.variant") != "published") return {};
+    std::vector<kv::Mend> all;
+    if (has_reads()) {
+      all.push_back({"P1", "a key that moves while a GET looks for it is missed", "pilaf.mend-p1"});
+      all.push_back({"P2", "after the table has grown a GET goes on in the new one where it was in the old",
+                     "pilaf.mend-p2"});
+    }
+    all.push_back(
+        {"P3", "a PUT or DELETE whose reply was lost is executed again, over newer ones", "pilaf.mend-p3"});
+    std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+    return all;
+  }
+  [[nodiscard]] std::map<std::string, std::string> fuzz_options(Rng& rng,
+                                                                const kv::DeployConfig& shape) const override;
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
+                                                          const kv::Options& options,
+                                                          std::string_view mutant) const override {
+    LOCH_ASSIGN(auto settings, decide(name_, config, options, mutant));
+    return std::make_unique<PilafStore>(std::move(settings));
+  }
+
+ private:
+  [[nodiscard]] bool has_reads() const { return name_ == "pilaf"; }
+  std::string_view name_;
+};
+
+// Tables with hardly a free slot, whose keys move out of each other's way; tables that grow by one slot at
+// a time; extents that run out; requests that are sent again soon.
+std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv::DeployConfig& shape) const {
+  const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
+  std::map<std::string, std::string> knobs;
+  const std::uint64_t functions = rng.chance(0.7) ? 2 : 3;
+  knobs["pilaf.hash-functions"] = std::to_string(functions);
+  const std::uint64_t keys_a_node = (shape.max_keys + shape.nodes - 1) / shape.nodes;
+  const std::uint64_t tight = std::max(functions, keys_a_node + rng.below(3));
+  const double style = rng.uniform();
+  const std::string few = pick({"0", "1", "2"}), no_hops = pick({"0", "0", "1"});
+  if (style < 0.5) {
+    knobs["pilaf.initial-slots"] = std::to_string(tight);
+    knobs["pilaf.table-growths"] = few;
+  } else if (style < 0.9) {
+    knobs["pilaf.initial-slots"] = std::to_string(functions);
+    knobs["pilaf.table-growths"] = "24";
+    knobs["pilaf.hops"] = no_hops;
+  } else {
+    knobs["pilaf.initial-slots"] = std::to_string(2 * tight);
+  }
+  knobs["pilaf.table-growth"] = "1";
+  knobs["pilaf.update"] = pick({"in-place", "replace"});
+  knobs["pilaf.extents-start"] = pick({"0", "64", "1K"});
+  knobs["pilaf.extents-growths"] = "6";
+  knobs["pilaf.messages"] = pick({"rc", "rc", "uc", "ud"});
+  knobs["pilaf.inline"] = pick({"true", "false"});
+  knobs["pilaf.signaling"] = pick({"every", "selective"});
+  knobs["pilaf.reply-timeout"] = pick({"30us", "100us", "400us"});
+  knobs["pilaf.patience"] = "200ms";
+  return knobs;
+}
+
+}  // namespace
+
+std::unique_ptr<kv::Module> make_module(std::string_view name) {
+  return std::make_unique<PilafModule>(name == "pilaf-vo" ? "pilaf-vo" : "pilaf");
+}
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) {
+  modules.push_back(make_module("pilaf"));
+  modules.push_back(make_module("pilaf-vo"));
+}
+
+}  // namespace loch::pilaf

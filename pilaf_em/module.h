@@ -1,0 +1,22 @@
+// Pilaf: GETs by one-sided READs of self-verifying data, PUTs by messages to a polling server (Mitchell,
+// Geng, Li, USENIX ATC 2013); Pilaf-VO, which sends messages for everything; and HERD's optimistic
+// emulation of Pilaf. docs/protocols.md describes layouts, steps and rules.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::pilaf {
+
+// "pilaf" or "pilaf-vo".
+[[nodiscard]] std::unique_ptr<kv::Module> make_module(std::string_view name);
+[[nodiscard]] std::map<std::string, kv::Mutant> mutants(std::string_view protocol);
+// For the registry.
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::pilaf

@@ -1,0 +1,42 @@
+#include "pilaf_em/module.h"
+#include "pilaf_em/settings.h"
+
+namespace loch::pilaf {
+
+bool apply_mutant(std::string_view name, Rules& rules) {
+  if (name == "no-extent-crc")
+    rules.checks_extent = false;
+  else if (name == "no-key-compare")
+    rules.compares_keys = false;
+  else if (name == "moves-first-to-last")
+    rules.moves_backwards = rules.brackets_moves = false;
+  else if (name == "version-after-moves")
+    rules.brackets_moves = false;
+  else if (name == "growth-without-reset")
+    rules.closes_tables = false;
+  else if (name == "reply-before-apply")
+    rules.replies_late = false;
+  else
+    return false;
+  return true;
+}
+
+// The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
+std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
+  std::map<std::string, kv::Mutant> all = {
+      {"reply-before-apply", {"a PUT is answered, then applied", 1}},
+  };
+  if (protocol != "pilaf") return all;
+  all.insert({
+      {"no-extent-crc", {"a GET trusts what it READs of an extent: torn and newer bytes", 1}},
+      {"no-key-compare", {"a GET returns whatever is in the key's first bucket", 1}},
+      {"moves-first-to-last",
+       {"moves are applied from the first one on: a moved key is nowhere for a while", 1}},
+      {"version-after-moves",
+       {"the version word is not odd while keys are moved, it is bumped afterwards", 1}},
+      {"growth-without-reset", {"the old table is not closed when the table grows", 1}},
+  });
+  return all;
+}
+
+}  // namespace loch::pilaf

@@ -1,0 +1,182 @@
+// The options of Pilaf: one line each, with unit, default and source.
+#include "pilaf_em/settings.h"
+
+namespace loch::pilaf {
+namespace {
+
+using kv::OptionType;
+
+void add_store_options(std::vector<kv::OptionSpec>& all) {
+  const std::vector<kv::OptionSpec> specs = {
+      {"pilaf.hash-functions",
+       OptionType::integer,
+       "3",
+       "hash functions, buckets that a key can be in (3.4: 3)",
+       {},
+       2,
+       4},
+      {"pilaf.fill",
+       OptionType::real,
+       "0.75",
+       "share of a table's slots that the largest number of keys fills (3.4)",
+       {},
+       0.01,
+       0.9},
+      {"pilaf.initial-slots",
+       OptionType::integer,
+       "0",
+       "slots of a server's first table (published code: 16); 0: by pilaf.fill",
+       {},
+       0,
+       4e9},
+      {"pilaf.table-growths",
+       OptionType::integer,
+       "2",
+       "growths of the table that memory is reserved for; later ones are refused: table full",
+       {},
+       0,
+       40},
+      {"pilaf.table-growth",
+       OptionType::real,
+       "2",
+       "a table of n slots is followed by one of this times n + 1 (published code: 2)",
+       {},
+       1,
+       16},
+      {"pilaf.extents-start",
+       OptionType::size,
+       "0",
+       "bytes of extents at first (published code: 1M), doubled when full, above 1G times 1.25; 0: what the "
+       "keys need",
+       {},
+       0,
+       1e13},
+      {"pilaf.extents-growths",
+       OptionType::integer,
+       "1",
+       "doublings of the larger of that and what the keys need that memory is reserved for",
+       {},
+       0,
+       20},
+      {"pilaf.hops",
+       OptionType::integer,
+       "32",
+       "entries that one insertion may move before the table grows (published code: 32)",
+       {},
+       0,
+       1000},
+      {"pilaf.update",
+       OptionType::choice,
+       "in-place",
+       "a value that fits its extent is overwritten in place (published), or every PUT takes a new extent",
+       {"in-place", "replace"}},
+      {"pilaf.attempts",
+       OptionType::integer,
+       "1000",
+       "times that a GET starts over before it reports a conflict (published: no bound)",
+       {},
+       1,
+       1e9},
+  };
+  all.insert(all.end(), specs.begin(), specs.end());
+}
+
+void add_message_options(std::vector<kv::OptionSpec>& all) {
+  const std::vector<kv::OptionSpec> specs = {
+      {"pilaf.messages",
+       OptionType::choice,
+       "rc",
+       "transport of verb messages (2.1: reliable mode)",
+       {"rc", "uc", "ud"}},
+      {"pilaf.inline",
+       OptionType::boolean,
+       "false",
+       "messages that the device can inline are inlined (HERD 5.1: an optimization of its emulation)",
+       {}},
+      {"pilaf.signaling",
+       OptionType::choice,
+       "every",
+       "every SEND has a completion, or inlined ones have none (HERD 5.1)",
+       {"every", "selective"}},
+      {"pilaf.reply-timeout",
+       OptionType::duration,
+       "20ms",
+       "time after which a request without a reply is sent again",
+       {},
+       1e3,
+       1e12,
+       "200ms"},
+      {"pilaf.patience",
+       OptionType::duration,
+       "1s",
+       "time after which a request without any reply is given up",
+       {},
+       1e3,
+       1e13,
+       "5s"},
+      {"pilaf.reconnect-timeout",
+       OptionType::duration,
+       "20ms",
+       "how long an operation tries to reach a node anew",
+       {},
+       1,
+       1e12},
+      {"pilaf.log",
+       OptionType::text,
+       "",
+       "path of the log of PUTs and DELETEs; .nN.sS is added for node and server; replayed at the start; "
+       "empty: none (5: off in the experiments)",
+       {}},
+      {"pilaf.log-sync",
+       OptionType::choice,
+       "async",
+       "a reply waits for nothing, for write(2): holds after a kill of the process, or for fdatasync(2): "
+       "holds "
+       "after a power failure",
+       {"async", "write", "fsync"}},
+  };
+  all.insert(all.end(), specs.begin(), specs.end());
+}
+
+}  // namespace
+
+std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
+  const bool has_reads = protocol == "pilaf";
+  std::vector<kv::OptionSpec> all = {
+      {"pilaf.variant", OptionType::choice, "mended",
+       "rules: with every mend, or the published ones (docs/protocols.md); em-opt: HERD's optimistic "
+       "emulation, "
+       "which stores nothing",
+       has_reads ? std::vector<std::string>{"mended", "published", "em-opt"}
+                 : std::vector<std::string>{"mended", "published"}},
+  };
+  if (has_reads) {
+    all.push_back({"pilaf.mend-p1",
+                   OptionType::boolean,
+                   "false",
+                   "published with one mend: a miss is confirmed against the version word (P1)",
+                   {}});
+    all.push_back({"pilaf.mend-p2",
+                   OptionType::boolean,
+                   "false",
+                   "published with one mend: a GET starts over in a new table (P2)",
+                   {}});
+    all.push_back({"pilaf.emulated-reads",
+                   OptionType::real,
+                   "1.6",
+                   "em-opt: READs of 32-byte buckets a GET, on average (HERD 5.1)",
+                   {},
+                   1,
+                   3});
+  }
+  all.push_back({"pilaf.mend-p3",
+                 OptionType::boolean,
+                 "false",
+                 "published with one mend: a PUT or DELETE that is sent again is executed once (P3)",
+                 {}});
+  add_store_options(all);
+  add_message_options(all);
+  return all;
+}
+
+}  // namespace loch::pilaf

@@ -1,0 +1,72 @@
+// The shards of this process's nodes as PUTs one after the other would leave them, built directly in
+// memory before any worker runs; then what the logs hold is done again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "pilaf_em/store.h"
+
+namespace loch::pilaf {
+namespace {
+
+std::unexpected<Error> no_room(const Settings& s, std::uint32_t shard) {
+  return fail(ErrorCode::exhausted,
+              fmt::format("keys: server {} of node {} has no room for all of its keys; expected a smaller "
+                          "pilaf.fill, or more pilaf.table-growths or pilaf.extents-growths",
+                          s.server_of(shard), s.node_of(shard)));
+}
+
+}  // namespace
+
+Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  const Settings& s = *settings_;
+  if (s.system == System::em_opt) return {};
+  LOCH_CHECK_EQ(data.count(), s.config.keys);
+  for (auto& [node, state] : nodes_) {
+    for (auto& server : state.servers)
+      server->shard = std::make_unique<Shard>(s, *server->table, *server->extents);
+  }
+  std::vector<std::byte> key(s.config.key_size), value(s.kept());
+  for (std::uint64_t i = 0; i < data.count(); ++i) {
+    data.key(i, key.data());
+    const std::uint32_t number = s.shard_of({key.data(), s.config.key_size});
+    if (!fabric.is_local(s.node_of(number))) continue;
+    data.value(i, value.data(), static_cast<std::uint32_t>(value.size()));
+    const kv::ValueView view{value.data(), s.config.value_size, static_cast<std::uint32_t>(value.size())};
+    if (!shard(number).put_now({.key = key, .value = view, .crc = crc_of(key, view)}))
+      return no_room(s, number);
+  }
+  return s.log_path.empty() ? Result<>() : open_logs();
+}
+
+Result<> PilafStore::open_logs() {
+  const Settings& s = *settings_;
+  for (auto& [node, state] : nodes_) {
+    for (std::uint32_t i = 0; i < state.servers.size(); ++i) {
+      ServerState& server = *state.servers[i];
+      bool has_room = true;
+      const Log::Visitor visitor{
+          .put =
+              [&](Log::Bytes key, Log::Bytes bytes) {
+                const auto size = static_cast<std::uint32_t>(bytes.size());
+                const kv::ValueView view{bytes.data(), size, size};
+                has_room =
+                    has_room && server.shard->put_now({.key = key, .value = view, .crc = crc_of(key, view)});
+              },
+          .remove = [&](Log::Bytes key) { server.shard->remove_now(key); }};
+      const LogOwner owner{.node = node,
+                           .server = i,
+                           .nodes = s.server_nodes,
+                           .servers = s.config.server_workers,
+                           .key_size = s.config.key_size,
+                           .seed = s.config.seed};
+      const std::string path = fmt::format("{}.n{}.s{}", s.log_path, node, i);
+      LOCH_ASSIGN(server.log, Log::open(path, owner, s.log_sync, visitor));
+      if (!has_room) return no_room(s, server.number);
+    }
+  }
+  return {};
+}
+
+}  // namespace loch::pilaf

@@ -1,0 +1,191 @@
+// A server: one thread that polls for messages and carries them out one after the other.
+#include <cstring>
+
+#include "pilaf_em/layout.h"
+#include "pilaf_em/store.h"
+
+namespace loch::pilaf {
+namespace {
+
+class Server {
+ public:
+  Server(PilafStore& store, fabric::Worker& worker, std::uint32_t index)
+      : settings_(store.settings()),
+        worker_(worker),
+        state_(*store.local(worker.node()).servers.at(index)),
+        shard_(state_.shard.get()),
+        channel_(settings_.messages, store.local(worker.node()).messages, worker, index) {}
+
+  [[nodiscard]] coro::Task<void> run() {
+    for (;;) {
+      const rpc::Incoming request = co_await channel_.next();
+      if (request.outcome != rpc::Incoming::Outcome::request) break;
+      co_await execute(request);
+      state_.messages = channel_.counters();
+    }
+    co_await channel_.close();
+    state_.messages = channel_.counters();
+  }
+
+ private:
+  using Bytes = std::span<const std::byte>;
+
+  [[nodiscard]] coro::Task<void> execute(rpc::Incoming request) {
+    const fabric::CpuCosts& costs = worker_.costs();
+    co_await worker_.compute(costs.operation());
+    switch (static_cast<MessageOp>(request.op)) {
+      case MessageOp::put:
+        co_return co_await put(request);
+      case MessageOp::remove:
+        co_return co_await remove(request);
+      case MessageOp::get:
+        co_return co_await get(request);
+      case MessageOp::emulated_put:
+        co_return co_await answer(request, ReplyStatus::ok);
+    }
+    co_await refuse(request);
+  }
+
+  // A message that no client of ours sends.
+  [[nodiscard]] coro::Task<void> refuse(rpc::Incoming request) {
+    ++state_.malformed;
+    channel_.drop(request);
+    co_return;
+  }
+
+  [[nodiscard]] coro::Task<void> answer(rpc::Incoming request, ReplyStatus status) {
+    std::byte* const out = co_await channel_.reply_buffer();
+    const auto word = static_cast<std::uint32_t>(status);
+    const std::uint32_t epoch = shard_ != nullptr ? shard_->root().epoch : 0;
+    std::memcpy(out, &word, sizeof word);
+    std::memcpy(out + 4, &epoch, sizeof epoch);
+    channel_.reply(request, reply_head);
+  }
+
+  // What follows `head` bytes of lengths; false: it is not there.
+  [[nodiscard]] bool read_key(const rpc::Incoming& request, std::uint32_t head, Bytes* key) const {
+    std::uint64_t length = 0;
+    if (request.length < head) return false;
+    std::memcpy(&length, request.data, sizeof length);
+    if (length == 0 || length > settings_.config.key_size || head + length > request.length) return false;
+    *key = {request.data + head, static_cast<std::size_t>(length)};
+    return true;
+  }
+
+  [[nodiscard]] bool read_item(const rpc::Incoming& request, Item* item) const {
+    if (!read_key(request, put_head, &item->key)) return false;
+    std::uint64_t length = 0;
+    std::memcpy(&length, request.data + 8, sizeof length);
+    if (put_head + item->key.size() + length != request.length) return false;
+    std::memcpy(&item->crc, request.data + 16, sizeof item->crc);
+    const auto size = static_cast<std::uint32_t>(length);
+    item->value = {item->key.data() + item->key.size(), size, std::min(size, settings_.kept())};
+    return true;
+  }
+
+  [[nodiscard]] coro::Task<void> put(rpc::Incoming request) {
+    Item item;
+    if (!read_item(request, &item)) co_return co_await refuse(request);
+    if (!settings_.rules.replies_late) {  // mutant; its bytes must outlast the request's buffer
+      copy_.assign(request.data, request.data + put_head + item.key.size() + item.value.kept);
+      item.key = {copy_.data() + put_head, item.key.size()};
+      item.value.data = item.key.data() + item.key.size();
+      co_await answer(request, ReplyStatus::ok);
+      const ReplyStatus ignored = co_await change(item, nullptr);
+      static_cast<void>(ignored);
+      co_return;
+    }
+    bool was_reset = false;
+    const ReplyStatus status = co_await change(item, &was_reset);
+    // P3: the published server resets its connections when it grows, this request's included.
+    if (was_reset && !settings_.rules.drops_duplicates) co_return channel_.drop(request);
+    co_await answer(request, status);
+  }
+
+  // Plans the PUT, grows as often as that takes, applies it, logs it.
+  [[nodiscard]] coro::Task<ReplyStatus> change(Item item, bool* was_reset) {
+    for (;;) {
+      const Planned planned = shard_->plan_put(item);
+      co_await charge_work(item.key.size());
+      if (planned == Planned::ready) break;
+      const bool has_grown = shard_->plan_growth(planned);
+      if (!has_grown) {
+        ++state_.refused;
+        co_return ReplyStatus::table_full;
+      }
+      co_await apply();
+      ++state_.resets;
+      if (was_reset != nullptr) *was_reset = true;
+    }
+    co_await apply();
+    if (state_.log == nullptr) co_return ReplyStatus::ok;
+    const Bytes value{item.value.data, item.value.size};
+    co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
+    co_return state_.log->append_put(item.key, value) ? ReplyStatus::ok : ReplyStatus::not_logged;
+  }
+
+  [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
+    Bytes key;
+    if (!read_key(request, key_head, &key)) co_return co_await refuse(request);
+    const Planned planned = shard_->plan_remove(key);
+    co_await charge_work(key.size());
+    ReplyStatus status = ReplyStatus::not_found;
+    if (planned == Planned::ready) {
+      co_await apply();
+      const bool is_logged = state_.log == nullptr || state_.log->append_remove(key);
+      status = is_logged ? ReplyStatus::ok : ReplyStatus::not_logged;
+    }
+    co_await answer(request, status);
+  }
+
+  // Pilaf-VO.
+  [[nodiscard]] coro::Task<void> get(rpc::Incoming request) {
+    Bytes key;
+    if (settings_.system != System::pilaf_vo || !read_key(request, key_head, &key))
+      co_return co_await refuse(request);
+    const std::optional<Bucket> found = shard_->find(key);
+    co_await charge_work(key.size());
+    if (!found || found->value_length > settings_.config.value_size)
+      co_return co_await answer(request, ReplyStatus::not_found);
+    const auto length = static_cast<std::uint32_t>(found->value_length);
+    co_await worker_.compute(worker_.costs().copy(length));
+    std::byte* const out = co_await channel_.reply_buffer();
+    const auto status = static_cast<std::uint32_t>(ReplyStatus::ok);
+    std::memcpy(out, &status, sizeof status);
+    std::memcpy(out + 4, &length, sizeof length);
+    std::memcpy(out + reply_head, shard_->extent(found->value_at), std::min(length, settings_.kept()));
+    channel_.reply(request, reply_head + length);
+  }
+
+  [[nodiscard]] coro::Task<void> charge_work(std::size_t key_bytes) {
+    const Shard::Work work = shard_->take_work();
+    const fabric::CpuCosts& costs = worker_.costs();
+    co_await worker_.compute(work.hashes * costs.hash(key_bytes) + work.compares * costs.compare(key_bytes));
+  }
+
+  // Step by step, with the time that each takes between: what clients READ meanwhile is half a change.
+  [[nodiscard]] coro::Task<void> apply() {
+    for (std::size_t i = 0; i < shard_->steps().size(); ++i) {
+      const Step& step = shard_->steps()[i];
+      shard_->apply(step);
+      const Nanos cost = shard_->cost(step, worker_.costs());
+      co_await worker_.compute(cost);
+    }
+  }
+
+  const Settings& settings_;
+  fabric::Worker& worker_;
+  ServerState& state_;
+  Shard* shard_;  // null: the emulation
+  rpc::MessageServer channel_;
+  std::vector<std::byte> copy_;
+};
+
+}  // namespace
+
+coro::Task<void> run_server(PilafStore* store, fabric::Worker* worker, std::uint32_t index) {
+  Server server(*store, *worker, index);
+  co_await server.run();
+}
+
+}  // namespace loch::pilaf

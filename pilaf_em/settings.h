@@ -1,0 +1,107 @@
+// One deployment of Pilaf, decided: options parsed, sizes worked out, combinations checked. The same on
+// every node and constant while it runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/units.h"
+#include "common/cuckoo/hash_family.h"
+#include "common/kv/options.h"
+#include "common/kv/protocol.h"
+#include "common/rpc/message_channel.h"
+#include "pilaf_em/log.h"
+
+namespace loch::pilaf {
+
+enum class System : std::uint8_t {
+  pilaf,     // GET by READ
+  pilaf_vo,  // verb messages only
+  em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, and no store behind them
+};
+
+// What the published text leaves open to error, and known-bad variants (mutants.cc).
+struct Rules {
+  bool confirms_misses = true;   // P1
+  bool resets_rank = true;       // P2
+  bool drops_duplicates = true;  // P3
+  // Mutants.
+  bool checks_extent = true;
+  bool compares_keys = true;
+  bool moves_backwards = true;
+  bool brackets_moves = true;  // the version word is odd while entries are moved
+  bool closes_tables = true;   // growth tells the clients
+  bool replies_late = true;    // a reply follows its PUT
+};
+// False: there is no such mutant.
+[[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules);
+
+struct Settings {
+  kv::DeployConfig config;
+  System system = System::pilaf;
+  Rules rules;
+  std::uint32_t server_nodes = 1;
+  std::uint32_t shards = 1;  // server_nodes times servers a node
+
+  std::uint32_t hash_functions = 3;
+  std::uint64_t first_slots = 0;     // of a shard's table
+  std::uint64_t slots_reserved = 0;  // of all tables that a shard will ever have
+  double table_growth = 2;           // a table of n slots is followed by one of table_growth * n + 1
+  std::uint32_t hops = 32;           // entries that one insertion may move
+  bool updates_in_place = true;
+  std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard
+  std::uint32_t capacity = 0;                         // bytes that a GET READs: 1.25 (k + v)
+  std::uint64_t block = 0, least_block = 0;           // of the allocator
+
+  std::uint32_t attempts = 0;  // of one GET
+  Nanos reconnect_timeout = 0;
+  double emulated_reads = 1.6;
+  rpc::MessageShape messages;
+
+  std::string log_path;  // empty: no log
+  LogSync log_sync = LogSync::async;
+
+  [[nodiscard]] std::uint32_t kept() const {  // bytes of a value that memory keeps
+    return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
+  }
+  [[nodiscard]] bool is_elided() const { return kept() < config.value_size; }
+  [[nodiscard]] fabric::NodeId node_of(std::uint32_t shard) const {
+    return static_cast<fabric::NodeId>(shard % server_nodes);
+  }
+  [[nodiscard]] std::uint16_t server_of(std::uint32_t shard) const {
+    return static_cast<std::uint16_t>(shard / server_nodes);
+  }
+  [[nodiscard]] std::uint32_t shard_at(std::uint32_t node, std::uint32_t server) const {
+    return server * server_nodes + node;
+  }
+  // The shard of a key: by a hash of its own, so that it says nothing about the slots.
+  [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
+  // The hash functions of a table of so many slots.
+  [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
+  // The bytes of a lane's landing buffer: an extent, then a bucket and a root.
+  [[nodiscard]] std::uint64_t landing_stride() const {
+    return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
+  }
+  [[nodiscard]] std::uint64_t landing_bucket() const { return landing_stride() - 128; }
+  [[nodiscard]] std::uint64_t landing_root() const { return landing_stride() - 64; }
+};
+
+constexpr std::uint32_t table_head = 64;  // the root, before the tables
+
+// 1.25 times what is stored, as published: room for longer values later.
+[[nodiscard]] constexpr std::uint64_t capacity_for(std::uint64_t bytes) { return (bytes * 5 + 3) / 4; }
+
+[[nodiscard]] std::vector<kv::OptionSpec> option_specs(std::string_view protocol);
+[[nodiscard]] System system_of(std::string_view protocol, const kv::Options& options);
+[[nodiscard]] Rules rules_of(const kv::Options& options);
+// Refuses impossible combinations with one line that names the flag.
+[[nodiscard]] Result<std::unique_ptr<const Settings>> decide(std::string_view protocol,
+                                                             const kv::DeployConfig& config,
+                                                             const kv::Options& options,
+                                                             std::string_view mutant);
+
+}  // namespace loch::pilaf

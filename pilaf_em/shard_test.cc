@@ -1,0 +1,377 @@
+// One server's table, step by step: what a client would READ between any two of them.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pilaf_em/checksum.h"
+#include "pilaf_em/module.h"
+#include "pilaf_em/shard.h"
+
+namespace loch::pilaf {
+namespace {
+
+constexpr std::uint32_t key_size = 16;
+
+// A shard in memory of its own, and a reader that knows no more than a client.
+class Bench {
+ public:
+  struct Shape {
+    std::uint64_t keys = 100;
+    std::uint32_t value_size = 100, kept = 100;
+    std::map<std::string, std::string> options;
+    std::string mutant;
+  };
+  explicit Bench(const Shape& shape) {
+    const auto module = make_module("pilaf");
+    kv::Options options(module->options());
+    for (const auto& [key, value] : shape.options) {
+      const auto set = options.set(key, value);
+      EXPECT_TRUE(set.has_value()) << set.error().message;
+    }
+    kv::DeployConfig config;
+    config.client_workers = config.server_workers = 1;
+    config.key_size = key_size;
+    config.value_size = shape.value_size;
+    config.kept_value_bytes = shape.kept;
+    config.keys = config.max_keys = shape.keys;
+    auto decided = decide("pilaf", config, options, shape.mutant);
+    LOCH_CHECK(decided.has_value(), "{}", decided.error().message);
+    settings_ = std::move(*decided);
+    const std::uint64_t table_bytes = table_head + settings_->slots_reserved * bucket_bytes;
+    fabric::Elision elision;
+    if (settings_->is_elided())
+      elision = {.entry_bytes = settings_->block, .keep_head = (key_size + shape.kept + 7) / 8 * 8};
+    table_memory_.resize(table_bytes / 8 + 1);
+    extents_memory_.resize(elision.physical_bytes(settings_->extents_most) / 8 + 1);
+    table_ =
+        std::make_unique<fabric::Region>(0, 0, "table", bytes(table_memory_), table_bytes, fabric::Elision{});
+    extents_ = std::make_unique<fabric::Region>(0, 1, "extents", bytes(extents_memory_),
+                                                settings_->extents_most, elision);
+    shard_ = std::make_unique<Shard>(*settings_, *table_, *extents_);
+  }
+
+  [[nodiscard]] Shard& shard() { return *shard_; }
+  [[nodiscard]] const Settings& settings() const { return *settings_; }
+
+  static std::string key(std::uint64_t number) {
+    std::string text(key_size, '\0');
+    std::memcpy(text.data(), &number, sizeof number);
+    return text;
+  }
+  static std::span<const std::byte> span(const std::string& text) {
+    return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+  }
+  // The item's bytes must outlive its steps.
+  [[nodiscard]] Item item(const std::string& key, const std::string& value) const {
+    const auto size = static_cast<std::uint32_t>(value.size());
+    const kv::ValueView view{span(value).data(), size, std::min(size, settings_->kept())};
+    return {.key = span(key), .value = view, .crc = crc_of(span(key), view)};
+  }
+  [[nodiscard]] bool put(std::uint64_t number, const std::string& value) {
+    const std::string name = key(number);
+    return shard_->put_now(item(name, value));
+  }
+
+  // Plans a PUT, growing as often as it takes; the steps are the caller's to apply.
+  void plan(const Item& item) {
+    for (;;) {
+      const Planned planned = shard_->plan_put(item);
+      if (planned == Planned::ready) return;
+      ASSERT_TRUE(shard_->plan_growth(planned));
+      shard_->apply_all();
+    }
+  }
+  // Applies what is planned; looks after each step.
+  template <typename Look>
+  void step_through(Look look) {
+    const std::vector<Step> steps = shard_->steps();
+    for (const Step& step : steps) {
+      shard_->apply(step);
+      look(step);
+    }
+  }
+
+  // What a client that knows this root READs now. `busy`: a checksum failed, it would start over.
+  struct Seen {
+    bool is_busy = false, is_closed = false;
+    std::optional<std::string> value;
+  };
+  [[nodiscard]] Root root() const {
+    Root root;
+    EXPECT_TRUE(decode(table_->at(0), &root));
+    return root;
+  }
+  [[nodiscard]] Seen look(std::uint64_t number, const Root& root) const {
+    const std::string name = key(number);
+    const cuckoo::HashFamily family = settings_->family(root.slots);
+    cuckoo::KeyHash hash = family.hash(span(name));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      Bucket bucket;
+      if (!decode(table_->at(Shard::bucket_at(root, hash.candidate(i).slot)), &bucket))
+        return {.is_busy = true};
+      if (bucket.is_closed()) return {.is_closed = true};
+      if (!bucket.is_used) continue;
+      if (!is_whole(bucket)) return {.is_busy = true};
+      if (std::memcmp(extents_->at(bucket.key_at), name.data(), key_size) != 0) continue;
+      const auto kept = std::min<std::uint64_t>(bucket.value_length, settings_->kept());
+      return {.value = std::string(reinterpret_cast<const char*>(extents_->at(bucket.value_at)), kept)};
+    }
+    return {};
+  }
+  [[nodiscard]] Seen look(std::uint64_t number) const { return look(number, root()); }
+  [[nodiscard]] bool is_whole(const Bucket& bucket) const {
+    const auto kept = std::min<std::uint64_t>(bucket.value_length, settings_->kept());
+    return crc64({extents_->at(bucket.key_at), bucket.key_length + kept}) == bucket.extent_crc;
+  }
+
+ private:
+  static std::byte* bytes(std::vector<std::uint64_t>& words) {
+    return reinterpret_cast<std::byte*>(words.data());
+  }
+  std::unique_ptr<const Settings> settings_;
+  std::vector<std::uint64_t> table_memory_, extents_memory_;
+  std::unique_ptr<fabric::Region> table_, extents_;
+  std::unique_ptr<Shard> shard_;
+};
+
+std::string value_of(std::uint64_t number, std::size_t bytes = 100) {
+  return std::string(bytes, static_cast<char>('a' + number % 26));
+}
+
+TEST(Shard, PutsAndRemoves) {
+  Bench bench({.keys = 200});
+  for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(bench.put(i, value_of(i)));
+  for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(bench.look(i).value, value_of(i));
+  EXPECT_FALSE(bench.look(777).value.has_value());
+  EXPECT_EQ(bench.shard().counters().keys, 200u);
+  EXPECT_EQ(bench.shard().counters().table_growths, 0u) << "75 % of a 3-way table";
+  ASSERT_TRUE(bench.put(5, value_of(99)));
+  EXPECT_EQ(bench.look(5).value, value_of(99));
+  bench.shard().remove_now(Bench::span(Bench::key(5)));
+  EXPECT_FALSE(bench.look(5).value.has_value());
+  EXPECT_EQ(bench.shard().plan_remove(Bench::span(Bench::key(5))), Planned::not_found);
+  EXPECT_EQ(bench.shard().counters().keys, 199u);
+}
+
+// 75 % full, a key is found at its 1.6th bucket (3.4).
+TEST(Shard, ProbesAsThePaperSays) {
+  Bench bench({.keys = 20'000, .value_size = 16, .kept = 16});
+  for (std::uint64_t i = 0; i < 20'000; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 16)));
+  EXPECT_EQ(bench.shard().counters().table_growths, 0u);
+  const cuckoo::HashFamily family = bench.settings().family(bench.root().slots);
+  std::uint64_t probes = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::string key = Bench::key(i);
+    cuckoo::KeyHash hash = family.hash(Bench::span(key));
+    const std::optional<Bucket> mine = bench.shard().find(Bench::span(key));
+    ASSERT_TRUE(mine.has_value());
+    std::uint32_t rank = 0;
+    while (bench.shard().bucket(hash.candidate(rank).slot).key_at != mine->key_at) ++rank;
+    probes += rank + 1;
+  }
+  EXPECT_NEAR(static_cast<double>(probes) / 20'000, 1.6, 0.1);
+}
+
+// While a key is inserted and others move out of its way, each of the others is found, whole, after every
+// step.
+TEST(Shard, AMovedKeyIsInOneBucketAtLeast) {
+  std::uint64_t moves = 0;
+  Bench bench({.keys = 300, .value_size = 20, .kept = 20, .options = {{"pilaf.fill", "0.88"}}});
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const std::string key = Bench::key(i), value = value_of(i, 20);
+    bench.plan(bench.item(key, value));
+    const std::size_t steps = bench.shard().steps().size();
+    moves += steps > 2 ? steps - 4 : 0;
+    bench.step_through([&](const Step&) {
+      for (std::uint64_t other = 0; other < i; ++other)
+        ASSERT_EQ(bench.look(other).value, value_of(other, 20));
+    });
+    ASSERT_EQ(bench.look(i).value, value);
+  }
+  EXPECT_GT(moves, 20u);
+  EXPECT_EQ(moves, bench.shard().counters().moved);
+}
+
+// The version is odd exactly while something is being moved.
+TEST(Shard, TheVersionBracketsMoves) {
+  Bench bench({.keys = 300, .value_size = 20, .kept = 20, .options = {{"pilaf.fill", "0.88"}}});
+  std::uint64_t bracketed = 0;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const std::string key = Bench::key(i), value = value_of(i, 20);
+    bench.plan(bench.item(key, value));
+    const bool has_moves = bench.shard().steps().size() > 2;
+    const std::uint64_t before = bench.root().version;
+    bench.step_through([&](const Step& step) {
+      if (has_moves && step.kind == Step::Kind::write_bucket) {
+        EXPECT_EQ(bench.root().version, before + 1);
+        ++bracketed;
+      }
+    });
+    EXPECT_EQ(bench.root().version, before + (has_moves ? 2 : 0));
+  }
+  EXPECT_GT(bracketed, 20u);
+}
+
+TEST(Shard, MovesFromTheFirstOnLoseAKeyForAWhile) {
+  Bench bench({.keys = 300,
+               .value_size = 20,
+               .kept = 20,
+               .options = {{"pilaf.fill", "0.88"}},
+               .mutant = "moves-first-to-last"});
+  std::uint64_t absent = 0;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const std::string key = Bench::key(i), value = value_of(i, 20);
+    bench.plan(bench.item(key, value));
+    bench.step_through([&](const Step&) {
+      for (std::uint64_t other = 0; other < i; ++other) absent += bench.look(other).value.has_value() ? 0 : 1;
+    });
+  }
+  EXPECT_GT(absent, 0u);
+}
+
+// While a value is overwritten in place a reader sees the old one, or a checksum that fails, or the new.
+TEST(Shard, AnOverwrittenValueIsNeverHalf) {
+  Bench bench({});
+  ASSERT_TRUE(bench.put(1, value_of(1)));
+  const std::string key = Bench::key(1), newer = value_of(2);
+  bench.plan(bench.item(key, newer));
+  bool was_busy = false;
+  bench.step_through([&](const Step&) {
+    const Bench::Seen seen = bench.look(1);
+    was_busy = was_busy || seen.is_busy;
+    EXPECT_TRUE(seen.is_busy || seen.value == value_of(1) || seen.value == newer);
+  });
+  EXPECT_TRUE(was_busy);
+  EXPECT_EQ(bench.look(1).value, newer);
+  EXPECT_EQ(bench.shard().counters().updates_in_place, 1u);
+}
+
+// A pointer to an extent that has been given back fails its checksum at once, before it is used again.
+TEST(Shard, AFreedExtentIsPoisoned) {
+  for (const bool removes : {true, false}) {
+    Bench bench({.options = {{"pilaf.update", "replace"}}});
+    ASSERT_TRUE(bench.put(1, value_of(1)));
+    const std::optional<Bucket> stale = bench.shard().find(Bench::span(Bench::key(1)));
+    ASSERT_TRUE(stale && bench.is_whole(*stale));
+    if (removes)
+      bench.shard().remove_now(Bench::span(Bench::key(1)));
+    else
+      ASSERT_TRUE(bench.put(1, value_of(2)));
+    EXPECT_FALSE(bench.is_whole(*stale));
+    const std::optional<Bucket> fresh = bench.shard().find(Bench::span(Bench::key(1)));
+    EXPECT_EQ(fresh.has_value(), !removes);
+    if (fresh) EXPECT_NE(fresh->key_at, stale->key_at);
+  }
+}
+
+TEST(Shard, AValueThatDoesNotFitMoves) {
+  Bench bench({.value_size = 1000, .kept = 1000});
+  ASSERT_TRUE(bench.put(1, value_of(1, 20)));
+  const Bucket small = *bench.shard().find(Bench::span(Bench::key(1)));
+  EXPECT_EQ(small.capacity, capacity_for(key_size + 20));
+  ASSERT_TRUE(bench.put(1, value_of(2, 29)));  // 1.25 times 36 is 45
+  EXPECT_EQ(bench.shard().find(Bench::span(Bench::key(1)))->key_at, small.key_at);
+  ASSERT_TRUE(bench.put(1, value_of(3, 30)));
+  const Bucket large = *bench.shard().find(Bench::span(Bench::key(1)));
+  EXPECT_EQ(large.capacity, capacity_for(key_size + 30));
+  EXPECT_EQ(bench.look(1).value, value_of(3, 30));
+  EXPECT_FALSE(bench.is_whole(small));
+  EXPECT_EQ(bench.shard().counters().updates_replaced, 1u);
+}
+
+// The table grows from 3 slots on; whoever still knows an older root is told to ask, and nothing is lost.
+TEST(Shard, GrowsAndClosesTheOldTable) {
+  Bench bench({.keys = 500,
+               .value_size = 20,
+               .kept = 20,
+               .options = {{"pilaf.initial-slots", "3"}, {"pilaf.table-growths", "10"}}});
+  const Root first = bench.root();
+  for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 20)));
+  EXPECT_GE(bench.shard().counters().table_growths, 7u);
+  EXPECT_GT(bench.root().epoch, first.epoch);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(bench.look(i).value, value_of(i, 20));
+    EXPECT_TRUE(bench.look(i, first).is_closed);
+  }
+}
+
+// No client that begins in the old table misses a key while it is closed, bucket by bucket.
+TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
+  Bench bench({.keys = 60,
+               .value_size = 20,
+               .kept = 20,
+               .options = {{"pilaf.initial-slots", "70"}, {"pilaf.table-growths", "3"}}});
+  for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 20)));
+  const Root old = bench.root();
+  ASSERT_TRUE(bench.shard().plan_growth(Planned::table_full));
+  bench.step_through([&](const Step&) {
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const Bench::Seen seen = bench.look(i, old);
+      EXPECT_TRUE(seen.is_closed || seen.value == value_of(i, 20));
+      if (bench.root().slots != old.slots) EXPECT_EQ(bench.look(i).value, value_of(i, 20));
+    }
+  });
+  EXPECT_NE(bench.root().slots, old.slots);
+}
+
+TEST(Shard, ExtentsGrowInPlaceUntilTheReserveIsUsedUp) {
+  Bench bench(
+      {.keys = 8,
+       .options = {
+           {"pilaf.extents-start", "256"}, {"pilaf.extents-growths", "1"}, {"pilaf.initial-slots", "100"}}});
+  const std::uint64_t most = bench.settings().extents_most;
+  std::uint64_t stored = 0;
+  while (stored < 100 && bench.put(stored, value_of(stored))) ++stored;
+  EXPECT_EQ(stored, most / bench.settings().block);
+  EXPECT_EQ(bench.root().extents_bytes, most);
+  EXPECT_GT(bench.shard().counters().extents_growths, 1u);
+  EXPECT_EQ(bench.shard().allocator().free_bytes(), 0u);
+  for (std::uint64_t i = 0; i < stored; ++i) EXPECT_EQ(bench.look(i).value, value_of(i));
+  // A full arena still takes updates, in their own extents.
+  ASSERT_TRUE(bench.put(0, value_of(7)));
+  EXPECT_EQ(bench.look(0).value, value_of(7));
+}
+
+TEST(Shard, AFullTableRefusesAndKeepsWhatItHas) {
+  Bench bench({.keys = 20,
+               .value_size = 20,
+               .kept = 20,
+               .options = {{"pilaf.initial-slots", "3"}, {"pilaf.table-growths", "1"}}});
+  std::uint64_t stored = 0;
+  while (stored < 100 && bench.put(stored, value_of(stored, 20))) ++stored;
+  EXPECT_GE(stored, 5u);
+  EXPECT_LE(stored, 7u);
+  for (std::uint64_t i = 0; i < stored; ++i) EXPECT_EQ(bench.look(i).value, value_of(i, 20));
+}
+
+TEST(Shard, ElidedValuesAreCheckedByWhatIsKept) {
+  Bench bench({.keys = 50, .value_size = 4000, .kept = 32});
+  for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 4000)));
+  for (std::uint64_t i = 0; i < 50; ++i) EXPECT_EQ(bench.look(i).value, value_of(i, 32));
+  const std::string key = Bench::key(3), newer = value_of(20, 4000);
+  bench.plan(bench.item(key, newer));
+  bool was_busy = false;
+  bench.step_through([&](const Step&) { was_busy = was_busy || bench.look(3).is_busy; });
+  EXPECT_TRUE(was_busy) << "the checksum covers the kept bytes";
+  EXPECT_EQ(bench.look(3).value, value_of(20, 32));
+}
+
+TEST(Shard, StepsCostWhatTheyDo) {
+  Bench bench({.value_size = 1000, .kept = 1000});
+  fabric::CpuCosts costs;
+  costs.copy_byte = 1;
+  costs.crc_byte = 10;
+  const std::string key = Bench::key(1), value = value_of(1, 1000);
+  bench.plan(bench.item(key, value));
+  Nanos sum = 0;
+  for (const Step& step : bench.shard().steps()) sum += bench.shard().cost(step, costs);
+  EXPECT_EQ(sum, key_size + 1000 + 53 + 450) << "the extent's checksum is the client's work";
+}
+
+}  // namespace
+}  // namespace loch::pilaf

@@ -1,0 +1,57 @@
+// The numbers that the clients of this process were given: a sequencer's own safety check.
+//
+// Every number may be given once (a bitmap says so, whoever got it), and must lie beyond every number
+// that was given before it was asked for. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace loch::sequencer {
+
+class Ledger {
+ public:
+  // `first`: the first number that the sequencer gives out.
+  explicit Ledger(std::uint64_t first);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // One past the largest number given until now; to be asked when a number is asked for.
+  [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(std::memory_order_acquire); }
+  // A client was given the number that it asked for when beyond() was `asked_at`. `claimed`: one past the
+  // largest number that the sequencer has given out by now; `unknown` in another process.
+  static constexpr std::uint64_t unknown = ~std::uint64_t{0};
+  void give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed = unknown);
+
+  struct Counts {
+    std::uint64_t given = 0;
+    std::uint64_t twice = 0;         // given before
+    std::uint64_t out_of_order = 0;  // not beyond what was given before it was asked for
+    std::uint64_t unclaimed = 0;     // not given out by then: it is nobody's, or will come again
+    std::uint64_t far = 0;           // so far behind the first that the bitmap ends
+  };
+  [[nodiscard]] Counts counts() const;
+  // Adds "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and
+  // "numbers_far".
+  void report(std::map<std::string, double>& counters) const;
+
+ private:
+  static constexpr std::uint64_t chunk_bits = std::uint64_t{1} << 20;
+  static constexpr std::size_t most_chunks = std::size_t{1} << 16;
+  using Word = std::atomic<std::uint64_t>;
+
+  [[nodiscard]] Word* chunk(std::uint64_t index);
+
+  std::uint64_t first_;
+  std::unique_ptr<std::atomic<Word*>[]> chunks_;
+  std::atomic<std::uint64_t> beyond_;
+  std::atomic<std::uint64_t> given_{0}, twice_{0}, out_of_order_{0}, unclaimed_{0}, far_{0};
+};
+
+}  // namespace loch::sequencer

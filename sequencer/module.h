@@ -1,0 +1,13 @@
+// The sequencers of the guidelines of 2016: seq-rpc, seq-spec and seq-atomic.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::sequencer {
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::sequencer

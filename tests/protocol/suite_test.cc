@@ -1,0 +1,192 @@
+// What every protocol must bear, asked of each one of the registry: load with verification and a history
+// over the simulator, over this machine's memory and, with LOCH_TEST_VERBS set, over its RDMA device; lost
+// messages; and fuzzed runs with faults. A storing protocol's history is judged by what it claims.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/check/linearizable.h"
+#include "common/cli/bench.h"
+#include "common/cli/fuzz.h"
+#include "common/cli/judging.h"
+#include "common/cli/registry.h"
+
+namespace loch::cli {
+namespace {
+
+#if defined(LOCH_ASAN) || defined(LOCH_TSAN)
+constexpr std::uint64_t fuzz_seeds = 6, shm_operations = 4'000;
+#else
+constexpr std::uint64_t fuzz_seeds = 40, shm_operations = 20'000;
+#endif
+
+using Words = std::vector<std::string>;
+
+struct Outcome {
+  measure::PointResult point;
+  std::string history;  // a file
+  [[nodiscard]] measure::Tally tally() const {
+    measure::Tally all;
+    for (const measure::NodePart& node : point.nodes) all.merge(node.tally);
+    return all;
+  }
+};
+
+// A machine with an RDMA device says so: the suite runs over that device alone (tests/fabric/backend.h).
+bool has_device() { return std::getenv("LOCH_TEST_VERBS") != nullptr; }
+
+class EveryProtocol : public ::testing::TestWithParam<std::string> {
+ protected:
+  EveryProtocol() : registry_(make_registry()), module_(*registry_.at(GetParam())) {}
+  ~EveryProtocol() override { std::filesystem::remove_all(folder_); }
+
+  // One run by the flags of `loch bench`; none where the fabric lacks what the protocol requires.
+  [[nodiscard]] std::optional<Outcome> run(const Words& flags);
+  // Whole, uncorrupted, and a history that is what the protocol claims.
+  void expect_sound(const Outcome& run, std::uint64_t least_operations) const;
+  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  kv::Registry registry_;
+  const kv::Module& module_;
+  BenchOptions options_;  // of the last run
+
+ private:
+  const std::filesystem::path folder_ = [] {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = fmt::format("loch-{}-{}-{}", test->test_suite_name(), test->name(), ::getpid());
+    std::ranges::replace(name, '/', '-');
+    const std::filesystem::path made = std::filesystem::path(::testing::TempDir()) / name;
+    std::filesystem::create_directories(made);
+    return made;
+  }();
+};
+
+std::optional<Outcome> EveryProtocol::run(const Words& flags) {
+  Words all = {"--protocol", GetParam(), "--key-size", "16", "--history", file("history.jsonl")};
+  all.insert(all.end(), flags.begin(), flags.end());
+  const bool verifies = module_.consistency(kv::Options(module_.options())) != kv::Consistency::none;
+  if (verifies) all.emplace_back("--verify");
+  auto parsed = parse_bench(all, registry_);
+  if (!parsed) {
+    // A fabric that this build or this protocol does not have is no failure.
+    EXPECT_EQ(parsed.error().code, ErrorCode::unsupported) << parsed.error().message;
+    return std::nullopt;
+  }
+  options_ = std::move(*parsed);
+  auto result = run_point(options_, module_, 0, Place{});
+  if (!result) {
+    EXPECT_EQ(result.error().code, ErrorCode::unsupported) << result.error().message;
+    return std::nullopt;
+  }
+  return Outcome{.point = std::move(result->point), .history = options_.history};
+}
+
+void EveryProtocol::expect_sound(const Outcome& run, std::uint64_t least_operations) const {
+  EXPECT_EQ(run.point.run_end, "finished");
+  const measure::Tally tally = run.tally();
+  EXPECT_EQ(tally.corrupt, 0U);
+  EXPECT_GE(tally.completed(), least_operations);
+  for (const std::string& note : run.point.notes) EXPECT_EQ(note.find("never returned"), std::string::npos);
+  const check::CheckOptions claim = judging(module_, options_.protocol_options, check::Initial::present);
+  const auto report = check::check_history({run.history}, claim);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->verdict(), check::Verdict::holds)
+      << (report->failures.empty() ? "" : report->failures.front().reason);
+  // A store that is asked for its values is asked by this suite.
+  if (claim.model != check::Model::none) EXPECT_GT(tally.verified, 0U);
+}
+
+TEST_P(EveryProtocol, OverTheSimulator) {
+  if (has_device()) GTEST_SKIP() << "asked over the device";
+  const Words flags = {"--fabric",     "sim",   "--nodes",  "4",      "--clients",  "3",        "--keys",
+                       "48",           "--get", "0.5",      "--seed", "7",          "--delete", "0.1",
+                       "--value-size", "600",   "--warmup", "100us",  "--duration", "4ms"};
+  const auto first = run(flags);
+  ASSERT_TRUE(first);
+  expect_sound(*first, 500);  // the slowest are those over the kernel's TCP
+  // One seed decides everything.
+  const auto second = run(flags);
+  ASSERT_TRUE(second && first->point.sim && second->point.sim);
+  EXPECT_EQ(first->point.sim->trace_hash, second->point.sim->trace_hash);
+  EXPECT_EQ(first->tally().total(), second->tally().total());
+}
+
+TEST_P(EveryProtocol, OverThisMachine) {
+  const auto result =
+      run({"--fabric", has_device() ? "verbs" : "shm", "--nodes", "2", "--clients", "2", "--keys", "48",
+           "--get", "0.5", "--delete", "0.1", "--value-size", "600", "--warmup", "0s", "--operations",
+           std::to_string(has_device() ? shm_operations / 20 : shm_operations)});
+  if (!result) GTEST_SKIP() << "not on this fabric";
+  expect_sound(*result, 1);
+  // Real time is a shared machine's: an operation may time out, and few do.
+  EXPECT_GE(result->tally().completed(), result->tally().total() * 9 / 10);
+}
+
+TEST_P(EveryProtocol, ManyOutstandingOperations) {
+  if (has_device()) GTEST_SKIP() << "asked over the device";
+  const auto result =
+      run({"--fabric", "sim", "--nodes", "3", "--clients", "2", "--window", "8", "--keys", "200", "--get",
+           "0.8", "--value-size", "100", "--warmup", "100us", "--duration", "2ms"});
+  ASSERT_TRUE(result);
+  expect_sound(*result, 500);
+}
+
+TEST_P(EveryProtocol, LostMessages) {
+  std::ofstream(file("faults.yaml")) << "uc_loss: 0.01\nud_loss: 0.01\n";
+  for (const std::string& on : has_device() ? Words{"verbs"} : Words{"sim", "shm"}) {
+    const auto result = run({"--fabric", on, "--nodes", "2", "--clients", "2", "--keys", "48", "--get", "0.5",
+                             "--value-size", "100", "--warmup", "0s", "--faults", file("faults.yaml"),
+                             "--operations", std::to_string(shm_operations / (has_device() ? 20 : 4))});
+    if (!result) continue;
+    expect_sound(*result, 1);
+    EXPECT_GE(result->tally().completed(), result->tally().total() * 9 / 10) << on;
+  }
+}
+
+// Weak memory, losses, crashes, stalls and skewed clocks, with knobs drawn for each seed.
+TEST_P(EveryProtocol, UnderFaults) {
+  if (has_device()) GTEST_SKIP() << "faults are simulated";
+  FuzzOptions options;
+  options.protocol = GetParam();
+  for (std::uint64_t seed = 1; seed <= fuzz_seeds; ++seed) {
+    const FuzzFinding finding = fuzz_seed(seed, options, module_);
+    EXPECT_EQ(finding.verdict, FuzzVerdict::holds) << finding.reason << "\n"
+                                                   << finding.scenario << "\n"
+                                                   << rerun_line(finding, options);
+  }
+}
+
+TEST_P(EveryProtocol, SaysWhatItIs) {
+  EXPECT_FALSE(module_.summary().empty());
+  EXPECT_FALSE(module_.paper().empty());
+  for (const kv::OptionSpec& option : module_.options()) {
+    EXPECT_FALSE(option.help.empty()) << option.key;
+    EXPECT_NE(option.key.find('.'), std::string::npos) << option.key;
+  }
+  // A suite that cannot fail proves nothing: a storing protocol has known-bad variants.
+  if (module_.consistency(kv::Options(module_.options())) != kv::Consistency::none)
+    EXPECT_FALSE(module_.mutants().empty());
+}
+
+std::vector<std::string> all_protocols() {
+  std::vector<std::string> names;
+  for (const auto& [name, module] : make_registry()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryProtocol, ::testing::ValuesIn(all_protocols()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace loch::cli
