@@ -143,10 +143,9 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * peers_.size() + peer];
   }
-  // The queue pair of the request, if it has one, as far as posting looks at it.
-  void prefetch_queue_pair(const WorkRequest& wr) const {
-    if (wr.transport == Transport::rc && wr.peer < peers_.size() && wr.lane < most_lanes)
-      prefetch_line(rc_queue_pair(wr.peer, wr.lane), 0);
+  // What posting to the peer looks at, if that is on the first lane.
+  void prefetch_queue_pair(NodeId peer) const {
+    if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 

@@ -256,6 +256,8 @@ void SimWorker::alarm(Nanos at, TimerWait* timer) {
   alarm->worker = this;
   alarm->timer = timer;
   alarm->fire = &SimWorker::on_alarm;
+  alarm->needs[0] = &wake_;
+  alarm->needs[1] = timer;
   sim_.queue.push(alarm, at);
 }
 
