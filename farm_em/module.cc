@@ -29,8 +29,7 @@ class FarmModule final : public kv::Module {
     return "emulates the traffic of a store: its PUTs are answered and store nothing";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // Buckets never change, so that a READ in pieces is whole; numbered PUTs are checked where a fabric does
-    // not place them in order.
+    // Buckets never change, so that a READ in pieces is whole; numbered PUTs are checked by their bytes.
     return {.rc = true, .uc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }

@@ -42,6 +42,7 @@ coro::Task<Attempt> Session::write_once() {
 }
 
 coro::Task<Attempt> Session::choose() {
+  if (!writing_.entry) own_.table.prefetch_next();  // the READs below take their time
   const auto functions = static_cast<Nanos>(settings_.functions());
   co_await worker_.compute(functions * worker_.costs().hash(writing_.key.size));
   if (settings_.rules.full_scan) co_return co_await choose_after_full_scan();

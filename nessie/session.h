@@ -73,9 +73,11 @@ class Session {
     std::uint64_t offset = 0;
   };
 
-  // Runs one READ or CAS whose last 8 bytes land at `landed` of `region`; by watermark or CQE.
-  [[nodiscard]] coro::Task<fabric::WcStatus> run(fabric::WorkRequest request, fabric::Region* region,
-                                                 std::uint64_t landed, bool by_watermark);
+  // Posts a READ or CAS whose last 8 bytes land at `landed` of `region`, unsignaled; what comes back waits
+  // for their watermark. Any outcome but `ready` is given to settle().
+  [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::WorkRequest& request, fabric::Region* region,
+                                                      std::uint64_t landed);
+  [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::WatchOutcome outcome, fabric::NodeId peer);
   [[nodiscard]] coro::Task<WordRead> read_index(cuckoo::Place place);
   // CAS of an index word. `is_private`: nobody but this operation ever changes `desired`, so that
   // another word means that the CAS did not take place.

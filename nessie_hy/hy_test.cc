@@ -196,6 +196,21 @@ TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
   EXPECT_GT(run.counter("get_reconnects"), 0);
 }
 
+// One machine serves and the others ask.
+TEST_P(OnFabric, OneNodeMayServeAll) {
+  kv::DeployConfig config = small(3, 2, 2, 24);
+  config.server_nodes = 1;
+  ModuleRun run(make_fabric(GetParam(), {}), module(), config);
+  Tally tally;
+  ASSERT_EQ(run.workers(), 4u);
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 300, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
+  EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
+  coupled::testing::expect_sound(tables(run));
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(coupled::testing::fabrics()),
                          [](const auto& info) { return info.param; });
 

@@ -32,6 +32,7 @@ class HyClient final : public kv::Client {
 Result<> HyStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const coupled::Settings& table = settings_.table;
   LOCH_TRY(tables_.setup_node(fabric, node));
+  if (!table.config.drives(node)) return {};
   const std::uint32_t lanes = table.channel.parties.lanes();
   NodeReading own;
   LOCH_ASSIGN(own.landing,
@@ -53,7 +54,7 @@ Result<> HyStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 Result<> HyStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
   LOCH_TRY(tables_.connect(fabric));
-  for (std::uint32_t i = 0; i < settings_.table.config.nodes; ++i) {
+  for (std::uint32_t i = 0; i < settings_.table.config.serving_nodes(); ++i) {
     LOCH_ASSIGN(const Peer peer, look_up(static_cast<fabric::NodeId>(i)));
     peers_.push_back(peer);
   }

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 _KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
 _PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
                 "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
-_PLAIN = {"gb_sent": "sent (GB)", "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
+_PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)",
+          "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
           "cpu.client_busy": "CPU busy, clients (share)", "cpu.server_busy": "CPU busy, servers (share)"}
 _COUNTS = {"total": "work requests", "read": "READs", "write": "WRITEs", "cas": "CASes", "faa": "FAAs", "send": "SENDs",
            "recv": "RECVs", "index_read": "index READs", "index_cas": "index CASes", "cache_hits": "cache hits",

@@ -160,7 +160,12 @@ std::string table_of(const kv::Module& module) {
   }
   return {};
 }
-bool has_cuckoo_table(const kv::Module& module) { return !table_of(module).empty(); }
+// Pilaf's tables grow: how many slots they begin with is Pilaf's own to draw.
+bool has_cuckoo_table(const kv::Module& module) {
+  return !table_of(module).empty() || std::ranges::any_of(module.options(), [](const kv::OptionSpec& spec) {
+    return spec.key == "pilaf.initial-slots";
+  });
+}
 
 // The knobs are named as Nessie's options; a table that has one of the same name has the same knob.
 std::string knob_of(const std::string& table, std::string_view key) {
@@ -213,6 +218,18 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   load.read_only = is_overfull ? between(rng, 1, 2) : 0;
   load.final_sweep = true;
   if (profile.table == Profile::Table::seesaw && has_cuckoo_table(module)) draw_seesaw(rng, s);
+}
+
+// Where workers own the table in parts, one of them owns all of it in some runs: then its keys are in each
+// other's way, and its clients wait for it.
+void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
+  const std::uint32_t most = module.default_servers();
+  if (most == 0) return;
+  s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(rng, 1, most));
+  const bool is_tight = profile.table == Profile::Table::overfull || profile.table == Profile::Table::seesaw;
+  const bool is_one = rng.chance(is_tight ? 0.9 : 0.5);
+  if (!is_one || table_of(module).empty()) return;
+  s.plan.deploy.server_workers = s.plan.deploy.server_nodes = 1;
 }
 
 void draw_stalls(Rng& rng, SimFaults& faults) {
@@ -308,6 +325,8 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
+  if (const auto slots = s.knobs.find("pilaf.initial-slots"); slots != s.knobs.end())
+    slots->second = std::to_string(std::stoull(slots->second) + slack);
   const std::string table = table_of(module);
   if (!table.empty()) draw_cuckoo_table(rng, table, profile.table, slack, s);
   if (const std::string margin = knob_of(table, "nessie.clock-margin");
@@ -344,9 +363,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, s);
-  // One worker serves all keys of a node in some runs: then they are in each other's way.
-  if (const std::uint32_t servers = module.default_servers(); servers > 0)
-    s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(shape, 1, servers));
+  draw_servers(shape, profile, module, s);
   draw_faults(faults, profile, s);
   LOCH_TRY(draw_knobs(options, profile, module, settings, slack, s));
   return s;

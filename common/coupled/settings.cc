@@ -16,6 +16,10 @@ std::unexpected<Error> refuse(std::string message) {
 
 Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.nodes > 4096) return refuse("nodes: expected 1 to 4096");
+  if (config.server_nodes >= config.nodes) {
+    return refuse(fmt::format("server-nodes: {} of {} nodes; somebody must drive the load",
+                              config.server_nodes, config.nodes));
+  }
   if (config.client_workers == 0 || config.window == 0) {
     return refuse("clients: expected at least 1 client worker and a window of at least 1");
   }
@@ -149,13 +153,13 @@ std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rn
 Result<Settings> decide(const std::string& name, const kv::DeployConfig& config, const kv::Options& options,
                         const Rules& rules, const rpc::ChannelFlaws& flaws, std::uint32_t filter_bits) {
   LOCH_TRY(check_sizes(name, config));
-  const double rows = static_cast<double>(config.nodes) * config.server_workers;
+  const double rows = static_cast<double>(config.serving_nodes()) * config.server_workers;
   const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / rows;
   const auto functions = static_cast<std::uint32_t>(options.integer(name + ".hash-functions"));
   const auto slots = std::max<std::uint64_t>(
       functions, static_cast<std::uint64_t>(std::ceil(keys / options.real(name + ".load-factor"))));
   LOCH_ASSIGN(const std::uint32_t entries, entries_of_row(name, config, options, keys, slots));
-  const cuckoo::Shape shape{.nodes = config.nodes * config.server_workers,
+  const cuckoo::Shape shape{.nodes = config.serving_nodes() * config.server_workers,
                             .slots_per_node = slots,
                             .functions = functions,
                             .coupling = cuckoo::Coupling::partially_coupled};
@@ -177,7 +181,8 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
   channel.parties = {.nodes = config.nodes,
                      .servers = config.server_workers,
                      .clients = config.client_workers,
-                     .window = config.window};
+                     .window = config.window,
+                     .server_nodes = config.server_nodes};
   channel.request = s.frames.requests(s.kept_value());
   channel.reply = s.frames.replies(s.kept_value());
   channel.request_bytes = s.frames.request_sizes();

@@ -59,7 +59,9 @@ coro::Task<cuckoo::Table::Lookup> TableServer::look_up() {
   const cuckoo::Table::Lookup found = row_->table.look_up(hash_, key_);
   const fabric::CpuCosts& costs = worker_.costs();
   const std::uint64_t size = key_.size();
-  co_await worker_.compute(hash_.known() * costs.hash(size) + found.compared * costs.compare(size));
+  // A word and, where it is occupied, an entry for each probe.
+  co_await worker_.compute(hash_.known() * (costs.hash(size) + costs.memory()) +
+                           found.compared * (costs.memory() + costs.compare(size)));
   co_return found;
 }
 

@@ -19,18 +19,20 @@ Tables::Tables(Settings settings) : settings_(std::move(settings)), channel_(set
 Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = settings_;
   NodeTables tables;
-  // Least rights: nobody but clients that READ needs any.
-  LOCH_ASSIGN(tables.index, fabric.register_region(node, {.name = index_region(),
-                                                          .bytes = s.index_bytes(),
-                                                          .remote_read = s.rules.has_readers,
-                                                          .elision = {}}));
-  LOCH_ASSIGN(tables.data, fabric.register_region(node, {.name = data_region(),
-                                                         .bytes = s.data_bytes(),
-                                                         .remote_read = s.rules.has_readers,
-                                                         .elision = s.entry.elision(s.kept_value())}));
-  for (std::uint32_t server = 0; server < s.servers(); ++server)
-    tables.rows.push_back(std::make_unique<Row>(s, *tables.index, *tables.data, node, server));
-  for (std::uint32_t lane = 0; lane < s.channel.parties.lanes(); ++lane)
+  if (s.config.serves(node)) {
+    // Least rights: nobody but clients that READ needs any.
+    LOCH_ASSIGN(tables.index, fabric.register_region(node, {.name = index_region(),
+                                                            .bytes = s.index_bytes(),
+                                                            .remote_read = s.rules.has_readers,
+                                                            .elision = {}}));
+    LOCH_ASSIGN(tables.data, fabric.register_region(node, {.name = data_region(),
+                                                           .bytes = s.data_bytes(),
+                                                           .remote_read = s.rules.has_readers,
+                                                           .elision = s.entry.elision(s.kept_value())}));
+    for (std::uint32_t server = 0; server < s.servers(); ++server)
+      tables.rows.push_back(std::make_unique<Row>(s, *tables.index, *tables.data, node, server));
+  }
+  for (std::uint32_t lane = 0; s.config.drives(node) && lane < s.channel.parties.lanes(); ++lane)
     tables.clients.push_back(std::make_unique<ClientCounts>());
   nodes_[node] = std::move(tables);
   return channel_.setup_node(fabric, node);
@@ -51,7 +53,7 @@ Result<> Tables::preload(const kv::Dataset& data) {
       const cuckoo::Placement placement,
       cuckoo::plan_placement(settings_.family, settings_.config.keys, settings_.config.key_size, write_key));
   for (auto& [node, tables] : nodes_) {
-    for (std::uint32_t server = 0; server < settings_.servers(); ++server) {
+    for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
       LOCH_TRY(fill_row(*tables.rows[server], node * settings_.servers() + server, data, placement));
     }
   }

@@ -61,6 +61,7 @@ struct Row {
   ServerCounts counts;
 };
 
+// Of a node that serves: index, data and rows; of one that drives: clients.
 struct NodeTables {
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;

@@ -115,10 +115,10 @@ class ModuleRun {
     for (std::uint32_t i = 0; i < config.nodes; ++i) {
       const auto node = static_cast<fabric::NodeId>(i);
       check(store_->setup_node(*fabric_, node));
-      for (std::uint32_t w = 0; w < config.client_workers; ++w)
+      for (std::uint32_t w = 0; config.drives(node) && w < config.client_workers; ++w)
         clients_.push_back(add(node, fabric::Role::client, w));
-      for (std::uint32_t w = 0; w < config.server_workers; ++w)
-        servers_.push_back(add(node, fabric::Role::server, config.client_workers + w));
+      for (std::uint32_t w = 0; config.serves(node) && w < config.server_workers; ++w)
+        servers_.push_back(add(node, fabric::Role::server, config.server_index(w)));
     }
     check(fabric_->exchange(10'000'000'000));
     check(store_->connect(*fabric_));
@@ -250,7 +250,7 @@ inline coro::Task<void> until_dead(Lane* lane, Deaths* seen) {
 inline std::uint64_t expect_sound(Tables& tables) {
   const Settings& s = tables.settings();
   std::set<std::string> keys;
-  for (std::uint32_t node = 0; node < s.config.nodes; ++node) {
+  for (std::uint32_t node = 0; node < s.config.serving_nodes(); ++node) {
     NodeTables& own = tables.local(static_cast<fabric::NodeId>(node));
     for (std::uint32_t server = 0; server < s.servers(); ++server) {
       const RowMemory& memory = own.rows[server]->memory;

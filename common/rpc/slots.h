@@ -104,28 +104,33 @@ class SlotGrid {
   std::uint32_t columns_;
 };
 
-// Who takes part, on every node alike.
+// Who takes part: on every node alike, or the first `server_nodes` serve and the others ask.
 struct Parties {
   std::uint32_t nodes = 1;
   std::uint32_t servers = 1;  // server workers a node
   std::uint32_t clients = 1;  // client workers a node
   std::uint32_t window = 1;   // outstanding operations a client worker
+  std::uint32_t server_nodes = 0;
+
+  [[nodiscard]] std::uint32_t serving_nodes() const { return server_nodes == 0 ? nodes : server_nodes; }
+  [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
+  [[nodiscard]] bool asks(fabric::NodeId node) const { return node >= server_nodes; }
 
   [[nodiscard]] std::uint32_t lanes() const { return clients * window; }  // a node
   [[nodiscard]] std::uint32_t lane(std::uint32_t client, std::uint32_t window_slot) const {
     return client * window + window_slot;
   }
   // Columns of a request region: the lanes of the whole cluster.
-  [[nodiscard]] std::uint32_t columns() const { return nodes * lanes(); }
+  [[nodiscard]] std::uint32_t columns() const { return (nodes - server_nodes) * lanes(); }
   [[nodiscard]] std::uint32_t column(fabric::NodeId node, std::uint32_t lane) const {
-    return node * lanes() + lane;
+    return (node - server_nodes) * lanes() + lane;
   }
   [[nodiscard]] fabric::NodeId node_of(std::uint32_t column) const {
-    return static_cast<fabric::NodeId>(column / lanes());
+    return static_cast<fabric::NodeId>(server_nodes + column / lanes());
   }
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t column) const { return column % lanes(); }
   // Rows of a reply region: the server workers of the whole cluster.
-  [[nodiscard]] std::uint32_t rows() const { return nodes * servers; }
+  [[nodiscard]] std::uint32_t rows() const { return serving_nodes() * servers; }
   [[nodiscard]] std::uint32_t row(fabric::NodeId node, std::uint32_t server) const {
     return node * servers + server;
   }

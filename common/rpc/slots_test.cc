@@ -62,23 +62,26 @@ TEST(SlotGrid, SlotsDoNotOverlapAndAWatchSeesOneRow) {
 }
 
 TEST(Parties, ColumnsAndRowsNameEveryPartyOnce) {
-  const Parties parties{.nodes = 3, .servers = 2, .clients = 4, .window = 2};
-  std::set<std::uint32_t> columns, rows;
-  for (fabric::NodeId node = 0; node < 3; ++node) {
-    for (std::uint32_t client = 0; client < 4; ++client) {
-      for (std::uint32_t slot = 0; slot < 2; ++slot) {
-        const std::uint32_t column = parties.column(node, parties.lane(client, slot));
+  for (const std::uint32_t server_nodes : {0u, 1u, 2u}) {
+    const Parties parties{.nodes = 4, .servers = 2, .clients = 4, .window = 2, .server_nodes = server_nodes};
+    std::set<std::uint32_t> columns, rows;
+    for (fabric::NodeId node = 0; node < 4; ++node) {
+      for (std::uint32_t lane = 0; parties.asks(node) && lane < parties.lanes(); ++lane) {
+        const std::uint32_t column = parties.column(node, lane);
         EXPECT_TRUE(columns.insert(column).second);
         EXPECT_EQ(parties.node_of(column), node);
-        EXPECT_EQ(parties.lane_of(column), client * 2 + slot);
+        EXPECT_EQ(parties.lane_of(column), lane);
       }
+      for (std::uint32_t server = 0; parties.serves(node) && server < 2; ++server)
+        EXPECT_TRUE(rows.insert(parties.row(node, server)).second);
     }
-    for (std::uint32_t server = 0; server < 2; ++server)
-      EXPECT_TRUE(rows.insert(parties.row(node, server)).second);
+    EXPECT_EQ(columns.size(), parties.columns());
+    EXPECT_EQ(*columns.rbegin() + 1, parties.columns());
+    EXPECT_EQ(rows.size(), parties.rows());
+    EXPECT_EQ(*rows.rbegin() + 1, parties.rows());
   }
-  EXPECT_EQ(columns.size(), parties.columns());
-  EXPECT_EQ(*columns.rbegin() + 1, parties.columns());
-  EXPECT_EQ(*rows.rbegin() + 1, parties.rows());
+  const Parties parties{.nodes = 1, .servers = 1, .clients = 4, .window = 2};
+  EXPECT_EQ(parties.lane(3, 1), 7u);
 }
 
 }  // namespace

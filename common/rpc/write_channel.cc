@@ -14,25 +14,39 @@ WriteChannel::WriteChannel(ChannelConfig config)
 
 Result<> WriteChannel::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   Node own;
-  LOCH_ASSIGN(own.requests, fabric.register_region(node, requests_.region(region("requests"), true)));
-  LOCH_ASSIGN(own.replies, fabric.register_region(node, replies_.region(region("replies"), true)));
-  LOCH_ASSIGN(own.staged_requests,
-              fabric.register_region(node, staged_requests_.region(region("staged-requests"), false)));
-  LOCH_ASSIGN(own.staged_replies,
-              fabric.register_region(node, staged_replies_.region(region("staged-replies"), false)));
+  if (config_.parties.serves(node)) {
+    LOCH_ASSIGN(own.requests, fabric.register_region(node, requests_.region(region("requests"), true)));
+    LOCH_ASSIGN(own.staged_replies,
+                fabric.register_region(node, staged_replies_.region(region("staged-replies"), false)));
+  }
+  if (config_.parties.asks(node)) {
+    LOCH_ASSIGN(own.replies, fabric.register_region(node, replies_.region(region("replies"), true)));
+    LOCH_ASSIGN(own.staged_requests,
+                fabric.register_region(node, staged_requests_.region(region("staged-requests"), false)));
+  }
   nodes_[node] = own;
   return {};
 }
 
 Result<> WriteChannel::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
-  peers_.resize(config_.parties.nodes);
-  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    const auto node = static_cast<fabric::NodeId>(i);
-    LOCH_ASSIGN(peers_[i].requests, fabric.lookup(node, region("requests")));
-    LOCH_ASSIGN(peers_[i].replies, fabric.lookup(node, region("replies")));
+  peers_.clear();
+  for (std::uint32_t i = 0; i < config_.parties.nodes; ++i) {
+    LOCH_ASSIGN(const Peer peer, look_up(static_cast<fabric::NodeId>(i)));
+    peers_.push_back(peer);
   }
   return {};
+}
+
+Result<WriteChannel::Peer> WriteChannel::look_up(fabric::NodeId node) const {
+  Peer peer;
+  if (config_.parties.serves(node)) {
+    LOCH_ASSIGN(peer.requests, fabric_->lookup(node, region("requests")));
+  }
+  if (config_.parties.asks(node)) {
+    LOCH_ASSIGN(peer.replies, fabric_->lookup(node, region("replies")));
+  }
+  return peer;
 }
 
 const WriteChannel::Node& WriteChannel::local(fabric::NodeId node) const {
@@ -44,10 +58,10 @@ const WriteChannel::Node& WriteChannel::local(fabric::NodeId node) const {
 bool WriteChannel::refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer) const {
   if (peer->epoch == epoch) return true;
   // A node that restarted has new keys for its regions; one that did not gives the same again.
-  const Result<fabric::RemoteRegion> requests = fabric_->lookup(node, region("requests"));
-  const Result<fabric::RemoteRegion> replies = fabric_->lookup(node, region("replies"));
-  if (!requests.has_value() || !replies.has_value()) return false;
-  *peer = {*requests, *replies, epoch};
+  const Result<Peer> fresh = look_up(node);
+  if (!fresh.has_value()) return false;
+  *peer = *fresh;
+  peer->epoch = epoch;
   return true;
 }
 

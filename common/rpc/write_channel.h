@@ -61,7 +61,7 @@ struct ChannelConfig {
 
 class WriteChannel {
  public:
-  // Of one node of this process.
+  // Of one node of this process; null where it does not serve, or does not ask.
   struct Node {
     fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
     fabric::Region* staged_requests = nullptr;  // [row][lane]
@@ -88,9 +88,11 @@ class WriteChannel {
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // How frames arrive on this worker's fabric.
+  // How frames arrive on this worker's fabric. Over UC they are always checked: a WRITE that was given up
+  // for lost and sent again may still be on its way, and be placed over the next request.
   [[nodiscard]] Arrival arrival(const fabric::Worker& worker) const {
-    return config_.flaws.trusts_trailer ? Arrival::by_trailer : arrival_on(worker.capabilities());
+    if (config_.flaws.trusts_trailer) return Arrival::by_trailer;
+    return config_.transport == fabric::Transport::uc ? Arrival::by_check : arrival_on(worker.capabilities());
   }
 
   // Looks up the regions of a peer that was connected anew. False: it is not there.
@@ -99,6 +101,7 @@ class WriteChannel {
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
+  [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
   [[nodiscard]] std::string region(const char* what) const { return config_.name + "." + what; }
 
   ChannelConfig config_;

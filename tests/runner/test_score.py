@@ -38,7 +38,7 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual((item.cells[0].id, item.cells[-1].id), ("V1", "V84"))
         self.assertEqual(sum(cell.value is None for cell in item.cells), 24)
         self.assertEqual(item.value("latency_us.put.mean", "CD", 131072), 1533)
-        self.assertEqual(item.value("gb_sent", "SD", 8192), 1590)
+        self.assertEqual(item.value("gb_sent_all", "SD", 8192), 1590)
         for series in ("CD", "SD", "HY"):  # "all" is the mean of GET and PUT, as it must be at 50 % GETs
             for get, put, both in zip(*(item.series(f"latency_us.{k}.mean", series) for k in ("get", "put", "all"))):
                 if get.value is not None:

@@ -99,11 +99,6 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
   return delay;
 }
 
-Nanos Stages::slow(Simulation& sim) {
-  if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
-  return sim.up_to(sim.config.faults.slow_dma_span);
-}
-
 void Stages::at_requester(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
@@ -151,7 +146,9 @@ void Stages::start(SimRequest* r) {
   Picos delay = timing.pipeline + context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos fetch = timing.dma_read(lines * pcie_line);
-    turn = std::max({turn, qp->unit.turn(now, timing.queue_pair), node.pcie_read.turn(now, fetch)});
+    const Picos unit = std::max(qp->unit_until - now, Picos{0});
+    qp->unit_until = now + unit + timing.queue_pair;
+    turn = std::max({turn, unit, node.pcie_read.turn(now, fetch)});
     delay += fetch + timing.pcie_read;
   }
   if (is_read_or_atomic(r->verb)) {
@@ -171,10 +168,9 @@ void Stages::start(SimRequest* r) {
   sim.queue.push(r, at);
 }
 
-// Requests behind one that is being retried on their queue pair wait for it, in their order.
-bool Stages::held_back(SimRequest* r, void (*stage)(Event*)) {
+bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   QueuePair* qp = r->qp;
-  if (qp->blocker == nullptr || qp->blocker == r || r->is_carrier) return false;
+  if (qp->blocker == r || r->is_carrier) return false;
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
   if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
@@ -274,6 +270,7 @@ void Stages::answered(Event* event) {
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
+  qp->owner->prefetch();
   const Picos done = now + turn + span;
   ++node.responses;
   turn = std::max(turn, node.responder.turn(now, timing.response));

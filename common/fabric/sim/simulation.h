@@ -92,6 +92,25 @@ struct alignas(64) SimNode {
   std::unique_ptr<NodeCpu> cpu;
 };
 
+// A watch that is on.
+struct alignas(64) SimWatch {
+  WatchWait* wait = nullptr;
+  SimWorker* worker = nullptr;
+  SimRegion* region = nullptr;
+  SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
+  SimWatch* next_candidate = nullptr;
+  SimWatch* next_free = nullptr;
+  bool is_candidate = false;  // its memory changed; looked at when the worker polls
+};
+static_assert(sizeof(SimWatch) == 64);
+
+// An instant at which a worker is to be woken: a timer's end, or deadlines to look at.
+struct alignas(64) WorkerAlarm : Event {
+  WorkerAlarm* next_free = nullptr;
+  SimWorker* worker = nullptr;
+  TimerWait* timer = nullptr;
+};
+
 class Simulation {
  public:
   explicit Simulation(const SimConfig& config);
@@ -117,7 +136,10 @@ class Simulation {
   void schedule_faults();
   void crash(SimNode* node);  // until its restart, if there is one
   void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
-  [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const;
+  [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
+    if (!a.is_up || !b.is_up) return false;
+    return a.id == b.id || (now() >= a.cut_until && now() >= b.cut_until);
+  }
   [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
   // Draws: does a fault of this probability strike now?
   [[nodiscard]] bool strikes(double probability) {
@@ -139,6 +161,8 @@ class Simulation {
     WorkRequestCopy* next_free = nullptr;
   };
   Pool<WorkRequestCopy> copies;
+  Pool<SimWatch> watches;
+  Pool<WorkerAlarm> alarms;
   std::vector<std::unique_ptr<SimNode>> nodes;
   std::vector<std::unique_ptr<SimWorker>> workers;
   std::uint64_t hash = 0;
@@ -171,11 +195,18 @@ struct Stages {
   static void plan_pieces(SimRequest* request, double probability);
   static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
                           std::uint32_t* end);
-  static Nanos slow(Simulation& sim);
+  static Nanos slow(Simulation& sim) {
+    if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
+    return sim.up_to(sim.config.faults.slow_dma_span);
+  }
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
-  static bool held_back(SimRequest* request, void (*stage)(Event*));
+  // Requests behind one that is being retried on their queue pair wait for it, in their order.
+  static bool held_back(SimRequest* request, void (*stage)(Event*)) {
+    return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
+  }
+  static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
   static WcStatus validate(SimRequest* request);
   static bool take_receive(SimRequest* request);
   static void touch_memory(SimRequest* request);

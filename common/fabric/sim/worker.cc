@@ -3,6 +3,7 @@
 #include "common/fabric/sim/worker.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
@@ -35,7 +36,6 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
   if (spec.core >= 0) thread.allowed = one_core(static_cast<std::uint32_t>(spec.core));
   thread_ = node.cpu->add_thread(thread, {&SimWorker::on_scheduled, &SimWorker::on_descheduled, this});
-  wake_.needs[0] = thread_;
 }
 
 SimWorker::~SimWorker() { end_task(); }
@@ -101,7 +101,7 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   (qp->oldest == nullptr ? qp->oldest : qp->newest->next_in_qp) = r;
   qp->newest = r;
   ++qp->used_slots;
-  if (!owns && wr->sink != nullptr) ++outstanding_;
+  if (!owns && wr->sink != nullptr) begin_wait(outstanding_);
   wr->status = WcStatus::success;
   if (wr->transport == Transport::rc && (qp->is_error || !peers_[wr->peer].is_connected)) {
     return sim_.refuse(r, WcStatus::flushed);
@@ -148,6 +148,7 @@ void SimWorker::post(WorkRequest* chain) {
 
 void SimWorker::post_detached(const WorkRequest& request) {
   if (is_dead_) return;
+  prefetch_queue_pair(request);
   auto* copy = sim_.copies.take();
   copy->request = request;
   copy->request.next = nullptr;
@@ -173,7 +174,10 @@ void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t v
 }
 
 void SimWorker::begin_timer(TimerWait* wait) {
-  ++(wait->is_spinning ? spinning_ : sleeping_);
+  if (wait->is_spinning)
+    begin_wait(spinning_);
+  else
+    ++sleeping_;
   alarm(std::max(wait->at, now()), wait);
 }
 
@@ -181,6 +185,7 @@ void SimWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
   LOCH_CHECK(!computing_, "one coroutine of a worker computes at a time");
   charge(span);
   computing_ = waiter;
+  wake_.needs[0] = waiter.address();
   wake(busy_until_);
 }
 
@@ -199,7 +204,7 @@ void SimWorker::begin_watch(WatchWait* wait) {
   }
   if (sim_.stopping) return end_at_once(WatchOutcome::stopping);
   if (wait->deadline <= now()) return end_at_once(WatchOutcome::timed_out);
-  SimWatch* watch = watch_pool_.take();
+  SimWatch* watch = sim_.watches.take();
   *watch = SimWatch{};
   watch->wait = wait;
   watch->worker = this;
@@ -216,7 +221,7 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->next_of_worker = watches_;
   if (watches_ != nullptr) watches_->previous_of_worker = watch;
   watches_ = watch;
-  ++watching_;
+  begin_wait(watching_);
   need_alarm(wait->deadline);
 }
 
@@ -249,7 +254,7 @@ void SimWorker::begin_receive(ReceiveWait* wait) {
   while (*last != nullptr) last = &(*last)->next;
   wait->next = nullptr;
   *last = wait;
-  ++receiving_;
+  begin_wait(receiving_);
   if (sim_.stopping || !received_[index_of(wait->transport)].empty() || wait->deadline <= now())
     notice();
   else
@@ -259,7 +264,7 @@ void SimWorker::begin_receive(ReceiveWait* wait) {
 void SimWorker::begin_reconnect(ReconnectWait* wait) {
   wait->next = reconnects_;
   reconnects_ = wait;
-  ++reconnecting_;
+  begin_wait(reconnecting_);
   need_alarm(now() + 1);
 }
 
@@ -304,9 +309,20 @@ void SimWorker::connection_failed(NodeId peer) {
 // Memory in [begin, end) has changed: who polls it may look again, the latest first.
 void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
   const std::vector<SimRegion::Watched>& watches = region->watches();
-  for (std::size_t i = watches.size(); i-- > 0;) {
-    const SimRegion::Watched& watched = watches[i];
-    if (begin < watched.end && end > watched.begin) watched.watch->worker->candidate(watched.watch);
+  std::size_t left = watches.size();
+  while (left > 0) {
+    // Who of up to 64, without a branch: nobody could foretell which.
+    const std::size_t first = left > 64 ? left - 64 : 0;
+    std::uint64_t changed = 0;
+    for (std::size_t i = first; i < left; ++i) {
+      const bool overlaps = (begin < watches[i].end) & (end > watches[i].begin);
+      changed |= std::uint64_t{overlaps} << (i - first);
+    }
+    for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {
+      SimWatch* const watch = watches[first + static_cast<std::size_t>(std::bit_width(changed)) - 1].watch;
+      watch->worker->candidate(watch);
+    }
+    left = first;
   }
 }
 
@@ -318,6 +334,7 @@ void SimWorker::candidate(SimWatch* watch) {
   watch->next_candidate = nullptr;
   (candidates_first_ == nullptr ? candidates_first_ : candidates_last_->next_candidate) = watch;
   candidates_last_ = watch;
+  wake_.needs[0] = watch->wait->waiter.address();
   wake_.needs[1] = watch->wait;
   notice();
 }
