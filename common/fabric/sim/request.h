@@ -90,11 +90,11 @@ struct alignas(64) QueuePair {
   Nanos executed_at = 0;               // … and at the responder
   CachedContext requester, responder;  // in the two NICs' caches; UD: SimWorker::datagram_context
   SimRequest* stalled_first = nullptr;
-  SimRequest* stalled_last = nullptr;
+  Picos unit_until = 0;  // the processing unit that its fetched work requests go through is busy
   std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
 
   Nanos blocked_until = 0;
-  Server unit;  // the NIC's processing unit that its fetched work requests go through
+  SimRequest* stalled_last = nullptr;
   QueuePair* next_free = nullptr;
 };
 static_assert(offsetof(QueuePair, target) == 64 && offsetof(QueuePair, blocked_until) == 128);

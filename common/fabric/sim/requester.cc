@@ -154,7 +154,9 @@ void Stages::start(SimRequest* r) {
   Picos delay = timing.pipeline + context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos fetch = timing.dma_read(lines * pcie_line);
-    turn = std::max({turn, qp->unit.turn(now, timing.queue_pair), node.pcie_read.turn(now, fetch)});
+    const Picos unit = std::max(qp->unit_until - now, Picos{0});
+    qp->unit_until = now + unit + timing.queue_pair;
+    turn = std::max({turn, unit, node.pcie_read.turn(now, fetch)});
     delay += fetch + timing.pcie_read;
   }
   if (is_read_or_atomic(r->verb)) {
