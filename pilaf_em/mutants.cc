@@ -21,7 +21,13 @@ bool apply_mutant(std::string_view name, Rules& rules) {
   return true;
 }
 
-// The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
+// These seeds are what `loch fuzz --mutants` and `--holes` print; common/cli/mutants_test.cc finds each
+// again.
+std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
+  if (protocol == "pilaf-vo") return hole == "P3" ? 1 : 0;
+  return hole == "P1" ? 1 : hole == "P2" ? 1 : hole == "P3" ? 1 : 0;
+}
+
 std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
   std::map<std::string, kv::Mutant> all = {
       {"reply-before-apply", {"a PUT is answered, then applied", 1}},
