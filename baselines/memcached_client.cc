@@ -40,116 +40,164 @@ kv::OpStatus status_of(memcached_return_t code) {
 
 }  // namespace
 
-MemcachedSession::MemcachedSession(const std::vector<Address>& servers, Nanos timeout,
-                                   ConnectionCounts& counts)
-    : servers_(servers), timeout_(timeout), counts_(counts), handles_(servers.size(), nullptr) {}
+MemcachedConnection::MemcachedConnection(const Address& server, Nanos timeout, ConnectionCounts& counts)
+    : server_(server), timeout_(timeout), counts_(counts) {}
 
-MemcachedSession::~MemcachedSession() {
-  std::free(found_);
-  for (std::uint32_t i = 0; i < handles_.size(); ++i) close(i);
+MemcachedConnection::~MemcachedConnection() { close(); }
+
+void MemcachedConnection::close() {
+  if (handle_ != nullptr) memcached_free(handle_);
+  handle_ = nullptr;
 }
 
-void MemcachedSession::close(std::uint32_t server) {
-  if (handles_[server] != nullptr) memcached_free(handles_[server]);
-  handles_[server] = nullptr;
-}
-
-memcached_st* MemcachedSession::handle(std::uint32_t server) {
-  if (handles_[server] != nullptr) return handles_[server];
-  memcached_st* made = memcached_create(nullptr);
-  LOCH_CHECK(made != nullptr, "libmemcached has no memory for a handle");
+memcached_st* MemcachedConnection::handle() {
+  if (handle_ != nullptr) return handle_;
+  handle_ = memcached_create(nullptr);
+  LOCH_CHECK(handle_ != nullptr, "libmemcached has no memory for a handle");
   const auto milliseconds = static_cast<std::uint64_t>(std::max<Nanos>(1, timeout_ / 1'000'000));
   const auto microseconds = static_cast<std::uint64_t>(timeout_ / 1'000);
-  memcached_behavior_set(made, MEMCACHED_BEHAVIOR_TCP_NODELAY, 1);
-  memcached_behavior_set(made, MEMCACHED_BEHAVIOR_POLL_TIMEOUT, milliseconds);
-  memcached_behavior_set(made, MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, milliseconds);
-  memcached_behavior_set(made, MEMCACHED_BEHAVIOR_SND_TIMEOUT, microseconds);
-  memcached_behavior_set(made, MEMCACHED_BEHAVIOR_RCV_TIMEOUT, microseconds);
-  const Address& at = servers_[server];
-  const memcached_return_t added = at.is_unix() ? memcached_server_add_unix_socket(made, at.path.c_str())
-                                                : memcached_server_add(made, at.host.c_str(), at.port);
-  LOCH_CHECK(added == MEMCACHED_SUCCESS, "libmemcached takes no server {}", at.text());
+  memcached_behavior_set(handle_, MEMCACHED_BEHAVIOR_TCP_NODELAY, 1);
+  memcached_behavior_set(handle_, MEMCACHED_BEHAVIOR_POLL_TIMEOUT, milliseconds);
+  memcached_behavior_set(handle_, MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, milliseconds);
+  memcached_behavior_set(handle_, MEMCACHED_BEHAVIOR_SND_TIMEOUT, microseconds);
+  memcached_behavior_set(handle_, MEMCACHED_BEHAVIOR_RCV_TIMEOUT, microseconds);
+  const memcached_return_t added = server_.is_unix()
+                                       ? memcached_server_add_unix_socket(handle_, server_.path.c_str())
+                                       : memcached_server_add(handle_, server_.host.c_str(), server_.port);
+  LOCH_CHECK(added == MEMCACHED_SUCCESS, "libmemcached takes no server {}", server_.text());
   ++counts_.opened;
-  handles_[server] = made;
-  return made;
+  return handle_;
 }
 
-void MemcachedSession::execute(MemcachedCall& call) {
-  std::free(std::exchange(found_, nullptr));
-  memcached_st* to = handle(call.server);
+void MemcachedConnection::fetch_one(MemcachedCall& call) {
+  std::size_t size = 0;
+  std::uint32_t flags = 0;
+  memcached_return_t code = MEMCACHED_ERROR;
+  char* found = memcached_get(handle(), call.key.data(), call.key.size(), &size, &flags, &code);
+  if (code == MEMCACHED_SUCCESS) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(found);
+    call.landing.assign(bytes, bytes + (found != nullptr ? size : 0));
+  }
+  std::free(found);
+  MemcachedCall* const one = &call;
+  end({&one, 1}, code);
+}
+
+void MemcachedConnection::execute(MemcachedCall& call) {
   const char* key = call.key.data();
   const std::size_t key_size = call.key.size();
   memcached_return_t code = MEMCACHED_ERROR;
-  switch (call.op) {
-    case Op::get: {
-      std::size_t size = 0;
-      std::uint32_t flags = 0;
-      found_ = memcached_get(to, key, key_size, &size, &flags, &code);
-      if (found_ == nullptr && code == MEMCACHED_SUCCESS) size = 0;  // an empty value
-      const auto kept = static_cast<std::uint32_t>(size);
-      call.value = {reinterpret_cast<const std::byte*>(found_), kept, kept};
-      break;
-    }
-    case Op::put:
-      code = memcached_set(to, key, key_size, reinterpret_cast<const char*>(call.value.data), call.value.size,
-                           0, 0);
-      break;
-    case Op::remove:
-      code = memcached_delete(to, key, key_size, 0);
-      break;
+  if (call.op == Op::get) {
+    fetch_one(call);
+    return;
   }
-  call.status = status_of(code);
-  const bool is_answer = call.status == kv::OpStatus::ok || call.status == kv::OpStatus::not_found;
-  if (is_answer) return;
-  if (call.op != Op::get && !is_refusal(code)) call.effect = kv::Effect::unknown;
-  if (call.status == kv::OpStatus::timeout)
-    ++counts_.timed_out;
-  else if (call.status == kv::OpStatus::error)
-    ++counts_.failed;
-  // A late reply would be taken for the next one's.
-  close(call.server);
+  if (call.op == Op::put) {
+    code = memcached_set(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
+                         call.value.size, 0, 0);
+  } else {
+    code = memcached_delete(handle(), key, key_size, 0);
+  }
+  MemcachedCall* const one = &call;
+  end({&one, 1}, code);
 }
 
-LaneBoard::LaneBoard(Reactor& reactor) : reactor_(reactor) {
+void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
+  if (calls.empty()) return;
+  const auto reason = static_cast<memcached_return_t>(code);
+  for (MemcachedCall* call : calls) {
+    call->status = status_of(reason);
+    const bool is_answer = call->status == kv::OpStatus::ok || call->status == kv::OpStatus::not_found;
+    if (!is_answer && call->op != Op::get && !is_refusal(reason)) call->effect = kv::Effect::unknown;
+  }
+  const kv::OpStatus status = calls.front()->status;
+  if (status == kv::OpStatus::ok || status == kv::OpStatus::not_found) return;
+  if (status == kv::OpStatus::timeout)
+    ++counts_.timed_out;
+  else if (status == kv::OpStatus::error)
+    ++counts_.failed;
+  // A late reply would be taken for the next one's.
+  close();
+}
+
+// Replies come in the order of the keys, and keys that the server does not have are left out.
+void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
+  if (calls.size() == 1) {
+    fetch_one(*calls.front());
+    return;
+  }
+  keys_.clear();
+  key_sizes_.clear();
+  for (const MemcachedCall* call : calls) {
+    keys_.push_back(call->key.data());
+    key_sizes_.push_back(call->key.size());
+  }
+  memcached_return_t code = memcached_mget(handle(), keys_.data(), key_sizes_.data(), keys_.size());
+  if (code != MEMCACHED_SUCCESS) {
+    end(calls, code);
+    return;
+  }
+  memcached_result_st result;
+  memcached_result_create(handle_, &result);
+  std::size_t at = 0;
+  while (memcached_fetch_result(handle_, &result, &code) != nullptr) {
+    const std::string_view key(memcached_result_key_value(&result), memcached_result_key_length(&result));
+    std::size_t found = at;
+    while (found < calls.size() && calls[found]->key != key) ++found;
+    if (found == calls.size()) {
+      code = MEMCACHED_PROTOCOL_ERROR;  // nobody asked for it
+      break;
+    }
+    for (; at < found; ++at) calls[at]->status = kv::OpStatus::not_found;
+    const auto* bytes = reinterpret_cast<const std::byte*>(memcached_result_value(&result));
+    calls[at]->landing.assign(bytes, bytes + memcached_result_length(&result));
+    calls[at++]->status = kv::OpStatus::ok;
+  }
+  memcached_result_free(&result);
+  const bool is_whole = code == MEMCACHED_END || code == MEMCACHED_NOTFOUND || code == MEMCACHED_SUCCESS;
+  end(calls.subspan(at), is_whole ? MEMCACHED_NOTFOUND : code);
+}
+
+CourierBoard::CourierBoard(Reactor& reactor) : reactor_(reactor) {
   bell_.board = this;
   bell_.fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   bell_.events = POLLIN;
   bell_.ready = on_ready;
-  LOCH_CHECK(bell_.fd >= 0, "no eventfd for the threads of a worker");
+  LOCH_CHECK(bell_.fd >= 0, "no eventfd for the couriers of a worker");
   reactor_.add(&bell_);
 }
 
-LaneBoard::~LaneBoard() {
+CourierBoard::~CourierBoard() {
   reactor_.remove(&bell_);
   ::close(bell_.fd);
 }
 
-void LaneBoard::post(Reactor::Wait* ended) {
+void CourierBoard::post(std::span<MemcachedCall* const> ended) {
   {
     const std::lock_guard lock(mutex_);
-    ended_.push_back(ended);
-    if (ended_.size() > 1) return;  // it rings already
+    const bool rings_already = !ended_.empty();
+    ended_.insert(ended_.end(), ended.begin(), ended.end());
+    if (rings_already || ended.empty()) return;
   }
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto rung = ::write(bell_.fd, &one, sizeof one);
 }
 
-void LaneBoard::on_ready(Reactor::Source* source, short /*events*/) {
-  LaneBoard* self = static_cast<Bell*>(source)->board;
+void CourierBoard::on_ready(Reactor::Source* source, short /*events*/) {
+  CourierBoard* self = static_cast<Bell*>(source)->board;
   std::uint64_t rings = 0;
   [[maybe_unused]] const auto got = ::read(self->bell_.fd, &rings, sizeof rings);
-  std::vector<Reactor::Wait*> ended;
+  std::vector<MemcachedCall*> ended;
   {
     const std::lock_guard lock(self->mutex_);
     ended.swap(self->ended_);
   }
-  for (Reactor::Wait* wait : ended) self->reactor_.finish(wait);
+  for (MemcachedCall* call : ended) self->reactor_.finish(call);
 }
 
-Lane::Lane(MemcachedSession& session, LaneBoard& board)
-    : session_(session), board_(board), thread_([this] { work(); }) {}
+Courier::Courier(const Address& server, Nanos timeout, ConnectionCounts& counts, CourierBoard& board)
+    : connection_(server, timeout, counts), board_(board), thread_([this] { work(); }) {}
 
-Lane::~Lane() {
+Courier::~Courier() {
   {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
@@ -158,27 +206,46 @@ Lane::~Lane() {
   thread_.join();
 }
 
-void Lane::submit(MemcachedCall* call, Reactor::Wait* wait) {
+void Courier::submit(MemcachedCall* call) {
   {
     const std::lock_guard lock(mutex_);
-    LOCH_CHECK(call_ == nullptr, "a slot has one call at a time");
-    call_ = call;
-    wait_ = wait;
+    (call->op == Op::get ? gets_ : others_).push_back(call);
   }
   wakes_.notify_one();
 }
 
-void Lane::work() {
+// All GETs that wait, then one other request, so that neither waits long for the other kind.
+void Courier::work() {
+  std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);
   while (true) {
-    wakes_.wait(lock, [this] { return call_ != nullptr || is_ending_; });
-    if (call_ == nullptr) return;
-    MemcachedCall* call = call_;
+    wakes_.wait(lock, [this] { return !gets_.empty() || !others_.empty() || is_ending_; });
+    if (gets_.empty() && others_.empty()) return;
+    gets.swap(gets_);
+    MemcachedCall* const other = others_.empty() ? nullptr : others_.front();
+    if (other != nullptr) others_.erase(others_.begin());
     lock.unlock();
-    session_.execute(*call);
+    if (!gets.empty()) {
+      connection_.get(gets);
+      board_.post(gets);
+      gets.clear();
+    }
+    if (other != nullptr) {
+      connection_.execute(*other);
+      board_.post({&other, 1});
+    }
     lock.lock();
-    call_ = nullptr;
-    board_.post(wait_);
+  }
+}
+
+MemcachedWorker::MemcachedWorker(fabric::Worker& worker, const std::vector<Address>& servers,
+                                 ConnectionCounts& counts, const Settings& settings)
+    : reactor(worker), board(reactor) {
+  for (const Address& server : servers) {
+    if (settings.config.window == 1)
+      connections.push_back(std::make_unique<MemcachedConnection>(server, settings.timeout, counts));
+    else
+      couriers.push_back(std::make_unique<Courier>(server, settings.timeout, counts, board));
   }
 }
 
@@ -186,16 +253,10 @@ namespace {
 
 class MemcachedClient final : public kv::Client {
  public:
-  MemcachedClient(MemcachedWorker* shared, const std::vector<Address>& servers, ConnectionCounts& counts,
-                  const Settings& settings)
-      : shared_(shared), settings_(settings), session_(servers, settings.timeout, counts) {
-    if (shared_ == nullptr) return;
-    lane_ = std::make_unique<Lane>(session_, shared_->board);
-    shared_->reactor.add_client();
+  MemcachedClient(MemcachedWorker& shared, const Settings& settings) : shared_(shared), settings_(settings) {
+    shared_.reactor.add_client();
   }
-  ~MemcachedClient() override {
-    if (shared_ != nullptr) shared_->reactor.remove_client();
-  }
+  ~MemcachedClient() override { shared_.reactor.remove_client(); }
 
   coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
     co_return co_await execute(Op::get, key, {}, stats);
@@ -210,43 +271,39 @@ class MemcachedClient final : public kv::Client {
  private:
   coro::Task<kv::OpResult> execute(Op op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
     call_.op = op;
-    call_.server = settings_.server_of(key);
     call_.value = value;
     call_.status = kv::OpStatus::error;
     call_.effect = kv::Effect::none;
     write_key_text(System::memcached, key, call_.key);
-    if (lane_ == nullptr) {
-      session_.execute(call_);
+    const std::uint32_t server = settings_.server_of(key);
+    if (!shared_.connections.empty()) {
+      shared_.connections[server]->execute(call_);
     } else {
-      Reactor::Wait wait;  // has no deadline: the library's own time-outs end it
-      shared_->reactor.begin(&wait);
-      lane_->submit(&call_, &wait);
-      co_await shared_->reactor.finished(&wait);
+      // It has no deadline: the library's own time-outs end it.
+      shared_.reactor.begin(&call_);
+      shared_.couriers[server]->submit(&call_);
+      co_await shared_.reactor.finished(&call_);
     }
     kv::OpResult result;
     result.status = call_.status;
     result.effect = call_.effect;
-    const bool is_value = op == Op::get && call_.status == kv::OpStatus::ok;
-    if (is_value) result.value = call_.value;
+    const auto size = static_cast<std::uint32_t>(call_.landing.size());
+    if (op == Op::get && call_.status == kv::OpStatus::ok) result.value = {call_.landing.data(), size, size};
     const auto key_bytes = static_cast<std::uint32_t>(call_.key.size());
     stats->payload_bytes += request_bytes(System::memcached, op, key_bytes, value.size) +
                             reply_bytes(System::memcached, op, call_.status, key_bytes, result.value.size);
     co_return result;
   }
 
-  MemcachedWorker* shared_;
+  MemcachedWorker& shared_;
   const Settings& settings_;
-  MemcachedSession session_;
   MemcachedCall call_;
-  std::unique_ptr<Lane> lane_;  // last: its thread uses the others
 };
 
 }  // namespace
 
-std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker* shared,
-                                                  const std::vector<Address>& servers,
-                                                  ConnectionCounts& counts, const Settings& settings) {
-  return std::make_unique<MemcachedClient>(shared, servers, counts, settings);
+std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker& shared, const Settings& settings) {
+  return std::make_unique<MemcachedClient>(shared, settings);
 }
 
 }  // namespace loch::baselines

@@ -1,16 +1,17 @@
-// memcached by libmemcached, in the text protocol. Every window slot has a connection of its own to each
-// server.
+// memcached by libmemcached, in the text protocol.
 //
-// libmemcached's calls block: it has no interface by which the reply of a PUT can be awaited, and a handle
-// is used by one thread at a time. So a worker with one window slot, whose thread has nothing else to do
-// meanwhile, calls it directly; a worker with more gives each slot a thread that does, as libmemcached's
-// manual has it, and waits for all of them at once. Every wait inside the library ends at
-// --memcached.timeout.
+// libmemcached's calls block: it has no interface by which the reply of a PUT can be awaited, it pipelines
+// nothing but GETs (mget), and a handle is used by one thread at a time. So a worker with one window slot,
+// whose thread has nothing else to do meanwhile, calls it directly. A worker with more has a courier for each
+// server: a thread with a connection that fetches all waiting GETs by one mget and sends PUTs and DELETEs one
+// by one. A server that is slow or gone holds up what goes to it and nothing else. Every wait inside the
+// library ends at --memcached.timeout.
 #pragma once
 
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,92 +26,98 @@ struct memcached_st;
 
 namespace loch::baselines {
 
-// One request and its outcome.
-struct MemcachedCall {
+// One request and its outcome. With couriers, the wait is finished when it has one.
+struct MemcachedCall : Reactor::Wait {
   Op op = Op::get;
-  std::uint32_t server = 0;
-  std::string key;      // as the server is told it
-  kv::ValueView value;  // PUT: what to store; GET, ok: what was found, valid until the session's next call
+  std::string key;                 // as the server is told it
+  kv::ValueView value;             // PUT
+  std::vector<std::byte> landing;  // GET, ok: the value
   kv::OpStatus status = kv::OpStatus::error;
   kv::Effect effect = kv::Effect::none;
 };
 
-// The connections of one window slot, by server. Used by one thread at a time.
-class MemcachedSession {
+// A connection to one server, made when it is first used and again after anything went wrong on it. Used by
+// one thread at a time.
+class MemcachedConnection {
  public:
-  MemcachedSession(const std::vector<Address>& servers, Nanos timeout, ConnectionCounts& counts);
-  ~MemcachedSession();
-  MemcachedSession(const MemcachedSession&) = delete;
-  MemcachedSession& operator=(const MemcachedSession&) = delete;
+  MemcachedConnection(const Address& server, Nanos timeout, ConnectionCounts& counts);
+  ~MemcachedConnection();
+  MemcachedConnection(const MemcachedConnection&) = delete;
+  MemcachedConnection& operator=(const MemcachedConnection&) = delete;
 
-  // Connects if need be, asks, and takes the reply. A connection on which anything went wrong is closed.
   void execute(MemcachedCall& call);
+  // GETs, by one request.
+  void get(std::span<MemcachedCall* const> calls);
 
  private:
-  [[nodiscard]] memcached_st* handle(std::uint32_t server);
-  void close(std::uint32_t server);
+  [[nodiscard]] memcached_st* handle();
+  void close();
+  void fetch_one(MemcachedCall& call);
+  // What is left of `calls` ended like this.
+  void end(std::span<MemcachedCall* const> calls, int code);
 
-  const std::vector<Address>& servers_;
+  const Address& server_;
   Nanos timeout_;
   ConnectionCounts& counts_;
-  std::vector<memcached_st*> handles_;  // null: not connected
-  char* found_ = nullptr;               // the value of the latest GET
+  memcached_st* handle_ = nullptr;
+  std::vector<const char*> keys_;
+  std::vector<std::size_t> key_sizes_;
 };
 
-// Where the threads of one worker's slots report; the worker's Reactor looks at it.
-class LaneBoard {
+// Where the couriers of one worker report; the worker's Reactor looks at it.
+class CourierBoard {
  public:
-  explicit LaneBoard(Reactor& reactor);
-  ~LaneBoard();
-  LaneBoard(const LaneBoard&) = delete;
-  LaneBoard& operator=(const LaneBoard&) = delete;
+  explicit CourierBoard(Reactor& reactor);
+  ~CourierBoard();
+  CourierBoard(const CourierBoard&) = delete;
+  CourierBoard& operator=(const CourierBoard&) = delete;
   // Any thread.
-  void post(Reactor::Wait* ended);
+  void post(std::span<MemcachedCall* const> ended);
 
  private:
   struct Bell : Reactor::Source {
-    LaneBoard* board = nullptr;
+    CourierBoard* board = nullptr;
   };
   static void on_ready(Reactor::Source* source, short events);
   Reactor& reactor_;
   Bell bell_;
   std::mutex mutex_;
-  std::vector<Reactor::Wait*> ended_;
+  std::vector<MemcachedCall*> ended_;
 };
 
-// The thread of one window slot.
-class Lane {
+// The thread that carries a worker's requests to one server.
+class Courier {
  public:
-  Lane(MemcachedSession& session, LaneBoard& board);
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-  // `wait` is finished through the board when the call has its outcome. One call at a time.
-  void submit(MemcachedCall* call, Reactor::Wait* wait);
+  Courier(const Address& server, Nanos timeout, ConnectionCounts& counts, CourierBoard& board);
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+  // The call is the courier's until its wait is finished.
+  void submit(MemcachedCall* call);
 
  private:
   void work();
-  MemcachedSession& session_;
-  LaneBoard& board_;
+  MemcachedConnection connection_;
+  CourierBoard& board_;
   std::mutex mutex_;
   std::condition_variable wakes_;
-  MemcachedCall* call_ = nullptr;
-  Reactor::Wait* wait_ = nullptr;
+  std::vector<MemcachedCall*> gets_, others_;
   bool is_ending_ = false;
-  std::thread thread_;
+  std::thread thread_;  // last: it uses the others
 };
 
-// What the slots of one worker share, where there are several.
+// What one worker has: connections that it uses itself where it has one window slot, else couriers.
 struct MemcachedWorker {
-  explicit MemcachedWorker(fabric::Worker& worker) : reactor(worker), board(reactor) {}
+  MemcachedWorker(fabric::Worker& worker, const std::vector<Address>& servers, ConnectionCounts& counts,
+                  const Settings& settings);
   Reactor reactor;
-  LaneBoard board;
+  CourierBoard board;
+  std::vector<std::unique_ptr<MemcachedConnection>> connections;  // by server
+  std::vector<std::unique_ptr<Courier>> couriers;                 // by server
 };
 
-// `shared` (null: the worker has one slot), `servers`, `counts` and `settings` outlive it.
-[[nodiscard]] std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker* shared,
-                                                                const std::vector<Address>& servers,
-                                                                ConnectionCounts& counts,
+// `shared` and `settings` outlive it.
+[[nodiscard]] std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker& shared,
                                                                 const Settings& settings);
 
 }  // namespace loch::baselines

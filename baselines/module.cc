@@ -82,6 +82,10 @@ class BaselineModule final : public kv::Module {
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
     return baselines::mutants(system_);
   }
+  [[nodiscard]] std::map<std::string, std::string> fuzz_options(
+      Rng& rng, const kv::DeployConfig& /*shape*/) const override {
+    return {{std::string(name()) + ".link", rng.chance(0.5) ? "ipoib" : "ethernet"}};
+  }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,
                                                           std::string_view mutant) const override {

@@ -32,10 +32,7 @@ void ignore_broken_pipes() {
 struct RealStore::WorkerState {
   std::unique_ptr<RedisWorker> redis;
   std::unique_ptr<MemcachedWorker> memcached;
-  [[nodiscard]] Reactor* reactor() const {
-    if (redis != nullptr) return &redis->reactor;
-    return memcached != nullptr ? &memcached->reactor : nullptr;
-  }
+  [[nodiscard]] Reactor& reactor() const { return redis != nullptr ? redis->reactor : memcached->reactor; }
 };
 
 RealStore::RealStore(Settings settings) : settings_(std::move(settings)) {}
@@ -152,8 +149,8 @@ RealStore::WorkerState& RealStore::state_of(fabric::Worker& worker) {
     state = std::make_unique<WorkerState>();
     if (settings_.system == System::redis)
       state->redis = std::make_unique<RedisWorker>(worker, addresses_, counts_);
-    else if (settings_.config.window > 1)
-      state->memcached = std::make_unique<MemcachedWorker>(worker);
+    else
+      state->memcached = std::make_unique<MemcachedWorker>(worker, addresses_, counts_, settings_);
   }
   return *state;
 }
@@ -162,12 +159,14 @@ std::unique_ptr<kv::Client> RealStore::client(fabric::Worker& worker, std::uint3
   ignore_broken_pipes();
   WorkerState& state = state_of(worker);
   if (state.redis != nullptr) return make_redis_client(worker, *state.redis, settings_);
-  return make_memcached_client(state.memcached.get(), addresses_, counts_, settings_);
+  return make_memcached_client(*state.memcached, settings_);
 }
 
 coro::Task<void> RealStore::background(fabric::Worker& worker, const bool* done) {
-  Reactor* reactor = state_of(worker).reactor();
-  if (reactor != nullptr) co_await reactor->run(done);
+  WorkerState& state = state_of(worker);
+  // A worker that calls libmemcached itself has nothing to poll.
+  const bool polls = state.redis != nullptr || !state.memcached->couriers.empty();
+  if (polls) co_await state.reactor().run(done);
 }
 
 std::map<std::string, double> RealStore::counters() const {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/fuzz.h"
 #include "drtm_em/layout.h"
 #include "drtm_em/module.h"
 #include "workloads/testing/store_run.h"
@@ -133,16 +132,6 @@ TEST(OnSim, ElidedValuesTakeTheSameWay) {
   EXPECT_EQ(sum.of(measure::OpKind::get).requests.payload_bytes,
             1'056 * sum.of(measure::OpKind::get).total());
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
-}
-
-TEST(Fuzz, NothingIsFound) {
-  const auto module = module_of();
-  cli::FuzzOptions options;
-  options.protocol = "drtm-em";
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const cli::FuzzFinding finding = cli::fuzz_seed(seed, options, *module);
-    EXPECT_EQ(finding.verdict, cli::FuzzVerdict::holds) << seed << ": " << finding.reason;
-  }
 }
 
 TEST(Module, RefusesServers) {

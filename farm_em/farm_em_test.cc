@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/fuzz.h"
 #include "farm_em/layout.h"
 #include "farm_em/module.h"
 #include "workloads/testing/store_run.h"
@@ -133,17 +132,6 @@ TEST_P(On, OddSizesAndElidedValues) {
   const auto& gets = sum.of(measure::OpKind::get);
   EXPECT_EQ(gets.requests.payload_bytes, gets.total() * (is_inlined() ? 6 * 1'014 : 6 * 21 + 1'001));
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
-}
-
-TEST_P(On, NothingIsFoundByFuzzing) {
-  if (fabric() != "sim") GTEST_SKIP() << "fuzzing is of the simulation";
-  const auto module = module_of(protocol());
-  cli::FuzzOptions options;
-  options.protocol = protocol();
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const cli::FuzzFinding finding = cli::fuzz_seed(seed, options, *module);
-    EXPECT_EQ(finding.verdict, cli::FuzzVerdict::holds) << seed << ": " << finding.reason;
-  }
 }
 
 TEST(Module, RefusesToServeWithoutServers) {

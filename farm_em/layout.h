@@ -34,15 +34,19 @@ class Layout {
 
   // What memory keeps of buckets and of values, of which `kept` bytes are kept.
   [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
-    if (form_ == Form::variable || kept >= value_size_) return {};
-    return {.entry_bytes = bucket_bytes(), .keep_head = key_size_ + kept, .keep_tail = 0};
+    if (form_ == Form::variable) return {};
+    return head_of(bucket_bytes(), key_size_ + kept);
   }
-  [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const {
-    if (kept >= value_size_) return {};
-    return {.entry_bytes = value_size_, .keep_head = kept, .keep_tail = 0};
-  }
+  [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const { return head_of(value_size_, kept); }
 
  private:
+  // Whole words of the head.
+  [[nodiscard]] static fabric::Elision head_of(std::uint32_t entry, std::uint32_t kept) {
+    const std::uint32_t head = (kept + 7) / 8 * 8;
+    if (head >= entry) return {};
+    return {.entry_bytes = entry, .keep_head = head, .keep_tail = 0};
+  }
+
   Form form_;
   std::uint32_t key_size_, value_size_;
 };

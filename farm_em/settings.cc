@@ -29,7 +29,6 @@ Result<> check_shape(const std::string& name, const kv::DeployConfig& config) {
 
 Fault fault_of(std::string_view mutant) {
   if (mutant == "executes-repeated") return Fault::executes_repeated;
-  if (mutant == "rewrites-unanswered") return Fault::rewrites_unanswered;
   if (mutant == "trusts-trailer") return Fault::trusts_trailer;
   return Fault::none;
 }
@@ -45,7 +44,7 @@ std::vector<kv::OptionSpec> option_specs(const std::string& prefix) {
        "PUTs are numbered, sent again and executed once (mends F1); false: as published (HERD 2014, 5.1), "
        "S_K + S_V bytes and one byte back",
        {}},
-      {prefix + ".load-factor", OptionType::real, "0.5", "share of the buckets that keys fill", {}, 0.01, 1},
+      {prefix + ".fill", OptionType::real, "0.5", "share of the buckets that keys fill", {}, 0.01, 1},
       {prefix + ".lanes",
        OptionType::integer,
        "1",
@@ -94,8 +93,7 @@ Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig
   };
   const std::uint32_t holders = config.serving_nodes();
   const double keys_per_node = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / holders;
-  const auto slots =
-      static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real(prefix + ".load-factor")));
+  const auto slots = static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real(prefix + ".fill")));
   const cuckoo::Shape shape{.nodes = holders, .slots_per_node = slots, .functions = 1};
   auto settings = std::make_unique<Settings>(Settings{.config = config,
                                                       .prefix = prefix,

@@ -9,6 +9,7 @@ namespace {
 
 constexpr Nanos sending_poll = 1'000;       // how often a request's completion is looked for
 constexpr std::uint32_t most_backoff = 16;  // times the first wait
+constexpr Nanos patience_factor = 4;  // times the usual latency: a server that is busy is not asked twice
 
 }  // namespace
 
@@ -165,11 +166,11 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   if (!s.rules.numbers) queue_[pending.server].push_back(slot);
   desk_.expect(slot);
 
-  const Nanos give_up = worker_.now() + s.give_up;
-  Nanos patience = s.retry;
+  const Nanos posted = worker_.now(), give_up = posted + s.give_up;
+  Nanos patience = std::max(s.retry, patience_factor * usual_latency_);
   std::uint32_t retries = 0;
   for (;; ++retries) {
-    if (!pending.is_sending) {
+    if (!pending.is_sending && (retries == 0 || s.rewrites)) {
       s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(retries));
       post(pending, op, from, to);
     }
@@ -178,11 +179,12 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
     const rpc::ReplyDesk::Outcome outcome = co_await desk_.wait(slot, until);
     if (outcome == rpc::ReplyDesk::Outcome::answered) {
       counts_.retries += retries;
+      usual_latency_ += (worker_.now() - posted - usual_latency_) / 8;
       co_await worker_.compute(costs.copy(pending.reply_bytes));
       co_return answered(pending, op, retries);
     }
     if (outcome == rpc::ReplyDesk::Outcome::stopping || worker_.now() >= give_up) break;
-    patience = std::min(2 * patience, most_backoff * s.retry);
+    patience = std::min(2 * patience, std::max(patience, most_backoff * s.retry));
   }
   forget(slot, pending.server);
   counts_.retries += retries;

@@ -72,6 +72,7 @@ class ClientWorker : public rpc::DatagramReader {
   std::vector<std::uint16_t> sequence_;             // by server and window slot
   std::vector<std::uint32_t> requests_seen_;        // by server, modulo the window (published)
   std::vector<std::deque<std::uint32_t>> queue_;    // by server: who waits, in order (published)
+  Nanos usual_latency_ = 0;                         // a moving mean
   ClientCounts counts_;
   rpc::ReplyDesk desk_;
 };

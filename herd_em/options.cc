@@ -33,9 +33,16 @@ std::vector<kv::OptionSpec> option_specs() {
       {"herd.batch",
        integer,
        "1",
-       "requests that a worker collects, and replies behind one doorbell (2016, 4.3.1; code: 32)",
+       "requests that a worker collects in one pass (2016, 4.3.1; code: 32)",
        {},
        1,
+       64},
+      {"herd.reply-list",
+       integer,
+       "0",
+       "replies behind one doorbell, at most; 0: those of a batch; 1: each by itself, by MMIO (2016, 4.3.1)",
+       {},
+       0,
        64},
       {"herd.ud-qps",
        integer,
@@ -95,11 +102,18 @@ std::vector<kv::OptionSpec> option_specs() {
       {"herd.retry",
        duration,
        "200us",
-       "a request without a reply is written again after this, then after twice as long, up to 16 times",
+       "a request without a reply is written again after this, or after 4 times the usual latency if that is "
+       "more; "
+       "then after twice as long, up to 16 times",
        {},
        1e3,
        1e10,
        "20ms"},
+      {"herd.rewrite",
+       boolean,
+       "true",
+       "whether a request without a reply is written again; false: its client waits (2014 and 2016 code)",
+       {}},
       {"herd.give-up",
        duration,
        "100ms",
@@ -129,15 +143,15 @@ std::vector<kv::OptionSpec> option_specs() {
 
 std::map<std::string, kv::Mutant> mutants() {
   return {
-      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 0}},
-      {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 0}},
-      {"any-reply-accepted", {"a late reply counts for the slot's next request", 0}},
-      {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 0}},
-      {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 0}},
-      {"log-not-checked", {"an entry that the log has overwritten counts as there", 0}},
-      {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 0}},
+      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 7}},
+      {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 1}},
+      {"any-reply-accepted", {"a late reply counts for the slot's next request", 9}},
+      {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 52}},
+      {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 39}},
+      {"log-not-checked", {"an entry that the log has overwritten counts as there", 37}},
+      {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 1}},
       {"first-tag-insert",
-       {"a PUT looks at the first slot with its tag alone and takes the last free one", 0}},
+       {"a PUT looks at the first slot with its tag alone and takes the last free one", 4}},
   };
 }
 
@@ -165,6 +179,7 @@ std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig
   const bool is_batched = rng.chance(0.5);
   drawn["herd.batch"] = is_batched ? pick({"2", "4", "16"}) : "1";
   drawn["herd.prefetch"] = is_batched ? pick({"none", "batch"}) : pick({"none", "pipeline", "batch"});
+  drawn["herd.reply-list"] = pick({"0", "0", "1", "3"});
   drawn["herd.ud-qps"] = pick({"1", "1", "3"});
   drawn["herd.inline-below"] = pick({"0", "32", "144", "256"});
   drawn["herd.signal-every"] = pick({"1", "4", "64"});
@@ -172,6 +187,7 @@ std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig
   drawn["herd.tag-bits"] = pick({"1", "1", "2", "16"});
   drawn["herd.retry"] = pick({"15us", "30us", "100us"});
   drawn["herd.give-up"] = pick({"2ms", "20ms"});
+  if (rng.chance(0.2)) drawn["herd.rewrite"] = "false";
   const std::uint64_t entry = Log::entry_bytes(shape.value_size);
   const bool is_store = rng.chance(0.2);
   if (is_store) drawn["herd.mode"] = "store";

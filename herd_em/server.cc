@@ -107,17 +107,24 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
 }
 
 // ---- What it costs --------------------------------------------------------------------------------
-// Copying a request out of the line that the NIC wrote, and its check.
-Nanos Server::fetch_cost(const fabric::Worker& worker, Op op) const {
+// Copying out of, or into, a line that is in the cache: every miss is charged where it is waited for.
+Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
+  return worker.costs().copy(bytes) - worker.costs().copy(0);
+}
+
+// Copying a request out of the line that the NIC wrote, and its check. The first one's miss is in the
+// polling; those that are found in the same pass have their own.
+Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const {
   const std::uint32_t bytes = settings_.format.message_bytes(op);
+  const Nanos copying = is_first ? move_cost(worker, bytes) : worker.costs().copy(bytes);
   const bool is_checked =
       settings_.format.has_trailer && settings_.format.arrival(op) == rpc::Arrival::by_check;
-  return worker.costs().copy(bytes) + (is_checked ? worker.costs().hash(bytes) : 0);
+  return copying + (is_checked ? worker.costs().hash(bytes) : 0);
 }
 
 // Comparing a log entry's key and copying its value, from or to it.
 Nanos Server::entry_cost(const fabric::Worker& worker) const {
-  return worker.costs().compare(keyhash_bytes) + worker.costs().copy(settings_.config.value_size);
+  return worker.costs().compare(keyhash_bytes) + move_cost(worker, settings_.config.value_size);
 }
 
 // Prefetches are issued back to back, so that those of a batch are waited for once: for what is left of
@@ -127,7 +134,7 @@ Nanos Server::batch_cost(const fabric::Worker& worker) const {
   const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
   Nanos total = 0;
   for (std::uint32_t i = 0; i < collected_; ++i)
-    total += fetch_cost(worker, batch_[i].what.op) + search + entry_cost(worker);
+    total += fetch_cost(worker, batch_[i].what.op, i == 0) + search + entry_cost(worker);
   if (settings_.prefetch == Prefetch::none) return total + 2 * costs.memory() * collected_;
   const Nanos others = collected_ - 1;
   return total + issue * collected_ + stall(costs.memory(), others * issue) +
@@ -146,8 +153,7 @@ coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
   sender_->flush();
 }
 
-// 2014: each new request pushes those before it one stage further. PUTs and DELETEs are done with the
-// second stage, GETs with the third.
+// 2014: each new request pushes those before it one stage further.
 coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
   const fabric::CpuCosts& costs = worker.costs();
   if (has_entry_) {
@@ -158,22 +164,16 @@ coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
   }
   if (has_bucket_) {
     const Nanos wait = stall(costs.memory(), worker.now() - at_bucket_.prefetched_at);
-    const bool is_get = at_bucket_.what.op == Op::get;
-    const Nanos rest = is_get ? 0 : costs.memory() + entry_cost(worker);
-    co_await worker.compute(wait + costs.compare(sizeof(Index::Bucket)) + rest);
+    co_await worker.compute(wait + costs.compare(sizeof(Index::Bucket)));
+    partition_.prefetch_entry(at_bucket_.what.key);
+    std::swap(at_entry_, at_bucket_);
+    at_entry_.prefetched_at = worker.now();
+    has_entry_ = true;
     has_bucket_ = false;
-    if (is_get) {
-      partition_.prefetch_entry(at_bucket_.what.key);
-      std::swap(at_entry_, at_bucket_);
-      at_entry_.prefetched_at = worker.now();
-      has_entry_ = true;
-    } else {
-      co_await finish(&at_bucket_);
-    }
   }
   if (has_new) {
     std::swap(at_bucket_, batch_[0]);
-    co_await worker.compute(fetch_cost(worker, at_bucket_.what.op) + costs.compare(0));
+    co_await worker.compute(fetch_cost(worker, at_bucket_.what.op, true) + costs.compare(0));
     partition_.prefetch_bucket(at_bucket_.what.key);
     at_bucket_.prefetched_at = worker.now();
     has_bucket_ = true;

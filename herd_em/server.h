@@ -67,7 +67,8 @@ class Server {
   [[nodiscard]] Answer execute_fresh(Request& request, std::byte* out);
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
   [[nodiscard]] static Nanos stall(Nanos memory, Nanos since) { return since < memory ? memory - since : 0; }
-  [[nodiscard]] Nanos fetch_cost(const fabric::Worker& worker, Op op) const;
+  [[nodiscard]] static Nanos move_cost(const fabric::Worker& worker, std::uint32_t bytes);
+  [[nodiscard]] Nanos fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const;
   [[nodiscard]] Nanos entry_cost(const fabric::Worker& worker) const;
 
   const Settings& settings_;

@@ -141,12 +141,14 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   }
   s.drain = options.integer("herd.drain");
   s.replies.message_bytes = config.value_size;
-  s.replies.list_most = s.batch;
+  const auto list = static_cast<std::uint32_t>(options.integer("herd.reply-list"));
+  s.replies.list_most = list == 0 ? s.batch : list;
   s.replies.signal_every = static_cast<std::uint32_t>(options.integer("herd.signal-every"));
   s.replies.lanes = static_cast<std::uint8_t>(options.integer("herd.ud-qps"));
   s.replies.inline_below = static_cast<std::uint32_t>(options.integer("herd.inline-below"));
   s.retry = options.integer("herd.retry");
   s.give_up = options.integer("herd.give-up");
+  s.rewrites = options.boolean("herd.rewrite");
   if (s.give_up < s.retry) return refuse("--herd.give-up: before the first --herd.retry");
   LOCH_TRY(apply_mutant(mutant, s));
   LOCH_TRY(check_memory(s));

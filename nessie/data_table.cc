@@ -48,6 +48,13 @@ std::optional<EntryId> DataTable::allocate(Nanos node_now) {
   return std::nullopt;
 }
 
+void DataTable::prefetch_next() const {
+  if (free_.empty() && fresh_ == owned_) return;
+  const std::uint32_t index = free_.empty() ? share_.first + share_.step * fresh_ : free_.back();
+  const std::byte* const entry = word_at(index, 0);
+  for (std::uint64_t at = 0; at < layout_.header_bytes(); at += 64) __builtin_prefetch(entry + at, 1);
+}
+
 void DataTable::put_back(std::uint32_t index) {
   EntryMeta meta = EntryMeta::unpack(fabric::load_word(word_at(index, layout_.meta_at())));
   meta.kind = EntryKind::free;

@@ -33,6 +33,8 @@ class DataTable {
   // waits for its expiry, and the caller backs off. Scans for expired ones when the free list is
   // empty; `node_now` is the node's clock.
   [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
+  // Brings the entry that allocate() would give, as things stand, into the cache, to be written.
+  void prefetch_next() const;
   // Gives back an entry that no index word ever named: free at once.
   void release(const EntryId& id);
   // Looks at up to `most` entries, from where the last scan stopped, and frees those whose deadline

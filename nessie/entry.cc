@@ -44,7 +44,17 @@ coro::Task<Session::Fetched> Session::read_entry(EntryId id, Extent extent) {
     request.local = {node_.landing, landing_base_};
     request.length = length;
     request.stats = stats_;
-    const fabric::WcStatus status = co_await run(request, node_.landing, last_word, by_watermark);
+    fabric::WcStatus status = fabric::WcStatus::success;
+    if (by_watermark) {
+      const fabric::WatchOutcome outcome = co_await post_watched(request, node_.landing, last_word);
+      if (outcome != fabric::WatchOutcome::ready) {
+        const fabric::WcStatus settled = co_await settle(outcome, peer);
+        status = settled;
+      }
+    } else {
+      const fabric::Completion done = co_await worker_.execute(request);
+      status = done.status;
+    }
     found.ok = status == fabric::WcStatus::success;
     if (!found.ok) {
       const bool is_back = co_await reconnect(peer);

@@ -73,9 +73,11 @@ class Session {
     std::uint64_t offset = 0;
   };
 
-  // Runs one READ or CAS whose last 8 bytes land at `landed` of `region`; by watermark or CQE.
-  [[nodiscard]] coro::Task<fabric::WcStatus> run(fabric::WorkRequest request, fabric::Region* region,
-                                                 std::uint64_t landed, bool by_watermark);
+  // Posts a READ or CAS whose last 8 bytes land at `landed` of `region`, unsignaled; what comes back waits
+  // for their watermark. Any outcome but `ready` is given to settle().
+  [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::WorkRequest& request, fabric::Region* region,
+                                                      std::uint64_t landed);
+  [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::WatchOutcome outcome, fabric::NodeId peer);
   [[nodiscard]] coro::Task<WordRead> read_index(cuckoo::Place place);
   // CAS of an index word. `is_private`: nobody but this operation ever changes `desired`, so that
   // another word means that the CAS did not take place.
@@ -210,6 +212,10 @@ class Session {
   // Whether another attempt may end differently.
   [[nodiscard]] static bool is_worth_retrying(Attempt attempt);
   [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
+  // The next request may well go to this slot's node.
+  void expect(const cuckoo::Place& place) {
+    __builtin_prefetch(&own_.peers[place.node]);
+  }
   void count_local() {
     if (stats_ != nullptr) ++stats_->local_accesses;
   }

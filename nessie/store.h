@@ -34,7 +34,7 @@ enum LaneWord : std::uint32_t {
 constexpr std::uint32_t scan_words = 64;
 
 // A node's tables as its peers reach them.
-struct Peer {
+struct alignas(64) Peer {
   fabric::RemoteRegion index;
   fabric::RemoteRegion data;
   std::uint32_t epoch = 0;  // of the connection under which the regions were looked up

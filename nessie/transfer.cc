@@ -24,22 +24,23 @@ fabric::WorkRequest one_sided(fabric::Verb verb, const fabric::RemoteRegion& rem
 
 }  // namespace
 
-coro::Task<fabric::WcStatus> Session::run(fabric::WorkRequest request, fabric::Region* region,
-                                          std::uint64_t landed, bool by_watermark) {
-  if (!by_watermark) {
-    const fabric::Completion done = co_await worker_.execute(request);
-    co_return done.status;
-  }
+// No coroutine of its own: it is awaited several times in every operation.
+fabric::Worker::WatchOne Session::post_watched(fabric::WorkRequest& request, fabric::Region* region,
+                                               std::uint64_t landed) {
+  const rpc::Landing landing{.region = region,
+                             .word_at = landed,
+                             .mark = watermark_bit,
+                             .until = worker_.now() + settings_.expiry,
+                             .flush = {}};
+  return rpc::post_watched(worker_, request, landing);
+}
+
+coro::Task<fabric::WcStatus> Session::settle(fabric::WatchOutcome outcome, fabric::NodeId peer) {
+  if (outcome != fabric::WatchOutcome::link_down) ++own_.counters.watch_timeouts;
   const fabric::LocalSlice scratch{node_.words, word_at(lane_flush)};
-  const rpc::Landing landing{
-      .region = region,
-      .word_at = landed,
-      .mark = watermark_bit,
-      .until = worker_.now() + settings_.expiry,
-      .flush = one_sided(fabric::Verb::read, own_.peers[request.peer].index, 0, scratch, 8, nullptr)};
-  const rpc::Landed landed_as = co_await rpc::read_by_watermark(&worker_, request, landing);
-  if (landed_as.was_late) ++own_.counters.watch_timeouts;
-  co_return landed_as.status;
+  const fabric::WorkRequest flush =
+      one_sided(fabric::Verb::read, own_.peers[peer].index, 0, scratch, 8, nullptr);
+  co_return co_await rpc::settle(&worker_, outcome, flush);
 }
 
 coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {
@@ -50,11 +51,20 @@ coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {
   const auto peer = static_cast<fabric::NodeId>(place.node);
   for (int attempt = 0; attempt < 2; ++attempt) {
     const fabric::LocalSlice landing{node_.words, word_at(lane_index)};
-    const fabric::WorkRequest request =
+    fabric::WorkRequest request =
         one_sided(fabric::Verb::read, own_.peers[peer].index, place.slot * 8, landing, 8, stats_);
     if (stats_ != nullptr) ++stats_->index_read;
-    const bool by_watermark = settings_.completion == CompletionBy::watermark;
-    const fabric::WcStatus status = co_await run(request, node_.words, landing.offset, by_watermark);
+    fabric::WcStatus status = fabric::WcStatus::success;
+    if (settings_.completion == CompletionBy::watermark) {
+      const fabric::WatchOutcome outcome = co_await post_watched(request, node_.words, landing.offset);
+      if (outcome != fabric::WatchOutcome::ready) {
+        const fabric::WcStatus settled = co_await settle(outcome, peer);
+        status = settled;
+      }
+    } else {
+      const fabric::Completion done = co_await worker_.execute(request);
+      status = done.status;
+    }
     if (status == fabric::WcStatus::success) {
       const Word word = fabric::load_word(node_.words->at(landing.offset));
       // Memory without a watermark is an index that nobody laid out: its node came back empty.
@@ -80,8 +90,17 @@ coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected
     request.compare = expected;
     request.operand = desired;
     if (stats_ != nullptr) ++stats_->index_cas;
-    const bool by_watermark = settings_.completion == CompletionBy::watermark;
-    const fabric::WcStatus status = co_await run(request, node_.words, landing.offset, by_watermark);
+    fabric::WcStatus status = fabric::WcStatus::success;
+    if (settings_.completion == CompletionBy::watermark) {
+      const fabric::WatchOutcome outcome = co_await post_watched(request, node_.words, landing.offset);
+      if (outcome != fabric::WatchOutcome::ready) {
+        const fabric::WcStatus settled = co_await settle(outcome, peer);
+        status = settled;
+      }
+    } else {
+      const fabric::Completion done = co_await worker_.execute(request);
+      status = done.status;
+    }
     if (status == fabric::WcStatus::success) {
       const Word seen = fabric::load_word(node_.words->at(landing.offset));
       co_return Swap{seen == expected ? Swap::Outcome::swapped : Swap::Outcome::lost, seen};

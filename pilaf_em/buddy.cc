@@ -92,8 +92,10 @@ void BuddyAllocator::free(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint32_t order = order_of(bytes);
   LOCH_CHECK(offset % size_of(order) == 0 && offset + size_of(order) <= arena_, "no block of {} bytes at {}",
              size_of(order), offset);
-  LOCH_CHECK(!free_blocks_[order].contains(offset / size_of(order)), "the block at {} is free already",
-             offset);
+  for (std::uint32_t larger = order; larger < free_blocks_.size(); ++larger) {
+    LOCH_CHECK(!free_blocks_[larger].contains(offset / size_of(larger)), "the block at {} is free already",
+               offset);
+  }
   release(offset, order);
 }
 

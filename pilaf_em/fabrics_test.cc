@@ -107,7 +107,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
       {},
       {{"pilaf.update", "replace"}, {"pilaf.inline", "true"}, {"pilaf.signaling", "selective"}},
       {{"pilaf.messages", "uc"}, {"pilaf.reply-timeout", "50ms"}},
-      {{"pilaf.messages", "ud"}, {"pilaf.reply-timeout", "50ms"}, {"pilaf.server-nodes", "1"}},
+      {{"pilaf.messages", "ud"}, {"pilaf.reply-timeout", "50ms"}},
       {{"pilaf.variant", "published"}},
   };
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
@@ -141,6 +141,17 @@ TEST_P(OnFabric, GrowsUnderLoad) {
       EXPECT_GT(run.counter("extents_growths"), 2);
       expect_sound(run);
     });
+    EXPECT_EQ(tally.full, 0u);
+  }
+}
+
+TEST_P(OnFabric, NodesOfTwoKinds) {
+  for (const char* protocol : {"pilaf", "pilaf-vo"}) {
+    Tally tally;
+    TestRun::Shape shape{.protocol = protocol, .config = shape_of(4, 2, 24)};
+    shape.config.server_nodes = 2;
+    shape.config.server_workers = 2;
+    run_load(shape, tally, expect_sound);
     EXPECT_EQ(tally.full, 0u);
   }
 }
@@ -207,8 +218,9 @@ void expect_cost(const fabric::OpStats& stats, const Cost& cost) {
 
 // From node 1 to a store on node 0, so that everything crosses the network.
 TestRun::Shape one_server(const char* protocol, std::map<std::string, std::string> options = {}) {
-  options["pilaf.server-nodes"] = "1";
-  return {.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};
+  TestRun::Shape shape{.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};
+  shape.config.server_nodes = 1;
+  return shape;
 }
 
 // Buckets that a look-up of this key meets in use, the last one its own; all three of an absent key.
@@ -231,7 +243,7 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 }
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
-  Hand hand(*run, 1);
+  Hand hand(*run, 0);
   const kv::OpResult first = co_await hand.get(0);  // READs the root, at no operation's expense
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;
@@ -257,7 +269,7 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
   for (const char* variant : {"mended", "published"}) {
     TestRun run(make_fabric("sim", 2, 5), one_server("pilaf", {{"pilaf.variant", variant}}));
     double probes = 0;
-    run.start(1, [&] { return count_reads(&run, std::string_view(variant) == "mended", &probes); });
+    run.start(0, [&] { return count_reads(&run, std::string_view(variant) == "mended", &probes); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     // max_keys is half as much again, so that the table is half full.
     EXPECT_NEAR(probes, 1.25, 0.1);
@@ -265,7 +277,7 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
 }
 
 coro::Task<void> count_messages(TestRun* run, bool is_vo) {
-  Hand hand(*run, 1);
+  Hand hand(*run, 0);
   for (std::uint64_t number = 1'990; number < 2'010; ++number) {
     const kv::OpResult put = co_await hand.put(number, 5);
     EXPECT_EQ(put.status, OpStatus::ok);
@@ -292,14 +304,14 @@ TEST(Costs, APutIsOneMessageEachWay) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     for (const char* transport : {"rc", "ud"}) {
       TestRun run(make_fabric("sim", 2, 5), one_server(protocol, {{"pilaf.messages", transport}}));
-      run.start(1, [&] { return count_messages(&run, std::string_view(protocol) == "pilaf-vo"); });
+      run.start(0, [&] { return count_messages(&run, std::string_view(protocol) == "pilaf-vo"); });
       ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     }
   }
 }
 
 coro::Task<void> count_emulation(TestRun* run) {
-  Hand hand(*run, 1);
+  Hand hand(*run, 0);
   for (std::uint64_t number = 0; number < 50; ++number) {
     const kv::OpResult got = co_await hand.get(number);
     EXPECT_EQ(got.status, OpStatus::ok);
@@ -314,13 +326,13 @@ coro::Task<void> count_emulation(TestRun* run) {
 
 TEST(Costs, TheEmulationIsWhatHerdSays) {
   TestRun run(make_fabric("sim", 2, 5), one_server("pilaf", {{"pilaf.variant", "em-opt"}}));
-  run.start(1, [&] { return count_emulation(&run); });
+  run.start(0, [&] { return count_emulation(&run); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
 }
 
 // Elision changes no count and no time: the same run, with values kept and without.
 coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* took) {
-  Hand hand(*run, 1);
+  Hand hand(*run, 0);
   for (std::uint64_t number = 0; number < 100; ++number) {
     const kv::OpResult put = co_await hand.put(number, number + 7);
     EXPECT_EQ(put.status, OpStatus::ok);
@@ -331,7 +343,7 @@ coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* too
     EXPECT_TRUE(hand.is_whole && hand.seen == number + 7);
     *payload += hand.stats.payload_bytes;
   }
-  *took = run->worker(1).now();
+  *took = run->worker(0).now();
 }
 
 TEST(Costs, ElisionChangesNone) {
@@ -344,7 +356,7 @@ TEST(Costs, ElisionChangesNone) {
       TestRun run(make_fabric("sim", 2, 5), shape);
       std::uint64_t payload = 0;
       Nanos took = 0;
-      run.start(1, [&] { return few_operations(&run, &payload, &took); });
+      run.start(0, [&] { return few_operations(&run, &payload, &took); });
       ASSERT_EQ(run.run(), fabric::RunEnd::finished);
       payloads.push_back(payload);
       times.push_back(took);

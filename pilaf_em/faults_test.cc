@@ -68,11 +68,17 @@ TEST(Losses, ConnectionsAreMadeAnew) {
   }
 }
 
+kv::DeployConfig one_server_of(std::uint64_t keys) {
+  kv::DeployConfig config = shape_of(2, 1, keys);
+  config.server_nodes = 1;
+  return config;
+}
+
 coro::Task<void> without_server(TestRun* run, std::vector<kv::OpResult>* out) {
-  Hand hand(*run, 1);
+  Hand hand(*run, 0);
   const kv::OpResult before = co_await hand.put(1, 5);
   EXPECT_EQ(before.status, OpStatus::ok);
-  co_await run->worker(1).sleep_until(2'000'000);
+  co_await run->worker(0).sleep_until(2'000'000);
   const kv::OpResult put = co_await hand.put(1, 6);
   out->push_back(put);
   const kv::OpResult got = co_await hand.get(1);
@@ -84,14 +90,13 @@ coro::Task<void> without_server(TestRun* run, std::vector<kv::OpResult>* out) {
 TEST(Losses, ADeadServerIsStillRead) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     fabric::sim::SimFaults faults;
-    faults.schedule.push_back({.kind = ScheduledFault::Kind::kill, .node = 0, .worker = 1, .at = 1'000'000});
-    TestRun run(make_fabric("sim", 2, 5, faults), {.protocol = protocol,
-                                                   .config = shape_of(2, 1, 20),
-                                                   .options = {{"pilaf.server-nodes", "1"},
-                                                               {"pilaf.patience", "10ms"},
-                                                               {"pilaf.reply-timeout", "1ms"}}});
+    faults.schedule.push_back({.kind = ScheduledFault::Kind::kill, .node = 0, .worker = 0, .at = 1'000'000});
+    TestRun run(make_fabric("sim", 2, 5, faults),
+                {.protocol = protocol,
+                 .config = one_server_of(20),
+                 .options = {{"pilaf.patience", "10ms"}, {"pilaf.reply-timeout", "1ms"}}});
     std::vector<kv::OpResult> results;
-    run.start(1, [&] { return without_server(&run, &results); });
+    run.start(0, [&] { return without_server(&run, &results); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     ASSERT_EQ(results.size(), 2u);
     EXPECT_EQ(results[0].status, OpStatus::timeout);
@@ -107,10 +112,9 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
       {.kind = ScheduledFault::Kind::crash, .node = 0, .at = 1'000'000, .span = 100'000});
   TestRun run(
       make_fabric("sim", 2, 5, faults),
-      {.config = shape_of(2, 1, 20),
-       .options = {{"pilaf.server-nodes", "1"}, {"pilaf.patience", "10ms"}, {"pilaf.reply-timeout", "1ms"}}});
+      {.config = one_server_of(20), .options = {{"pilaf.patience", "10ms"}, {"pilaf.reply-timeout", "1ms"}}});
   std::vector<kv::OpResult> results;
-  run.start(1, [&] { return without_server(&run, &results); });
+  run.start(0, [&] { return without_server(&run, &results); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   ASSERT_EQ(results.size(), 2u);
   EXPECT_NE(results[1].status, OpStatus::ok);
@@ -121,7 +125,7 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
 // PUT; published, the newer one is gone.
 coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::uint64_t* repeated) {
   Hand hand(*run, w);
-  for (std::uint64_t i = 0; i < keys; ++i) {
+  for (std::uint64_t i = 1; i < keys; ++i) {  // all are new: 0 was preloaded
     const kv::OpResult put = co_await hand.put(i, 1);
     EXPECT_EQ(put.status, OpStatus::ok);
     *repeated += put.retries;
@@ -130,15 +134,17 @@ coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::u
 
 TEST(Published, AGrowthLosesItsReply) {
   for (const bool is_mended : {false, true}) {
-    TestRun run(make_fabric("sim", 2, 5), {.config = shape_of(2, 1, 1),
-                                           .options = {{"pilaf.variant", "published"},
-                                                       {"pilaf.mend-p3", is_mended ? "true" : "false"},
-                                                       {"pilaf.server-nodes", "1"},
-                                                       {"pilaf.initial-slots", "3"},
-                                                       {"pilaf.table-growths", "8"},
-                                                       {"pilaf.reply-timeout", "100us"}}});
+    TestRun::Shape shape{.config = one_server_of(1),
+                         .options = {{"pilaf.variant", "published"},
+                                     {"pilaf.mend-p3", is_mended ? "true" : "false"},
+
+                                     {"pilaf.initial-slots", "3"},
+                                     {"pilaf.table-growths", "8"},
+                                     {"pilaf.reply-timeout", "100us"}}};
+    shape.config.max_keys = 40;
+    TestRun run(make_fabric("sim", 2, 5), shape);
     std::uint64_t repeated = 0;
-    run.start(1, [&] { return grow_it(&run, 1, 40, &repeated); });
+    run.start(0, [&] { return grow_it(&run, 0, 40, &repeated); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_GT(run.counter("table_growths"), 2);
     EXPECT_EQ(repeated > 0, !is_mended);

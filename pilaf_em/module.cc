@@ -1,5 +1,6 @@
 #include "pilaf_em/module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pilaf_em/store.h"
@@ -67,16 +68,28 @@ class PilafModule final : public kv::Module {
   std::string_view name_;
 };
 
-// Tables of a slot or two more than there are keys, which grow by one slot at a time, extents that run
-// out, and requests that are sent again soon.
+// Tables with hardly a free slot, whose keys move out of each other's way; tables that grow by one slot at
+// a time; extents that run out; requests that are sent again soon.
 std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv::DeployConfig& shape) const {
   const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
   std::map<std::string, std::string> knobs;
-  knobs["pilaf.server-nodes"] = rng.chance(0.7) ? "1" : "0";
-  knobs["pilaf.initial-slots"] = std::to_string(3 + rng.below(shape.max_keys + 2));
-  knobs["pilaf.table-growth"] = pick({"1", "1", "2"});
-  knobs["pilaf.table-growths"] = "24";
-  knobs["pilaf.hops"] = pick({"0", "1", "2", "32", "32"});
+  const std::uint64_t functions = rng.chance(0.7) ? 2 : 3;
+  knobs["pilaf.hash-functions"] = std::to_string(functions);
+  const std::uint64_t keys_a_node = (shape.max_keys + shape.nodes - 1) / shape.nodes;
+  const std::uint64_t tight = std::max(functions, keys_a_node + rng.below(3));
+  const double style = rng.uniform();
+  const std::string few = pick({"0", "1", "2"}), no_hops = pick({"0", "0", "1"});
+  if (style < 0.5) {
+    knobs["pilaf.initial-slots"] = std::to_string(tight);
+    knobs["pilaf.table-growths"] = few;
+  } else if (style < 0.9) {
+    knobs["pilaf.initial-slots"] = std::to_string(functions);
+    knobs["pilaf.table-growths"] = "24";
+    knobs["pilaf.hops"] = no_hops;
+  } else {
+    knobs["pilaf.initial-slots"] = std::to_string(2 * tight);
+  }
+  knobs["pilaf.table-growth"] = "1";
   knobs["pilaf.update"] = pick({"in-place", "replace"});
   knobs["pilaf.extents-start"] = pick({"0", "64", "1K"});
   knobs["pilaf.extents-growths"] = "6";

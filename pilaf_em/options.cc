@@ -8,13 +8,13 @@ using kv::OptionType;
 
 void add_store_options(std::vector<kv::OptionSpec>& all) {
   const std::vector<kv::OptionSpec> specs = {
-      {"pilaf.server-nodes",
+      {"pilaf.hash-functions",
        OptionType::integer,
-       "0",
-       "nodes that hold the store, from node 0 on; the others are clients alone (0: all; the paper: 1)",
+       "3",
+       "hash functions, buckets that a key can be in (3.4: 3)",
        {},
-       0,
-       65535},
+       2,
+       4},
       {"pilaf.fill",
        OptionType::real,
        "0.75",

@@ -207,7 +207,6 @@ TEST(Options, ImpossibleOnesAreRefusedByName) {
   kv::DeployConfig config = small_shape();
   EXPECT_EQ(refusal({}, config), "");
   EXPECT_NE(refusal({{"pilaf.mend-p1", "true"}}, config).find("pilaf.mend-p1"), std::string::npos);
-  EXPECT_NE(refusal({{"pilaf.server-nodes", "3"}}, config).find("pilaf.server-nodes"), std::string::npos);
   EXPECT_NE(refusal({{"pilaf.variant", "em-opt"}, {"pilaf.log", "x"}}, config).find("pilaf.log"),
             std::string::npos);
   config.kept_value_bytes = 32;

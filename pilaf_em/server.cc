@@ -184,7 +184,6 @@ class Server {
 }  // namespace
 
 coro::Task<void> run_server(PilafStore* store, fabric::Worker* worker, std::uint32_t index) {
-  if (worker->node() >= store->settings().server_nodes) co_return;  // clients alone
   Server server(*store, *worker, index);
   co_await server.run();
 }

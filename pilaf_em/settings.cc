@@ -19,6 +19,9 @@ std::unexpected<Error> refuse(std::string message) {
 Result<> check_shape(const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.nodes > 65535)
     return refuse(fmt::format("nodes: {}; expected 1 to 65535", config.nodes));
+  if (config.server_nodes >= config.nodes)
+    return refuse(
+        fmt::format("server-nodes: {} leave no node of {} to drive load", config.server_nodes, config.nodes));
   if (config.client_workers == 0 || config.window == 0 || config.window > 256) {
     return refuse(fmt::format(
         "clients, window: {} and {}; expected at least 1 client worker and a window from 1 to 256",
@@ -91,6 +94,7 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
   shape.client_workers = c.client_workers;
   shape.window = c.window;
   shape.server_workers = c.server_workers;
+  shape.server_nodes = c.server_nodes;
   shape.request_bytes = put_head + c.key_size + c.value_size;
   shape.reply_bytes = reply_head + (s.system == System::pilaf_vo ? c.value_size : 0);
   if (s.is_elided()) shape.kept_bytes = put_head + c.key_size + s.kept();
@@ -140,10 +144,6 @@ Result<> check_options(const Settings& s, const kv::Options& options, std::strin
   }
   if (s.system == System::em_opt && !s.log_path.empty())
     return refuse("pilaf.log: the emulation stores nothing; expected pilaf.variant mended or published");
-  if (s.server_nodes > s.config.nodes) {
-    return refuse(fmt::format("pilaf.server-nodes: {} of {} nodes; expected at most all", s.server_nodes,
-                              s.config.nodes));
-  }
   if (s.shards > 65535)
     return refuse(fmt::format("servers: {} of {} in all; expected at most 65535", s.shards, protocol));
   return {};
@@ -190,8 +190,8 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->rules = rules_of(options);
   if (!mutant.empty() && !apply_mutant(mutant, s->rules))
     return refuse(fmt::format("mutant: {} has none named {}", protocol, mutant));
-  const auto asked = static_cast<std::uint32_t>(options.integer("pilaf.server-nodes"));
-  s->server_nodes = asked == 0 ? config.nodes : asked;
+  s->server_nodes = config.serving_nodes();
+  s->hash_functions = static_cast<std::uint32_t>(options.integer("pilaf.hash-functions"));
   s->shards = s->server_nodes * config.server_workers;
   const double keys = keys_a_shard(config, s->shards);
   size_table(options, keys, *s);

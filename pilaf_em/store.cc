@@ -46,11 +46,11 @@ Result<> PilafStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
               fabric.register_region(node, {.name = std::string(landing_region),
                                             .bytes = lanes * s.landing_stride(),
                                             .elision = extent_elision(s, s.landing_stride(), 128)}));
-  for (std::uint32_t i = 0; i < s.config.server_workers && node < s.server_nodes; ++i) {
+  for (std::uint32_t i = 0; s.config.serves(node) && i < s.config.server_workers; ++i) {
     LOCH_ASSIGN(auto server, make_server(fabric, node, s, i));
     state.servers.push_back(std::move(server));
   }
-  for (std::uint32_t i = 0; i < s.config.client_workers; ++i)
+  for (std::uint32_t i = 0; s.config.drives(node) && i < s.config.client_workers; ++i)
     state.workers.push_back(std::make_unique<WorkerState>());
   nodes_[node] = std::move(state);
   return {};

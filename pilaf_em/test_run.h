@@ -100,10 +100,10 @@ class TestRun {
     for (std::uint32_t n = 0; n < config_.nodes; ++n) {
       const auto node = static_cast<fabric::NodeId>(n);
       check(store_->setup_node(*fabric_, node));
-      for (std::uint32_t i = 0; i < config_.client_workers; ++i)
+      for (std::uint32_t i = 0; config_.drives(node) && i < config_.client_workers; ++i)
         workers_.push_back(add(node, fabric::Role::client, i));
-      for (std::uint32_t i = 0; i < config_.server_workers; ++i)
-        servers_.push_back(add(node, fabric::Role::server, config_.client_workers + i));
+      for (std::uint32_t i = 0; config_.serves(node) && i < config_.server_workers; ++i)
+        servers_.push_back(add(node, fabric::Role::server, config_.server_index(i)));
     }
     check(fabric_->exchange(10'000'000'000));
     check(store_->connect(*fabric_));

@@ -23,8 +23,9 @@ Ledger::Word* Ledger::chunk(std::uint64_t index) {
   return none;  // another thread was first
 }
 
-void Ledger::give(std::uint64_t number, std::uint64_t asked_at) {
+void Ledger::give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed) {
   count(given_);
+  if (number >= claimed || number < first_) return count(unclaimed_);
   if (number < asked_at) count(out_of_order_);
   std::uint64_t beyond = beyond_.load(std::memory_order_relaxed);
   while (number >= beyond && !beyond_.compare_exchange_weak(beyond, number + 1, std::memory_order_acq_rel)) {
@@ -36,13 +37,14 @@ void Ledger::give(std::uint64_t number, std::uint64_t asked_at) {
   if ((word.fetch_or(mask, std::memory_order_relaxed) & mask) != 0) count(twice_);
 }
 
-Ledger::Counts Ledger::counts() const { return {given_, twice_, out_of_order_, far_}; }
+Ledger::Counts Ledger::counts() const { return {given_, twice_, out_of_order_, unclaimed_, far_}; }
 
 void Ledger::report(std::map<std::string, double>& counters) const {
   const Counts all = counts();
   counters["numbers"] += static_cast<double>(all.given);
   counters["numbers_twice"] += static_cast<double>(all.twice);
   counters["numbers_out_of_order"] += static_cast<double>(all.out_of_order);
+  counters["numbers_unclaimed"] += static_cast<double>(all.unclaimed);
   counters["numbers_far"] += static_cast<double>(all.far);
 }
 

@@ -24,17 +24,21 @@ class Ledger {
 
   // One past the largest number given until now; to be asked when a number is asked for.
   [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(std::memory_order_acquire); }
-  // A client was given the number that it asked for when beyond() was `asked_at`.
-  void give(std::uint64_t number, std::uint64_t asked_at);
+  // A client was given the number that it asked for when beyond() was `asked_at`. `claimed`: one past the
+  // largest number that the sequencer has given out by now; `unknown` in another process.
+  static constexpr std::uint64_t unknown = ~std::uint64_t{0};
+  void give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed = unknown);
 
   struct Counts {
     std::uint64_t given = 0;
     std::uint64_t twice = 0;         // given before
     std::uint64_t out_of_order = 0;  // not beyond what was given before it was asked for
-    std::uint64_t far = 0;           // before the first or so far behind it that the bitmap ends
+    std::uint64_t unclaimed = 0;     // not given out by then: it is nobody's, or will come again
+    std::uint64_t far = 0;           // so far behind the first that the bitmap ends
   };
   [[nodiscard]] Counts counts() const;
-  // Adds "numbers", "numbers_twice", "numbers_out_of_order" and "numbers_far".
+  // Adds "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and
+  // "numbers_far".
   void report(std::map<std::string, double>& counters) const;
 
  private:
@@ -47,7 +51,7 @@ class Ledger {
   std::uint64_t first_;
   std::unique_ptr<std::atomic<Word*>[]> chunks_;
   std::atomic<std::uint64_t> beyond_;
-  std::atomic<std::uint64_t> given_{0}, twice_{0}, out_of_order_{0}, far_{0};
+  std::atomic<std::uint64_t> given_{0}, twice_{0}, out_of_order_{0}, unclaimed_{0}, far_{0};
 };
 
 }  // namespace loch::sequencer

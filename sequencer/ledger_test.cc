@@ -30,13 +30,22 @@ TEST(Ledger, ANumberLiesBeyondWhatWasGivenBeforeItWasAskedFor) {
   EXPECT_EQ(ledger.counts().twice, 0u);
 }
 
+TEST(Ledger, ANumberThatNobodyGaveOutWillComeAgain) {
+  Ledger ledger(0);
+  ledger.give(7, 0, 8);
+  EXPECT_EQ(ledger.counts().unclaimed, 0u);
+  ledger.give(9, 0, 9);
+  EXPECT_EQ(ledger.counts().unclaimed, 1u);
+}
+
 TEST(Ledger, NumbersBeforeTheFirstAndFarAwayAreCounted) {
   Ledger ledger(50);
   ledger.give(49, 0);
-  ledger.give(std::uint64_t{1} << 40, 0);
-  EXPECT_EQ(ledger.counts().far, 2u);
+  EXPECT_EQ(ledger.counts().unclaimed, 1u);
   ledger.give(50 + (std::uint64_t{1} << 33), 0);  // far, but within the bitmap
-  EXPECT_EQ(ledger.counts().far, 2u);
+  EXPECT_EQ(ledger.counts().far, 0u);
+  ledger.give(std::uint64_t{1} << 40, 0);
+  EXPECT_EQ(ledger.counts().far, 1u);
 }
 
 TEST(Ledger, ThreadsShareIt) {

@@ -23,7 +23,7 @@ coro::Task<kv::OpResult> NumberClient::next(fabric::OpStats* stats) {
     result.effect = kv::Effect::unknown;  // a number may have been spent
     co_return result;
   }
-  ledger_.give(drawn.number, asked_at);
+  ledger_.give(drawn.number, asked_at, claimed());
   value_ = drawn.number;
   result.value = {reinterpret_cast<const std::byte*>(&value_), number_bytes, number_bytes};
   co_return result;
@@ -51,7 +51,7 @@ std::map<std::string, double> NumberStore::counters() const {
   add_counters(all);
   ledger_.report(all);
   double& violations = all[std::string(kv::violations_counter)];
-  violations += all["numbers_twice"];
+  violations += all["numbers_twice"] + all["numbers_unclaimed"];
   if (numbers_are_ordered_) violations += all["numbers_out_of_order"];
   return all;
 }

@@ -36,6 +36,8 @@ class NumberClient : public kv::Client {
 
  protected:
   [[nodiscard]] virtual coro::Task<Drawn> draw(fabric::OpStats* stats) = 0;
+  // One past what the sequencer has given out, where it is of this process.
+  [[nodiscard]] virtual std::uint64_t claimed() const { return Ledger::unknown; }
   [[nodiscard]] fabric::Worker& worker() { return worker_; }
 
  private:

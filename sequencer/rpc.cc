@@ -10,8 +10,6 @@
 // A request that comes again gets a number of its own: the first one's, whose reply was lost, is a gap.
 // The published code has no sequence: the word is whatever is not 0, the worker zeroes it, and a reply is
 // taken for the answer to any request (hole S1).
-#include <atomic>
-
 #include "common/fabric/memory.h"
 #include "sequencer/served.h"
 
@@ -147,7 +145,6 @@ class RpcStore final : public ServedStore {
   fabric::Region* slots_ = nullptr;
   fabric::RemoteRegion remote_slots_;
   std::map<fabric::NodeId, fabric::Region*> staging_;
-  std::atomic<std::uint64_t> next_{0};
 };
 
 std::uint32_t RpcStore::collect(fabric::Worker& worker, ServerState& own, Row& row, std::uint32_t column) {
@@ -176,15 +173,15 @@ coro::Task<std::uint64_t> RpcStore::claim(fabric::Worker& worker, std::uint64_t 
     case Fault::none:
       break;
     case Fault::claims_one:  // mutant: a batch's other numbers are the next batches' too
-      co_return next_.fetch_add(1, std::memory_order_relaxed);
+      co_return next().fetch_add(1, std::memory_order_relaxed);
     case Fault::splits_claim: {  // mutant: what another worker claims between the two is claimed twice
-      const std::uint64_t first = next_.load();
+      const std::uint64_t first = next().load();
       co_await worker.spin_until(worker.now() + 200);
-      next_.store(first + numbers);
+      next().store(first + numbers);
       co_return first;
     }
   }
-  co_return next_.fetch_add(numbers, std::memory_order_relaxed);
+  co_return next().fetch_add(numbers, std::memory_order_relaxed);
 }
 
 coro::Task<void> RpcStore::serve(fabric::Worker& worker, std::uint32_t index) {
@@ -240,8 +237,8 @@ class RpcModule final : public NumberModule {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"claims-one", {"a batch of requests claims one number only", 0}},
-            {"splits-claim", {"the shared counter is loaded and stored, not added to", 0}}};
+    return {{"claims-one", {"a batch of requests claims one number only", 1}},
+            {"splits-claim", {"the shared counter is loaded and stored, not added to", 2}}};
   }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.boolean("seq-rpc.request-ids")) return {};

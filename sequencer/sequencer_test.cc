@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/bench_options.h"
-#include "common/cli/fuzz.h"
 #include "sequencer/guess.h"
 #include "sequencer/module.h"
 #include "workloads/testing/store_run.h"
@@ -88,16 +86,6 @@ TEST_P(Each, LosesNothingAndHangsNever) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-TEST_P(Each, NothingIsFoundByFuzzing) {
-  if (fabric() != "sim") GTEST_SKIP() << "fuzzing is of the simulation";
-  cli::FuzzOptions options;
-  options.protocol = std::get<1>(GetParam());
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const cli::FuzzFinding finding = cli::fuzz_seed(seed, options, module());
-    EXPECT_EQ(finding.verdict, cli::FuzzVerdict::holds) << seed << ": " << finding.reason;
-  }
-}
-
 // A number is one FETCH_AND_ADD of 8 bytes.
 TEST(SeqAtomic, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
@@ -121,10 +109,13 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
   for (const char* fabric : {"sim", "shm"}) {
     for (const char* ids : {"true", "false"}) {
       StoreRun run = shape(fabric, module);
-      run.options = {{"seq-rpc.retry-after", "10s"}, {"seq-rpc.request-ids", ids}};
+      run.get = 1;
+      run.deploy.server_workers = 1;  // as published, answers from two may change places
+      run.options = {{"seq-rpc.retry-after", "10s"}, {"seq-rpc.request-ids", ids}, {"seq-rpc.lanes", "1"}};
       const measure::Tally sum = total(run_store(module, run));
       const measure::KindTally& all = sum.of(measure::OpKind::get);
-      EXPECT_GT(all.total(), 2'000u);
+      EXPECT_EQ(all.total(), 5'000u);
+      EXPECT_EQ(all.completed(), 5'000u);
       EXPECT_EQ(all.requests.write, all.total());
       EXPECT_EQ(all.requests.send, all.total());
       EXPECT_EQ(all.requests.payload_bytes, 16 * all.total());
@@ -139,11 +130,15 @@ TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Module& module = *registry.at("seq-spec");
   for (const char* fabric : {"sim", "shm"}) {
     StoreRun run = shape(fabric, module);
-    run.options["seq-spec.retry-after"] = "10s";
-    const measure::Tally sum = total(run_store(module, run));
+    run.get = 1;
+    const auto outcome = run_store(module, run);
+    const measure::Tally sum = total(outcome);
     const measure::KindTally& all = sum.of(measure::OpKind::get);
-    EXPECT_GT(all.total(), 2'000u);
-    EXPECT_EQ(all.requests.send, 2 * all.total());
+    EXPECT_EQ(all.total(), 5'000u);
+    // In real time the first requests may come before the server has posted its buffers.
+    const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
+    if (fabric == std::string("sim")) EXPECT_EQ(retries, 0u);
+    EXPECT_EQ(all.requests.send, 2 * all.total() + retries);
     EXPECT_EQ(all.requests.payload_bytes, 0u);
     EXPECT_EQ(all.requests.write + all.requests.read + all.requests.cas + all.requests.faa, 0u);
   }
@@ -155,7 +150,7 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
   const kv::Module& module = *registry.at("seq-spec");
   for (const char* fabric : {"sim", "shm"}) {
     StoreRun run = shape(fabric, module);
-    run.options = {{"seq-spec.first", "4294965000"}, {"seq-spec.retry-after", "10s"}};
+    run.options = {{"seq-spec.first", "4294965000"}};
     const auto outcome = run_store(module, run);
     EXPECT_EQ(outcome.protocol_counters.at("numbers"), 5'000);
     EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
@@ -163,7 +158,9 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
                                 total(outcome).of(measure::OpKind::put).requests.payload_bytes;
     // Four client workers; those of a window's eight that were under way then are corrected too.
     EXPECT_GE(bytes, 4 * 8u);
-    EXPECT_LE(bytes, 4 * 8 * 8u);
+    // (A request that was sent again, on a busy machine, has two replies.)
+    const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
+    EXPECT_LE(bytes, 8 * (4 * 8 + retries));
   }
 }
 
@@ -258,23 +255,6 @@ TEST(SeqRpc, BatchesSaveDoorbells) {
     EXPECT_EQ(single.at("replies"), single.at("reply_lists"));
     EXPECT_EQ(single.at("violations"), 0);
   }
-}
-
-// What has no values says so in one line and runs.
-TEST(Bench, VerifyingIsDeclinedInOneLine) {
-  const kv::Registry registry = sequencers();
-  const auto options = cli::parse_bench({"--protocol", "seq-atomic", "--verify"}, registry);
-  ASSERT_TRUE(options.has_value()) << options.error().message;
-  EXPECT_FALSE(options->load.verify);
-  ASSERT_EQ(options->notes.size(), 1u);
-  EXPECT_EQ(
-      options->notes.front(),
-      "--verify: seq-atomic gives out numbers and stores no values (its own check, that none comes twice, "
-      "is always on); no value was verified");
-  const auto recorded = cli::parse_bench({"--protocol", "seq-atomic", "--history", "h.jsonl"}, registry);
-  ASSERT_TRUE(recorded.has_value());
-  ASSERT_EQ(recorded->notes.size(), 1u);
-  EXPECT_NE(recorded->notes.front().find("the history proves nothing"), std::string::npos);
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ std::unique_ptr<kv::Client> ServedStore::client(fabric::Worker& worker, std::uin
   NodeState& node = nodes_.at(worker.node());
   std::unique_ptr<Requests>& own = node.clients.at(worker.index());
   if (own == nullptr) own = make_requests(worker, *node.receive);
-  return std::make_unique<ServedClient>(worker, ledger(), *own, slot);
+  const bool is_here = nodes_.contains(sequencer_node);
+  return std::make_unique<ServedClient>(worker, ledger(), *own, slot, is_here ? &next_ : nullptr);
 }
 
 ServerState& ServedStore::server(fabric::Worker& worker, std::uint32_t index) {

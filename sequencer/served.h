@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -78,15 +79,20 @@ class Requests : public rpc::DatagramReader {
 
 class ServedClient final : public NumberClient {
  public:
-  ServedClient(fabric::Worker& worker, Ledger& ledger, Requests& own, std::uint32_t slot)
-      : NumberClient(worker, ledger), own_(own), slot_(slot) {}
+  ServedClient(fabric::Worker& worker, Ledger& ledger, Requests& own, std::uint32_t slot,
+               const std::atomic<std::uint64_t>* next)
+      : NumberClient(worker, ledger), own_(own), slot_(slot), next_(next) {}
 
  protected:
   [[nodiscard]] coro::Task<Drawn> draw(fabric::OpStats* stats) override { return own_.draw(slot_, stats); }
+  [[nodiscard]] std::uint64_t claimed() const override {
+    return next_ == nullptr ? Ledger::unknown : next_->load(std::memory_order_acquire);
+  }
 
  private:
   Requests& own_;
   std::uint32_t slot_;
+  const std::atomic<std::uint64_t>* next_;  // null: in another process
 };
 
 // What a server worker keeps.
@@ -101,7 +107,7 @@ struct ServerState {
 class ServedStore : public NumberStore {
  public:
   ServedStore(const ServedSettings& settings, std::uint64_t first, bool numbers_are_ordered)
-      : NumberStore(settings.config, first, numbers_are_ordered), settings_(settings) {}
+      : NumberStore(settings.config, first, numbers_are_ordered), settings_(settings), next_(first) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) final;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) final;
@@ -113,7 +119,8 @@ class ServedStore : public NumberStore {
                                                                 fabric::Region& receive) = 0;
   // Makes a server worker's state; on its own thread.
   [[nodiscard]] ServerState& server(fabric::Worker& worker, std::uint32_t index);
-  [[nodiscard]] const ServedSettings& served() const { return settings_; }
+  // The number that comes next: all server workers', which are of one process.
+  [[nodiscard]] std::atomic<std::uint64_t>& next() { return next_; }
   void add_counters(std::map<std::string, double>& counters) const override;
 
  private:
@@ -122,6 +129,7 @@ class ServedStore : public NumberStore {
     std::vector<std::unique_ptr<Requests>> clients;  // by worker
   };
   ServedSettings settings_;
+  std::atomic<std::uint64_t> next_;
   fabric::Region* replies_ = nullptr;
   std::vector<std::unique_ptr<ServerState>> servers_;
   std::map<fabric::NodeId, NodeState> nodes_;

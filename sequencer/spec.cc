@@ -2,7 +2,6 @@
 // without payload whose immediate holds the client's guess of the number's high 32 bits. Where the guess
 // is right the reply is a SEND without payload too, with the low 32 bits as its immediate; else an
 // ordinary SEND of all 8 bytes. Replies name no request: a number goes to whoever has waited longest.
-#include <atomic>
 #include <vector>
 
 #include "common/fabric/memory.h"
@@ -83,7 +82,7 @@ class SpecRequests final : public Requests {
 class SpecStore final : public ServedStore {
  public:
   explicit SpecStore(const Settings& settings)
-      : ServedStore(settings, settings.first, false), settings_(settings), next_(settings.first) {}
+      : ServedStore(settings, settings.first, false), settings_(settings) {}
 
   [[nodiscard]] Result<> connect(fabric::Fabric& /*fabric*/) override { return {}; }
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
@@ -108,13 +107,12 @@ class SpecStore final : public ServedStore {
   };
   [[nodiscard]] std::uint64_t claim(std::uint64_t numbers) {
     // Mutant claims-one: a batch's other numbers are the next batches' too.
-    return next_.fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers, std::memory_order_relaxed);
+    return next().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers, std::memory_order_relaxed);
   }
   [[nodiscard]] coro::Task<void> reply(ServerState* own, const std::vector<Asked>* batch);
 
   Settings settings_;
   fabric::Region* requests_ = nullptr;
-  std::atomic<std::uint64_t> next_;
 };
 
 coro::Task<void> SpecStore::reply(ServerState* own, const std::vector<Asked>* batch) {
@@ -201,8 +199,8 @@ class SpecModule final : public NumberModule {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"claims-one", {"a batch of requests claims one number only", 0}},
-            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 0}}};
+    return {{"claims-one", {"a batch of requests claims one number only", 1}},
+            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 1}}};
   }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.boolean("seq-spec.mend-r1")) return {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "common/base/check.h"
@@ -30,6 +31,31 @@ struct Driver::Slot {
   fabric::OpStats stats;
 };
 
+// An operation that ended inside the window. A worker keeps a few and adds them to its tally together: the
+// tallies of a big simulation's workers do not fit in this machine's cache.
+struct Driver::Ended {
+  Nanos at = 0;
+  Nanos latency = 0;
+  fabric::OpStats stats;
+  std::uint32_t retries = 0;
+  OpKind kind = OpKind::get;
+  measure::Outcome outcome = measure::Outcome::ok;
+  bool is_verified = false, is_corrupt = false;
+
+  void add_to(measure::Tally& tally) const {
+    measure::KindTally& own = tally.of(kind);
+    ++own.by_outcome[static_cast<std::size_t>(outcome)];
+    if (outcome == measure::Outcome::ok || outcome == measure::Outcome::not_found)
+      own.latency_ns.record(latency);
+    own.requests.record(stats);
+    tally.retries += retries;
+    tally.verified += is_verified ? 1 : 0;
+    tally.corrupt += is_corrupt ? 1 : 0;
+    tally.first_ns = std::min(tally.first_ns, at);
+    tally.last_ns = std::max(tally.last_ns, at);
+  }
+};
+
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
   std::uint32_t index = 0;  // on its node
@@ -44,6 +70,18 @@ struct Driver::ClientWorker {
   measure::Tally tally;
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
+  std::array<Ended, 8> ended;  // not yet in the tally: the first `ended_count` of them
+  std::uint32_t ended_count = 0;
+
+  Ended& next_ended() {
+    if (ended_count == ended.size()) settle();
+    return ended[ended_count++];
+  }
+  const measure::Tally& settle() {
+    for (std::uint32_t i = 0; i < ended_count; ++i) ended[i].add_to(tally);
+    ended_count = 0;
+    return tally;
+  }
 };
 
 namespace {
@@ -416,7 +454,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
       read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
     log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
   }
-  own.completed.fetch_add(1, std::memory_order_relaxed);
+  own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   own.latest_ns.store(now, std::memory_order_relaxed);
 
   const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
@@ -428,17 +466,14 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   }
   if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
     fabric_.reset_counters();
-  measure::KindTally& tally = own.tally.of(kind);
-  ++tally.by_outcome[static_cast<std::size_t>(outcome_of(result.status))];
-  if (result.status == kv::OpStatus::ok || result.status == kv::OpStatus::not_found) {
-    tally.latency_ns.record(now - due);
-  }
-  tally.requests.record(slot.stats);
-  own.tally.retries += result.retries;
-  own.tally.verified += is_verified ? 1 : 0;
-  own.tally.corrupt += is_corrupt ? 1 : 0;
-  own.tally.first_ns = std::min(own.tally.first_ns, now);
-  own.tally.last_ns = std::max(own.tally.last_ns, now);
+  own.next_ended() = {.at = now,
+                      .latency = now - due,
+                      .stats = slot.stats,
+                      .retries = result.retries,
+                      .kind = kind,
+                      .outcome = outcome_of(result.status),
+                      .is_verified = is_verified,
+                      .is_corrupt = is_corrupt};
 }
 
 // Of the times that another process may have had then: a history takes an operation for as long as it may
@@ -475,7 +510,7 @@ Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
 measure::Tally Driver::tally(fabric::NodeId node) const {
   measure::Tally sum;
   for (const auto& own : clients_) {
-    if (own->worker->node() == node) sum.merge(own->tally);
+    if (own->worker->node() == node) sum.merge(own->settle());
   }
   return sum;
 }
@@ -484,7 +519,7 @@ double Driver::window_s() const {
   if (load_.duration > 0) return static_cast<double>(load_.duration) / 1e9;
   const Nanos from = begin_ns_ + load_.warmup;
   Nanos last = from;
-  for (const auto& own : clients_) last = std::max(last, own->tally.last_ns);
+  for (const auto& own : clients_) last = std::max(last, own->settle().last_ns);
   return static_cast<double>(last - from) / 1e9;
 }
 

@@ -103,6 +103,7 @@ class Driver {
 
  private:
   struct Slot;
+  struct Ended;
   struct ClientWorker;
   enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write };
 

@@ -209,6 +209,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     LOCH_ASSIGN(const fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
     count.link = hardware.link.format;
     count.mtu_bytes = hardware.link.mtu_bytes;
+    count.fabric_counts_wire = true;
   }
 #endif
   open.fabric = fabric::count_requests(std::move(open.fabric), count);

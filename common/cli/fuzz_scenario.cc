@@ -160,7 +160,12 @@ std::string table_of(const kv::Module& module) {
   }
   return {};
 }
-bool has_cuckoo_table(const kv::Module& module) { return !table_of(module).empty(); }
+// Pilaf's tables grow: how many slots they begin with is Pilaf's own to draw.
+bool has_cuckoo_table(const kv::Module& module) {
+  return !table_of(module).empty() || std::ranges::any_of(module.options(), [](const kv::OptionSpec& spec) {
+    return spec.key == "pilaf.initial-slots";
+  });
+}
 
 // The knobs are named as Nessie's options; a table that has one of the same name has the same knob.
 std::string knob_of(const std::string& table, std::string_view key) {
@@ -320,6 +325,8 @@ Result<> draw_knobs(Rng& rng, const Profile& profile, const kv::Module& module,
     return std::ranges::any_of(settings, [&](const auto& setting) { return setting.first == key; });
   };
   for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) s.knobs[key] = value;
+  if (const auto slots = s.knobs.find("pilaf.initial-slots"); slots != s.knobs.end())
+    slots->second = std::to_string(std::stoull(slots->second) + slack);
   const std::string table = table_of(module);
   if (!table.empty()) draw_cuckoo_table(rng, table, profile.table, slack, s);
   if (const std::string margin = knob_of(table, "nessie.clock-margin");

@@ -52,6 +52,11 @@ std::string_view name(WcStatus status) {
   return "?";
 }
 
+void Region::refuse_elided(std::uint64_t within) const {
+  check_failed(__FILE__, __LINE__, "the byte is kept",
+               fmt::format("byte {} of an entry of region {} is elided", within, name_));
+}
+
 Result<> check(const Requirements& needs, const Capabilities& has) {
   const auto refuse = [&](std::string what) {
     return fail(ErrorCode::unsupported, fmt::format("{} ({}) {}", has.fabric, has.device, std::move(what)));

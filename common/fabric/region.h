@@ -62,8 +62,8 @@ class Region {
     const std::uint64_t within = offset - entry * elision_.entry_bytes;
     std::byte* base = data_ + entry * elision_.kept_per_entry();
     if (within < elision_.keep_head) return base + within;
-    LOCH_CHECK(within >= elision_.entry_bytes - elision_.keep_tail,
-               "byte {} of an entry of region {} is elided", within, name_);
+    if (within < elision_.entry_bytes - elision_.keep_tail) [[unlikely]]
+      refuse_elided(within);
     return base + elision_.keep_head + (within - (elision_.entry_bytes - elision_.keep_tail));
   }
   // How many bytes from `offset` on are kept and contiguous, at most `want`; 0 in an elided part.
@@ -98,6 +98,8 @@ class Region {
   }
 
  private:
+  [[noreturn, gnu::cold]] void refuse_elided(std::uint64_t within) const;
+
   std::byte* data_;
   std::uint64_t bytes_;
   Elision elision_;

@@ -4,24 +4,34 @@
 
 namespace loch::rpc {
 
-coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request, Landing landing) {
+fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
+                                      const Landing& landing) {
   fabric::store_word_release(landing.region->at(landing.word_at), 0);
   request.is_signaled = false;
-  worker->post_detached(request);
+  worker.post_detached(request);
   const fabric::WatchWord arrival{.region = landing.region,
                                   .offset = landing.word_at,
                                   .mask = landing.mark,
                                   .value = landing.mark,
                                   .until_equal = true,
                                   .peer = request.peer};
-  const fabric::WatchOutcome outcome = co_await worker->watch(arrival, landing.until);
-  if (outcome == fabric::WatchOutcome::ready) co_return Landed{};
-  if (outcome == fabric::WatchOutcome::link_down)
-    co_return Landed{.status = fabric::WcStatus::retry_exceeded, .was_late = false};
+  return worker.watch(arrival, landing.until);
+}
+
+coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
+                                    fabric::WorkRequest flush) {
+  if (outcome == fabric::WatchOutcome::link_down) co_return fabric::WcStatus::retry_exceeded;
   // Slow, or the run is ending: a signaled READ behind the request on its queue pair settles whether
   // it has completed; until then the landing buffer is the NIC's.
-  const fabric::Completion flushed = co_await worker->execute(landing.flush);
-  co_return Landed{.status = flushed.status, .was_late = true};
+  const fabric::Completion flushed = co_await worker->execute(flush);
+  co_return flushed.status;
+}
+
+coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request, Landing landing) {
+  const fabric::WatchOutcome outcome = co_await post_watched(*worker, request, landing);
+  if (outcome == fabric::WatchOutcome::ready) co_return Landed{};
+  const fabric::WcStatus status = co_await settle(worker, outcome, landing.flush);
+  co_return Landed{.status = status, .was_late = outcome != fabric::WatchOutcome::link_down};
 }
 
 }  // namespace loch::rpc

@@ -18,12 +18,20 @@ struct Landing {
   fabric::WorkRequest flush;  // a signaled READ behind the request on its queue pair
 };
 
+// The steps, for who awaits many: this posts the request unsignaled, and what it returns is awaited at once.
+[[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
+                                                    const Landing& landing);
+// What has become of a request whose watch did not end in `ready`; afterwards the buffer is the caller's
+// again.
+[[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
+                                                  fabric::WorkRequest flush);
+
 struct Landed {
   fabric::WcStatus status = fabric::WcStatus::success;
   bool was_late = false;
 };
 
-// Posts the request unsignaled and waits. Whatever it returns, the buffer is the caller's again. The
+// Both in one. Whatever it returns, the buffer is the caller's again. The
 // worker outlives it.
 [[nodiscard]] coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request,
                                                    Landing landing);

@@ -89,9 +89,11 @@ class WriteChannel {
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // How frames arrive on this worker's fabric.
+  // How frames arrive on this worker's fabric. Over UC they are always checked: a WRITE that was given up
+  // for lost and sent again may still be on its way, and be placed over the next request.
   [[nodiscard]] Arrival arrival(const fabric::Worker& worker) const {
-    return config_.flaws.trusts_trailer ? Arrival::by_trailer : arrival_on(worker.capabilities());
+    if (config_.flaws.trusts_trailer) return Arrival::by_trailer;
+    return config_.transport == fabric::Transport::uc ? Arrival::by_check : arrival_on(worker.capabilities());
   }
 
   // Looks up the regions of a peer that was connected anew. False: it is not there.

@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from support import BINARY, EndToEnd
+from support import BINARY, EndToEnd, without
 
 SYSTEMS = ("memcached", "redis")
 
@@ -49,13 +49,12 @@ def is_running(pid: int) -> bool:
 
 
 class Baselines(EndToEnd):
-    def each(self):
-        for system in SYSTEMS:
-            with self.subTest(system=system):
-                if WHY_NOT[system]:
-                    print(f"skipped for {system}: {WHY_NOT[system]}")
-                    continue
-                yield system
+    def each(self) -> list[str]:
+        """The systems of this machine; says why another is left out."""
+        for system, why in WHY_NOT.items():
+            if why:
+                print(f"without {system}: {why}")
+        return [system for system in SYSTEMS if not WHY_NOT[system]]
 
     def assert_clean(self, got: dict, transport: str = "unix socket") -> None:
         operations = got["operations"]
@@ -73,8 +72,8 @@ class Baselines(EndToEnd):
 
     def test_a_history_is_linearizable(self) -> None:
         for system in self.each():
-            self.result(*flags(system, "--keys", "5", "--get", "0.5", "--delete", "0.1", "--operations", "4000",
-                               "--clients", "2", "--history", f"{system}.jsonl"))
+            self.result(*without(flags(system), "--keys"), "--keys", "5", "--get", "0.5", "--delete", "0.1", "--clients", "2",
+                        "--operations", "4000", "--history", f"{system}.jsonl")
             checked = self.loch("check", f"{system}.jsonl")
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 

@@ -280,6 +280,44 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
   EXPECT_GE(waited, 2 * millisecond);
 }
 
+// A deadline that is already over: what is there, or nothing, at once.
+coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
+  Worker& worker = *cluster->clients[1];
+  post_receives(cluster, 1, Transport::ud, 2);
+  const Received first = co_await worker.receive(Transport::ud, worker.now() + 20 * second);
+  outcomes->push_back(static_cast<int>(first.outcome));
+  const Received second = co_await worker.receive(Transport::ud, worker.now());
+  outcomes->push_back(static_cast<int>(second.outcome));
+  cluster->set_word(1, 0, 1);
+  const LocalSlice flag = cluster->at(1, 0);
+  const Completion told = co_await worker.write(cluster->remote[0], 192, flag, 8);
+  EXPECT_TRUE(told.ok());
+}
+
+coro::Task<void> send_and_wait(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  const Nanos later = worker.now() + millisecond;  // its receiver has posted its buffers by then
+  co_await worker.sleep_until(later);
+  const WorkRequest request = message(Transport::ud, 1, 0, cluster->at(0, 0), 8);
+  const Completion sent = co_await worker.execute(request);
+  EXPECT_TRUE(sent.ok());
+  const WatchWord done{cluster->memory[0], 192, ~0ull, 1, true, std::nullopt};
+  const Nanos deadline = worker.now() + 20 * second;
+  const WatchOutcome outcome = co_await worker.watch(done, deadline);
+  EXPECT_EQ(outcome, WatchOutcome::ready);
+}
+
+TEST_P(FabricTest, ReceiveCanLookWithoutWaiting) {
+  Cluster cluster(GetParam());
+  std::vector<int> outcomes;
+  cluster.start(1, receive_what_is_there(&cluster, &outcomes));
+  cluster.start(0, send_and_wait(&cluster));
+  cluster.run();
+  const std::vector<int> expected{static_cast<int>(Received::Outcome::message),
+                                  static_cast<int>(Received::Outcome::timed_out)};
+  EXPECT_EQ(outcomes, expected);
+}
+
 coro::Task<void> serve_receives(Worker* worker, bool* stopped) {
   const Received got = co_await worker->receive(Transport::rc);
   *stopped = got.outcome == Received::Outcome::stopping && worker->stopping();

@@ -252,5 +252,29 @@ TEST_P(FabricTest, AnInterruptEndsEveryWatch) {
   EXPECT_EQ(outcome, WatchOutcome::stopping);
 }
 
+// A receive whose deadline has passed when it begins ends at once, though nothing else happens any more:
+// two lanes that receive for each other may begin with the other's.
+coro::Task<void> receive_too_late(Cluster* cluster, int* ended) {
+  Worker& worker = *cluster->clients[0];
+  const Nanos at = worker.now() + millisecond;
+  co_await worker.sleep_until(at);
+  for (const Nanos deadline : {worker.now(), worker.now() - 1}) {
+    const Received got = co_await worker.receive(Transport::rc, deadline);
+    *ended += got.outcome == Received::Outcome::timed_out ? 1 : 0;
+  }
+  // And when the worker has just been at work: what it did takes time, and the deadline is the end of that.
+  for (std::uint64_t i = 0; i < 8; ++i) worker.post_recv(Transport::ud, cluster->at(0, i * 128), 128, i);
+  const Received after = co_await worker.receive(Transport::rc, worker.now());
+  *ended += after.outcome == Received::Outcome::timed_out ? 1 : 0;
+}
+
+TEST_P(FabricTest, AReceiveThatBeginsTooLateEndsAtOnce) {
+  Cluster cluster(GetParam());
+  int ended = 0;
+  cluster.start(0, receive_too_late(&cluster, &ended));
+  cluster.run();
+  EXPECT_EQ(ended, 3);
+}
+
 }  // namespace
 }  // namespace loch::fabric

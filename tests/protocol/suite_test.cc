@@ -111,7 +111,7 @@ TEST_P(EveryProtocol, OverTheSimulator) {
                        "--value-size", "600",   "--warmup", "100us",  "--duration", "4ms"};
   const auto first = run(flags);
   ASSERT_TRUE(first);
-  expect_sound(*first, 1'000);
+  expect_sound(*first, 500);  // the slowest are those over the kernel's TCP
   // One seed decides everything.
   const auto second = run(flags);
   ASSERT_TRUE(second && first->point.sim && second->point.sim);
@@ -136,7 +136,7 @@ TEST_P(EveryProtocol, ManyOutstandingOperations) {
       run({"--fabric", "sim", "--nodes", "3", "--clients", "2", "--window", "8", "--keys", "200", "--get",
            "0.8", "--value-size", "100", "--warmup", "100us", "--duration", "2ms"});
   ASSERT_TRUE(result);
-  expect_sound(*result, 1'000);
+  expect_sound(*result, 500);
 }
 
 TEST_P(EveryProtocol, LostMessages) {

@@ -90,6 +90,7 @@ class Tally {
 
 class CountingWorker final : public WrappedWorker {
  public:
+  // `nodes`: for how many peers it counts the bytes on the wire, or 0.
   CountingWorker(Worker* inner, const WireTable* wire, std::uint32_t nodes)
       : WrappedWorker(inner), wire_(wire), peers_(nodes) {}
 
@@ -128,14 +129,16 @@ class CountingWorker final : public WrappedWorker {
  private:
   void count(const WorkRequest& request) {
     counts_.by_verb[static_cast<std::size_t>(request.verb)].add(1);
-    const bool crosses = request.peer != node() && request.peer < peers_.size();
+    const bool crosses = request.peer != node();
     WireTable::Bytes wire{0, 0};
     std::uint64_t payload = 0;
     if (crosses) {
       wire = wire_->of(request);
       payload = payload_bytes(request.verb, request.length);
-      peers_[request.peer].requested.add(wire.request);
-      peers_[request.peer].responded.add(wire.response);
+      if (request.peer < peers_.size()) {
+        peers_[request.peer].requested.add(wire.request);
+        peers_[request.peer].responded.add(wire.response);
+      }
       counts_.payload.add(payload);
     }
     if (request.stats != nullptr) hang(request, payload, wire);
@@ -176,7 +179,8 @@ class CountingFabric final : public WrappedFabric<CountingWorker> {
  public:
   CountingFabric(std::unique_ptr<Fabric> inner, const CountConfig& config)
       : WrappedFabric(std::move(inner)),
-        wire_(config.link, config.mtu_bytes != 0 ? config.mtu_bytes : capabilities().mtu_bytes) {}
+        wire_(config.link, config.mtu_bytes != 0 ? config.mtu_bytes : capabilities().mtu_bytes),
+        fabric_counts_wire_(config.fabric_counts_wire) {}
 
   void reset_counters() override {
     inner().reset_counters();
@@ -185,7 +189,7 @@ class CountingFabric final : public WrappedFabric<CountingWorker> {
   [[nodiscard]] FabricReport report() const override {
     FabricReport report = inner().report();
     report.nodes.resize(nodes());
-    bool inner_counts_wire = false;
+    bool inner_counts_wire = fabric_counts_wire_;
     for (const NodeReport& node : report.nodes)
       inner_counts_wire |= node.tx_wire_bytes + node.rx_wire_bytes != 0;
     for (const auto& worker : wrappers()) {
@@ -210,12 +214,13 @@ class CountingFabric final : public WrappedFabric<CountingWorker> {
 
  protected:
   [[nodiscard]] std::unique_ptr<CountingWorker> wrap(Worker* worker) override {
-    return std::make_unique<CountingWorker>(worker, &wire_, nodes());
+    return std::make_unique<CountingWorker>(worker, &wire_, fabric_counts_wire_ ? 0 : nodes());
   }
 
  private:
   static constexpr std::array<const char*, verbs> names{"read", "write", "cas", "faa", "send", "recv"};
   WireTable wire_;
+  bool fabric_counts_wire_;
 };
 
 }  // namespace

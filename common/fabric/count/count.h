@@ -12,6 +12,8 @@ namespace loch::fabric {
 struct CountConfig {
   LinkFormat link = LinkFormat::infiniband;
   std::uint32_t mtu_bytes = 0;  // 0: the fabric's own
+  // The fabric's report has tx_wire_bytes and rx_wire_bytes of its own: they need not be added up here.
+  bool fabric_counts_wire = false;
 };
 
 // Takes the fabric over. Its report adds to each node the counters "posted.read", "posted.write",

@@ -99,6 +99,7 @@ class FaultyWorker final : public WrappedWorker {
   enum class Fate : std::uint8_t { pass, lose, place_in_part, hold, fail, fail_executed, flush };
   struct Link {
     std::uint64_t failed_lanes = 0;
+    std::uint64_t silent_lanes = 0;  // the last request that was passed on is unsignaled
     std::uint32_t reconnections = 0;
   };
 
@@ -109,11 +110,23 @@ class FaultyWorker final : public WrappedWorker {
   void fail_lane(const WorkRequest& request) { links_.at(request.peer).failed_lanes |= bit(request); }
   void finish(WorkRequest& request, WcStatus status) {
     request.status = status;
-    if (request.sink != nullptr) run_queue().push(complete_later(&inner(), &request, 0).handle);
+    if (request.sink == nullptr) return;
+    const bool is_behind = request.transport == Transport::rc && request.verb != Verb::send &&
+                           request.peer < links_.size() &&
+                           (links_[request.peer].silent_lanes & bit(request)) != 0;
+    if (is_behind) return finish_in_turn(request, status);
+    run_queue().push(complete_later(&inner(), &request, 0).handle);
   }
+  // Behind unsignaled requests that were passed on: its completion says that those are retired.
+  void finish_in_turn(WorkRequest& request, WcStatus status);
   Interposed* interpose(WorkRequest& request);
   void place_in_part(WorkRequest& request);
   static void completed(CompletionSink* sink, WorkRequest& done);
+  void note_passed(const WorkRequest& request) {
+    if (request.transport != Transport::rc || request.peer >= links_.size()) return;
+    std::uint64_t& silent = links_[request.peer].silent_lanes;
+    silent = request.is_signaled ? silent & ~bit(request) : silent | bit(request);
+  }
   static std::uint64_t bit(const WorkRequest& request) { return std::uint64_t{1} << (request.lane & 63); }
   static WorkRequest prefix_of(const WorkRequest& request, Rng& dice) {
     WorkRequest part = request;
@@ -190,6 +203,25 @@ Interposed* FaultyWorker::interpose(WorkRequest& request) {
   return between;
 }
 
+void FaultyWorker::finish_in_turn(WorkRequest& request, WcStatus status) {
+  Interposed* between = interpose(request);
+  between->forced = status;
+  between->copy = request;
+  WorkRequest& empty = between->copy;  // does nothing, with the same rights
+  const bool is_atomic = request.verb == Verb::cas || request.verb == Verb::faa;
+  if (is_atomic) empty.verb = Verb::faa;
+  empty.length = is_atomic ? 8 : 0;
+  empty.operand = 0;
+  empty.local = {};
+  empty.next = nullptr;
+  empty.stats = nullptr;
+  empty.is_signaled = true;
+  empty.is_inline = empty.has_immediate = false;
+  empty.sink = between;
+  links_[request.peer].silent_lanes &= ~bit(request);
+  inner().post(&empty);
+}
+
 void FaultyWorker::place_in_part(WorkRequest& request) {
   if (request.sink == nullptr) {
     const WorkRequest part = prefix_of(request, dice_);
@@ -251,6 +283,7 @@ void FaultyWorker::post(WorkRequest* chain) {
     request->next = nullptr;
     const Fate fate = draw(*request);
     if (fate == Fate::pass) {
+      note_passed(*request);
       if (request->sink != nullptr && config_->delay > 0 && dice_.chance(config_->delay)) {
         FaultCounts::add(counts_.delayed);
         Interposed* between = interpose(*request);

@@ -13,12 +13,14 @@
 namespace loch::fabric::sim {
 
 struct CalibrationRow {
-  std::string id;                    // of the published figure ("V145")
+  std::string id;  // of the published figure ("V145")
   std::string hardware;
-  std::string what;                  // "inbound READ, 32 B"
-  std::string unit;                  // "M/s", "us", "B"
-  std::optional<double> published;   // empty: nobody published it; shown for the trend
+  std::string what;                 // "inbound READ, 32 B"
+  std::string unit;                 // "M/s", "us", "B", "x" (a ratio), ""
+  std::optional<double> published;  // empty: nobody published it; shown for the trend
   double obtained = 0;
+  std::string claim = {};  // "under 10", where the source gives no number
+  bool holds = true;       // the claim, for what was obtained
   // obtained / published - 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;
@@ -27,12 +29,17 @@ struct CalibrationRow {
 };
 using CalibrationTable = std::vector<CalibrationRow>;
 
+// The rows of one profile, in the order of their cards' history (calibration_rows.cc).
+[[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
 [[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware);
 [[nodiscard]] std::string to_text(const CalibrationTable& table);
 [[nodiscard]] std::string to_json(const CalibrationTable& table);
 
-// `loch calibrate [--hardware NAME|all] [--json FILE]`: exit status 0, or 2 for bad input.
+// The PCIe byte model (common/fabric/pcie.h) as a table: N, D, by MMIO and by doorbell.
+[[nodiscard]] std::string pcie_table();
+
+// `loch calibrate [--hardware NAME|all] [--json FILE] | --pcie`: exit status 0, or 2 for bad input.
 [[nodiscard]] int run_calibrate(const std::vector<std::string>& arguments);
 
 }  // namespace loch::fabric::sim

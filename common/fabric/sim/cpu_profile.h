@@ -11,6 +11,7 @@ namespace loch::fabric::sim {
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
   double post_ns = 0;                    // building one work request
+  double post_recv_ns = 0;               // building one RECV work request, and saying so
   double doorbell_ns = 0;                // ringing it: one uncached store
   double write_combine_ns = 0;           // each 64-byte line written through MMIO
   double poll_ns = 0;                    // from a completion or word in memory to the code that polls for it

@@ -2,10 +2,50 @@
 
 namespace loch::fabric::sim {
 
+void EventQueue::refuse(Nanos at) const {
+  check_failed(__FILE__, __LINE__, "at >= now()",
+               fmt::format("an event at {} is pushed in the past of {}", at, now_));
+}
+
+namespace {
+// The event comes within the next 256 ns of virtual time: its own next lines, and what it needs.
+void prefetch(const Event& event) {
+  prefetch_line(&event, 64);
+  prefetch_line(&event, 128);
+  for (const void* needed : event.needs) {
+    prefetch_line(needed, 0);
+    prefetch_line(needed, 64);
+  }
+}
+}  // namespace
+
+// Moves the base to the start of the first slot in use, which is above level 0, and files its events in
+// lower levels, in their order.
+void EventQueue::open_first() {
+  const auto [level, slot] = first_place();
+  Event* const tail = tails_[level][slot];
+  base_ = static_cast<std::uint64_t>(start_of({level, slot}));
+  clear(level, slot);
+  Event* next = tail->next;
+  Event* event = nullptr;
+  while (event != tail) {
+    event = next;
+    next = event->next;
+    if (level != 1 || is_random_) {
+      file(event);
+      continue;
+    }
+    prefetch(*event);
+    const auto now = static_cast<unsigned>(event->at) % slots;
+    mark(0, now);
+    append(&tails_[0][now], event);
+  }
+}
+
 Nanos EventQueue::next_time() const {
   LOCH_CHECK(!empty(), "an empty queue has no next event");
-  const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
-  const Event* const tail = levels_[level].tail[first_slot(level)];
+  const auto [level, slot] = first_place();
+  const Event* const tail = tails_[level][slot];
   Nanos earliest = tail->at;
   for (const Event* event = tail->next; event != tail; event = event->next) {
     if (event->at < earliest) earliest = event->at;

@@ -47,34 +47,31 @@ class EventQueue {
 
   // Files the event for `at` (>= now()); sets its `at` and `order`. It must not be in a queue.
   void push(Event* event, Nanos at) {
-    LOCH_CHECK(at >= now_, "an event at {} is pushed in the past of {}", at, now_);
+    if (at < now_) [[unlikely]]
+      refuse(at);
     event->at = at;
-    event->order = is_random_ ? ties_() : next_order_++;
-    ++size_;
+    event->order = is_random_ ? ties_() : pushed_;
+    ++pushed_;
     file(event);
   }
 
   // Takes the earliest event and moves now() to its time; null when there is none.
   [[nodiscard]] Event* pop() {
-    while (levels_in_use_ != 0) {
-      const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
-      const unsigned slot = first_slot(level);
-      if (Event* event = level == 0 ? pop_front(slot) : open(level, slot); event != nullptr) {
-        return take(event);
-      }
+    while (words_[0] == 0) {
+      if (levels_in_use_ == 0) return nullptr;
+      open_first();
     }
-    return nullptr;
+    return take();
   }
 
   // The same, if the earliest event is not later than `limit`; else null, and now() is `limit`
   // (>= now()).
   [[nodiscard]] Event* pop_until(Nanos limit) {
     while (levels_in_use_ != 0) {
-      const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
-      const unsigned slot = first_slot(level);
-      if (slot_start(level, slot) > limit) break;
-      if (level == 0) return take(pop_front(slot));
-      refile(level, slot);
+      const Place first = first_place();
+      if (start_of(first) > limit) break;
+      if (first.level == 0) return take();
+      open_first();
     }
     if (limit > now_) now_ = limit;
     return nullptr;
@@ -84,138 +81,98 @@ class EventQueue {
   // is meant for reports and not for the main loop (pop_until is).
   [[nodiscard]] Nanos next_time() const;
 
-  [[nodiscard]] bool empty() const { return size_ == 0; }
-  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
+  [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
   // Time of the last event popped, or the last limit reached.
   [[nodiscard]] Nanos now() const { return now_; }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
 
  private:
-  static constexpr unsigned slots = 256;
-  static constexpr unsigned levels = 8;
+  static constexpr unsigned levels = 8, slots = 256, words = slots / 64;
 
-  // A slot is a circular list, known by its tail: the head is tail->next.
-  struct Level {
-    std::uint64_t occupied[slots / 64] = {};
-    std::uint32_t words = 0;  // which words of `occupied` are not 0
-    Event* tail[slots] = {};
+  struct Place {
+    unsigned level, slot;
   };
 
+  // Without a branch on level or slot: nobody could foretell them.
   void file(Event* event) {
-    const std::uint64_t at = static_cast<std::uint64_t>(event->at);
-    const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) >> 3;
-    const auto slot = static_cast<unsigned>(at >> (8 * level)) & (slots - 1);
-    Level& wheel = levels_[level];
-    std::uint64_t& word = wheel.occupied[slot >> 6];
-    const std::uint64_t bit = std::uint64_t{1} << (slot & 63);
-    if ((word & bit) == 0) {
-      word |= bit;
-      wheel.words |= 1u << (slot >> 6);
-      levels_in_use_ |= 1u << level;
-      event->next = event;
-      wheel.tail[slot] = event;
-      return;
-    }
-    if (is_random_ && level == 0) {
-      insert_by_order(&wheel.tail[slot], event);
-      return;
-    }
-    Event* const tail = wheel.tail[slot];
-    event->next = tail->next;
-    tail->next = event;
-    wheel.tail[slot] = event;
+    const auto at = static_cast<std::uint64_t>(event->at);
+    const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
+    const auto slot = static_cast<unsigned>(at >> (8 * level)) % slots;
+    mark(level, slot);
+    Event*& tail = tails_[level][slot];
+    if (is_random_ && level == 0 && tail != nullptr) [[unlikely]]
+      return insert_by_order(&tail, event);
+    append(&tail, event);
   }
 
-  [[nodiscard]] unsigned first_slot(unsigned level) const {
-    const Level& wheel = levels_[level];
-    const auto word = static_cast<unsigned>(std::countr_zero(wheel.words));
-    return word * 64 + static_cast<unsigned>(std::countr_zero(wheel.occupied[word]));
+  void mark(unsigned level, unsigned slot) {
+    occupied_[level][slot / 64] |= std::uint64_t{1} << slot % 64;
+    words_[level] |= 1u << slot / 64;
+    levels_in_use_ |= 1u << level;
   }
-
   void clear(unsigned level, unsigned slot) {
-    Level& wheel = levels_[level];
-    const unsigned word = slot >> 6;
-    wheel.occupied[word] &= ~(std::uint64_t{1} << (slot & 63));
-    // Without a branch: nobody could foretell it.
-    wheel.words &= ~(static_cast<std::uint32_t>(wheel.occupied[word] == 0) << word);
-    levels_in_use_ &= ~(static_cast<std::uint32_t>(wheel.words == 0) << level);
+    tails_[level][slot] = nullptr;
+    std::uint64_t& word = occupied_[level][slot / 64];
+    word &= ~(std::uint64_t{1} << slot % 64);
+    words_[level] &= ~(static_cast<std::uint32_t>(word == 0) << slot / 64);
+    levels_in_use_ &= ~(static_cast<std::uint32_t>(words_[level] == 0) << level);
   }
 
-  [[nodiscard]] Event* pop_front(unsigned slot) {
-    Event* const tail = levels_[0].tail[slot];
-    Event* const head = tail->next;
-    if (head == tail) {
+  // A slot is a circular list, known by its tail: the head is tail->next. Of an empty one the event is its
+  // own predecessor.
+  static void append(Event** tail, Event* event) {
+    event->next = event;
+    Event* const before = *tail != nullptr ? *tail : event;
+    event->next = before->next;
+    before->next = event;
+    *tail = event;
+  }
+
+  // The earliest event: level 0 is not empty.
+  [[nodiscard]] Event* take() {
+    const unsigned slot = first_slot(0);
+    Event* const tail = tails_[0][slot];
+    Event* const event = tail->next;
+    if (event == tail)
       clear(0, slot);
-    } else {
-      tail->next = head->next;
-    }
-    return head;
-  }
-
-  // The first slot of the lowest level in use: an event that is alone in it is the earliest of all.
-  [[nodiscard]] Event* open(unsigned level, unsigned slot) {
-    Event* const tail = levels_[level].tail[slot];
-    if (tail->next == tail) {
-      clear(level, slot);
-      return tail;
-    }
-    refile(level, slot);
-    return nullptr;
-  }
-
-  [[nodiscard]] Event* take(Event* event) {
+    else
+      tail->next = event->next;
     now_ = event->at;
     base_ = static_cast<std::uint64_t>(event->at);
-    --size_;
     ++popped_;
     return event;
   }
 
-  [[nodiscard]] Nanos slot_start(unsigned level, unsigned slot) const {
-    const unsigned shift = 8 * level;
-    const std::uint64_t above = level == levels - 1 ? 0 : base_ >> (shift + 8) << (shift + 8);
-    return static_cast<Nanos>(above | (std::uint64_t{slot} << shift));
+  [[nodiscard]] unsigned first_slot(unsigned level) const {
+    const auto word = static_cast<unsigned>(std::countr_zero(words_[level]));
+    return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[level][word]));
+  }
+  // The first slot of the lowest level in use.
+  [[nodiscard]] Place first_place() const {
+    const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
+    return {level, first_slot(level)};
+  }
+  [[nodiscard]] Nanos start_of(Place place) const {
+    const unsigned shift = 8 * place.level;
+    const std::uint64_t above = place.level == levels - 1 ? 0 : base_ >> (shift + 8) << (shift + 8);
+    return static_cast<Nanos>(above | (std::uint64_t{place.slot} << shift));
   }
 
-  // Moves the base to the slot's start and files its events in lower levels, in their order.
-  void refile(unsigned level, unsigned slot) {
-    Event* const tail = levels_[level].tail[slot];
-    base_ = static_cast<std::uint64_t>(slot_start(level, slot));
-    clear(level, slot);
-    Event* event = tail->next;
-    while (true) {
-      Event* const next = event->next;
-      const bool is_last = event == tail;
-      if (level == 1) prefetch(*event);
-      file(event);
-      if (is_last) return;
-      event = next;
-    }
-  }
-
-  // The event comes within the next 256 ns of virtual time: its own next lines, and what it needs.
-  static void prefetch(const Event& event) {
-    const auto* self = reinterpret_cast<const char*>(&event);
-    __builtin_prefetch(self + 64);
-    __builtin_prefetch(self + 128);
-    for (const void* needed : event.needs) {
-      prefetch_line(needed, 0);
-      prefetch_line(needed, 64);
-    }
-  }
-
+  [[noreturn]] void refuse(Nanos at) const;
+  void open_first();
   static void insert_by_order(Event** tail, Event* event);
 
   std::uint64_t base_ = 0;  // events are filed by how they differ from this; never after now_
   Nanos now_ = 0;
+  std::uint64_t pushed_ = 0, popped_ = 0;
   std::uint32_t levels_in_use_ = 0;
   bool is_random_ = false;
-  std::size_t size_ = 0;
-  std::uint64_t next_order_ = 0;
-  std::uint64_t popped_ = 0;
+  std::uint32_t words_[levels] = {};  // which words of `occupied_` are not 0
+  std::uint64_t occupied_[levels][words] = {};
+  Event* tails_[levels][slots] = {};
   Rng ties_;
-  Level levels_[levels];
 };
 
 }  // namespace loch::fabric::sim

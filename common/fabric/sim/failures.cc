@@ -138,11 +138,6 @@ void Simulation::crash(SimNode* node) {
   if (live_clients == 0 && !stopping) begin_stopping();
 }
 
-bool Simulation::reachable(const SimNode& a, const SimNode& b) const {
-  if (!a.is_up || !b.is_up) return false;
-  return a.id == b.id || (now() >= a.cut_until && now() >= b.cut_until);
-}
-
 void Simulation::begin_stopping() {
   stopping = true;
   for (auto& worker : workers) worker->tell_to_stop();

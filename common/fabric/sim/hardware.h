@@ -18,17 +18,25 @@
 namespace loch::fabric::sim {
 
 // The NIC. Times of "per request" are the pace of its processing units when nothing misses: the
-// reciprocal of a published peak rate.
+// reciprocal of a published peak rate. A pace is how far apart requests are, not how long one takes:
+// that is `pipeline`, once for each pass through the NIC.
 struct NicProfile {
   // Requester side: nanoseconds between requests of one kind, all queue pairs together.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
-  // Responder side: likewise for what arrives.
+  double request_line_ns = 0;  // more for each 64-byte line of a work request beyond the first
+  double queue_pair_ns = 0;    // one queue pair alone: between work requests that the NIC has to fetch
+  // Side of arrivals: likewise for requests, and for responses (READ data, an ACK, an atomic reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
-  double response_ns = 0;            // requester side: taking in a READ response, an ACK or an atomic reply
-  double pipeline_ns = 0;            // latency of one pass through the NIC beyond its pace
-  std::uint32_t atomic_buckets = 1;  // locks for atomics, by address; 1: one for the whole NIC
-  double atomic_hold_ns = 0;         // how long a lock is held: one PCIe read and one write
+  double response_ns = 0;
+  double respond_byte_ns = 0;  // more for each byte that a READ fetches, where the units do not overlap it
+  // More for a DMA beside the usual one: a payload that is fetched, or placed beside its completion.
+  double payload_ns = 0;
+  std::uint32_t inline_receive_bytes = 0;  // payloads of RECVs that travel in the completion; 0: none do
+  double inline_receive_ns = 0;            // more for such a one; it has no DMA of its own
+  double pipeline_ns = 0;                  // latency of one pass through the NIC
+  std::uint32_t atomic_buckets = 1;        // locks for atomics, by address; 1: one for the whole NIC
+  double atomic_hold_ns = 0;               // how long a lock is held: one PCIe read and one write
   std::uint32_t queue_pair_entries = 0;    // contexts of queue pairs that fit in its cache
   std::uint32_t translation_entries = 0;   // page translations (MTT) that fit
   std::uint32_t work_request_entries = 0;  // work requests kept until their response
@@ -49,8 +57,9 @@ struct PcieProfile {
   double read_ns = 0;                   // a DMA read: request to first data
   double write_ns = 0;                  // a DMA write: until a CPU can see it
   double mmio_ns = 0;                   // a CPU's write through MMIO: until the NIC has it
-  double read_header_bytes = 26;        // request header and framing (P_r)
-  double data_header_bytes = 22;        // of each packet that carries data (P_c)
+  double read_header_bytes = 26;        // of a packet that writes, or asks for a read (P_r)
+  double data_header_bytes = 22;        // of each packet that answers a read (P_c)
+  double link_layer_bytes = 0;          // of acknowledgments and credits, a packet
   std::uint32_t packet_bytes = 128;     // data bytes of a read completion or posted write
   std::uint32_t completion_bytes = 64;  // a completion queue entry
 };
@@ -59,8 +68,9 @@ struct LinkProfile {
   LinkFormat format = LinkFormat::infiniband;
   double gbits_s = 0;  // data rate of a node's link, each direction, after line coding
   std::uint32_t mtu_bytes = 4096;
-  double switch_ns = 0;  // one switch, port to port
-  double cable_ns = 0;   // both cables, node to node
+  std::uint32_t framing_bytes = 0;  // time of a packet on the link beside its bytes: preamble, gap, credits
+  double switch_ns = 0;             // one switch, port to port
+  double cable_ns = 0;              // both cables, node to node
 };
 
 struct HardwareProfile {

@@ -9,10 +9,8 @@ namespace loch::fabric::sim {
 namespace {
 
 std::uint64_t allocations(const Simulation& sim) {
-  std::uint64_t sum = sim.staging.allocations() + sim.requests.allocations() + sim.queue_pairs.allocations() +
-                      sim.copies.allocations();
-  for (const auto& worker : sim.workers) sum += worker->allocations();
-  return sum;
+  return sim.staging.allocations() + sim.requests.allocations() + sim.queue_pairs.allocations() +
+         sim.copies.allocations() + sim.watches.allocations() + sim.alarms.allocations();
 }
 
 double share(Picos busy, Nanos span) {

@@ -57,16 +57,26 @@ struct alignas(64) SimRequest : Event {
 };
 static_assert(sizeof(SimRequest) == 192);
 
-// A connection of one worker to one node (RC, UC), or the worker's datagram queue (UD).
+// Payload bytes on the way out, and on the way back.
+[[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {
+  return r.verb == Verb::write || r.verb == Verb::send ? r.wr->length : 0;
+}
+[[nodiscard]] inline std::uint32_t response_payload(const SimRequest& r) {
+  return r.verb == Verb::read && r.status == WcStatus::success ? r.wr->length : 0;
+}
+
+// A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Two cache lines:
+// what posting looks at, what the stages do; and what is rarely needed.
 struct alignas(64) QueuePair {
-  SimNode* home = nullptr;              // the owner's node
-  SimNode* target = nullptr;            // UD: of the latest request
-  SimRequest* blocker = nullptr;        // is being retried; those behind it wait
-  Nanos departed_at = 0;                // order on the way out …
-  Nanos executed_at = 0;                // … and at the responder
-  CachedContext requester, responder;   // in the two NICs' caches; UD: SimWorker::datagram_context
-  std::uint32_t target_life = 0;        // of the peer, when connected
-  std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
+  SimWorker* owner = nullptr;
+  SimNode* home = nullptr;  // the owner's node
+  SimRequest* oldest = nullptr;
+  SimRequest* newest = nullptr;
+  Nanos submitted_at = 0;  // order of posting
+  std::uint32_t next_sequence = 0;
+  std::uint32_t used_slots = 0;   // of the send queue
+  std::uint32_t unretired = 0;    // unsignaled ones that are done
+  std::uint32_t target_life = 0;  // of the peer, when connected
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
@@ -74,19 +84,19 @@ struct alignas(64) QueuePair {
   bool is_broken = false;  // the responder refused a request: it does nothing more
   bool is_fenced = false;  // nothing of its owner takes effect any more
 
-  SimWorker* owner = nullptr;
-  SimRequest* oldest = nullptr;
-  SimRequest* newest = nullptr;
+  SimNode* target = nullptr;           // UD: of the latest request
+  SimRequest* blocker = nullptr;       // is being retried; those behind it wait
+  Nanos departed_at = 0;               // order on the way out …
+  Nanos executed_at = 0;               // … and at the responder
+  CachedContext requester, responder;  // in the two NICs' caches; UD: SimWorker::datagram_context
   SimRequest* stalled_first = nullptr;
-  SimRequest* stalled_last = nullptr;
-  Nanos submitted_at = 0;  // order of posting
-  std::uint32_t next_sequence = 0;
-  std::uint32_t used_slots = 0;  // of the send queue
-  std::uint32_t unretired = 0;   // unsignaled ones that are done
+  Picos unit_until = 0;  // the processing unit that its fetched work requests go through is busy
+  std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
 
   Nanos blocked_until = 0;
+  SimRequest* stalled_last = nullptr;
   QueuePair* next_free = nullptr;
 };
-static_assert(offsetof(QueuePair, owner) == 64);
+static_assert(offsetof(QueuePair, target) == 64 && offsetof(QueuePair, blocked_until) == 128);
 
 }  // namespace loch::fabric::sim

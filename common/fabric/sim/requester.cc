@@ -2,18 +2,16 @@
 // completion in memory.
 #include <algorithm>
 
+#include "common/fabric/pcie.h"
 #include "common/fabric/sim/simulation.h"
 #include "common/fabric/sim/tracing.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
 namespace {
-// A work request as the NIC fetches it: header and inline payload, in 64-byte lines.
-std::uint32_t work_request_bytes(const SimRequest& r) {
-  const std::uint32_t header = r.qp->transport == Transport::ud ? 68 : 36;
-  return (header + (r.wr->is_inline ? r.wr->length : 0) + 63) / 64 * 64;
+std::uint32_t lines_of(const SimRequest& r) {
+  return pcie_lines(work_request_bytes(r.qp->transport, r.wr->length, r.wr->is_inline));
 }
-
 bool is_read_or_atomic(Verb verb) { return verb == Verb::read || verb == Verb::cas || verb == Verb::faa; }
 void uncount(SimRequest* r, SimNode& node) {
   if (!r->is_counted) return;
@@ -22,6 +20,21 @@ void uncount(SimRequest* r, SimNode& node) {
   if (r->qp->outstanding_reads > 0) --r->qp->outstanding_reads;
 }
 bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; }
+std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
+  return (std::uint64_t{region} + 1) << 48 | page;
+}
+// What the responder's NIC will look up.
+void prefetch_contexts(const SimRequest& r, const Timing& timing) {
+  r.to->contexts.prefetch(r.qp->responder);
+  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
+}
+// Does somebody wait for its completion queue entry?
+bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
+// The context of its queue pair. A worker's first datagram queue also receives.
+CachedContext* context_of(const SimRequest& r) {
+  const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
+  return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
+}
 // A READ's data and where it will be placed.
 void prefetch_landing(const SimRequest& r) {
   const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
@@ -84,7 +97,7 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
   const std::uint64_t last = length == 0 ? first : page.quotient(offset + length - 1);
   Picos delay = 0;
   for (std::uint64_t at = first; at <= last; ++at) {
-    const std::uint64_t key = (std::uint64_t{region.id()} + 1) << 48 | at;
+    const std::uint64_t key = page_key(region.id(), at);
     if (node.translations.touch(key)) continue;
     ++node.translation_misses;
     const Picos wait =
@@ -92,11 +105,6 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
     if (at == first) delay = wait;
   }
   return delay;
-}
-
-Nanos Stages::slow(Simulation& sim) {
-  if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
-  return sim.up_to(sim.config.faults.slow_dma_span);
 }
 
 void Stages::at_requester(Event* event) {
@@ -137,33 +145,40 @@ void Stages::start(SimRequest* r) {
   SimNode& node = *r->from;
   const Picos now = sim.now_ps();
   ++node.requests;
-  const Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
-  Picos delay = node.requester.delay(now, pace) + timing.pipeline;
-  if (!r->has_mmio)
-    delay += node.pcie_read.delay(now, timing.pcie(work_request_bytes(*r))) + timing.pcie_read;
-  delay +=
-      context(sim, node, qp->transport == Transport::ud ? qp->owner->datagram_context() : &qp->requester);
+  const std::uint32_t lines = lines_of(*r);
+  const bool fetches_payload = has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0;
+  Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
+  pace += (lines - 1) * timing.request_line + (fetches_payload ? timing.payload : 0);
+  // The longest of its turns counts, as in Stages::arrive.
+  Picos turn = node.requester.turn(now, pace);
+  Picos delay = timing.pipeline + context(sim, node, context_of(*r));
+  if (!r->has_mmio) {
+    const Picos fetch = timing.dma_read(lines * pcie_line);
+    const Picos unit = std::max(qp->unit_until - now, Picos{0});
+    qp->unit_until = now + unit + timing.queue_pair;
+    turn = std::max({turn, unit, node.pcie_read.turn(now, fetch)});
+    delay += fetch + timing.pcie_read;
+  }
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
     ++node.reads_on_the_way;
     r->is_counted = true;
   }
-  if (has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0) {
+  if (fetches_payload) {
     delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-    delay += node.pcie_read.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length);
-    delay += timing.pcie_read + timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+    turn = std::max(turn, node.pcie_read.turn(now, timing.dma_read(r->wr->length)));
+    delay += timing.pcie_read + timing.dma_read(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
   }
-  const Nanos at = std::max(sim.now() + nanos_up(delay) + slow(sim), qp->departed_at + 1);
+  const Nanos at = std::max(sim.now() + nanos_up(turn + delay) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
   trace_stage(sim, *r, Track::requester, node.id, sim.now(), at - sim.now());
   r->fire = &Stages::depart;
   sim.queue.push(r, at);
 }
 
-// Requests behind one that is being retried on their queue pair wait for it, in their order.
-bool Stages::held_back(SimRequest* r, void (*stage)(Event*)) {
+bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   QueuePair* qp = r->qp;
-  if (qp->blocker == nullptr || qp->blocker == r || r->is_carrier) return false;
+  if (qp->blocker == r || r->is_carrier) return false;
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
   if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
@@ -206,6 +221,7 @@ void Stages::depart(Event* event) {
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
+  prefetch_contexts(*r, sim.timing);
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(*local.region, local.offset, r->wr->length);
@@ -231,7 +247,7 @@ void Stages::depart(Event* event) {
   Picos left = now;
   Nanos first_bytes = sim.now() + nanos_up(sim.timing.pipeline);
   if (r->to != r->from) {
-    const Picos span = sim.timing.link(r->request_wire);
+    const Picos span = sim.timing.link(r->request_wire, request_payload(*r));
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
     first_bytes = nanos_up(left - span + sim.timing.network);
@@ -240,6 +256,7 @@ void Stages::depart(Event* event) {
   message->fire = &Stages::arrive;
   sim.queue.push(message, first_bytes);
   if (message == r) return;
+  if (makes_entry(*r)) node.pcie_write.serve(now, sim.timing.completion_entry);
   r->fire = &Stages::land;
   sim.queue.push(r, nanos_up(left + sim.timing.pcie_write));
 }
@@ -254,17 +271,19 @@ void Stages::answered(Event* event) {
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
   const Picos now = sim.now_ps();
-  Picos done = now;
+  Picos turn = 0, span = 0;
   if (r->to != r->from) {
     if (!sim.reachable(node, *r->to)) return unreachable(r, &Stages::depart);
-    done = node.ingress.serve(now, timing.link(r->response_wire));
+    span = timing.link(r->response_wire, response_payload(*r));
+    turn = node.ingress.turn(now, span);
     node.rx_bytes += r->response_wire;
-    trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->response_wire)) / 1000,
-                timing.link(r->response_wire) / 1000);
+    trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
+  qp->owner->prefetch();
+  const Picos done = now + turn + span;
   ++node.responses;
-  Picos delay =
-      node.requester.delay(now, timing.response) + timing.pipeline + context(sim, node, &qp->requester);
+  turn = std::max(turn, node.responder.turn(now, timing.response));
+  Picos delay = span + timing.pipeline + context(sim, node, &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     if (sim.config.hardware.nic.work_request_entries != 0 &&
         node.reads_on_the_way > sim.config.hardware.nic.work_request_entries) {
@@ -275,13 +294,17 @@ void Stages::answered(Event* event) {
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
       if (r->data != nullptr) prefetch_landing(*r);
       delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-      delay += node.pcie_write.delay(now, timing.pcie(r->wr->length)) - timing.pcie(r->wr->length) +
-               timing.pcie(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+      // It went over the bus while it came from the link; what is left is its last packet.
+      turn = std::max(turn, node.pcie_write.turn(now, timing.dma_write(r->wr->length)));
+      delay += timing.dma_write(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
     }
   }
-  delay +=
-      node.pcie_write.delay(now, timing.pcie(sim.config.hardware.pcie.completion_bytes)) + timing.pcie_write;
-  const Nanos at = nanos_up(done + delay) + slow(sim);
+  if (makes_entry(*r)) {  // behind the data: its own wait is the data's
+    node.pcie_write.serve(now, timing.completion_entry);
+    delay += timing.completion_entry;
+  }
+  delay += timing.pcie_write;
+  const Nanos at = nanos_up(now + turn + delay) + slow(sim);
   if (sim.has_faults && r->verb == Verb::read) plan_pieces(r, sim.config.faults.torn_landing);
   trace_stage(sim, *r, Track::response, node.id, done / 1000, at - done / 1000);
   r->fire = &Stages::land;

@@ -30,6 +30,8 @@ struct Server {
   }
   // The same as a delay from now.
   Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
+  // When its turn comes, as a delay from now: what follows takes `span` and overlaps with others' latency.
+  Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
 // Least recently used out of the contexts that it is shown. It numbers them, and keeps their order in
@@ -40,6 +42,7 @@ struct CachedContext {
 class ContextCache {
  public:
   explicit ContextCache(std::uint32_t entries = 0) : entries_(entries), links_(1) {}
+  void prefetch(const CachedContext& context) const { __builtin_prefetch(&links_[context.number]); }
   // True when it was there; it is the newest now.
   bool touch(CachedContext* context) {
     if (entries_ == 0) return true;  // no limit
@@ -99,16 +102,26 @@ class KeyCache {
     sets_.resize(sets);
     turn_.assign(sets, 0);
   }
+  void prefetch(std::uint64_t key) const {
+    if (!sets_.empty()) __builtin_prefetch(&sets_[set_of(key)]);
+  }
   // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
   bool touch(std::uint64_t key) {
-    if (sets_.empty()) return true;
-    const std::size_t at = mix64(key) & (sets_.size() - 1);
+    std::uint64_t& recent = recent_[place(key)];
+    if (recent == key || sets_.empty()) return true;
+    const std::size_t at = set_of(key);
     Set& set = sets_[at];
-    bool is_hit = false;  // every way is looked at, without a branch: where the key stands cannot be foretold
-    for (const std::uint64_t way : set.ways) is_hit |= way == key;
-    if (is_hit) return true;
-    set.ways[turn_[at]++ & (ways - 1)] = key;
-    return false;
+    // Every way is looked at, without a branch: where the key stands cannot be foretold. The top bit of
+    // (x - 1) & ~x is set for x = 0 alone.
+    std::uint64_t found = 0;
+    for (const std::uint64_t way : set.ways) found |= ((way ^ key) - 1) & ~(way ^ key);
+    if (found >> 63 == 0) {
+      std::uint64_t& oldest = set.ways[turn_[at]++ & (ways - 1)];
+      if (recent_[place(oldest)] == oldest) recent_[place(oldest)] = 0;
+      oldest = key;
+    }
+    recent = key;
+    return found >> 63 != 0;
   }
 
  private:
@@ -116,8 +129,11 @@ class KeyCache {
   struct alignas(64) Set {
     std::uint64_t ways[KeyCache::ways] = {};
   };
+  [[nodiscard]] std::size_t set_of(std::uint64_t key) const { return mix64(key) & (sets_.size() - 1); }
+  static std::size_t place(std::uint64_t key) { return (key ^ key >> 48) % 16; }
   std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
+  std::uint64_t recent_[16] = {};  // keys that are in their sets, by their last bits: a worker's own pages
 };
 
 // Objects linked by `next_free`, made in blocks and never given back before the end.

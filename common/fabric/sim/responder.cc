@@ -14,6 +14,21 @@ bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
+// A small payload that travels in its completion (inline receive).
+bool is_in_completion(const SimRequest& r) {
+  return r.verb == Verb::send && r.wr->length > 0 &&
+         r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
+}
+// How long the NIC's units are busy with what arrives.
+Picos responding_pace(const SimRequest& r) {
+  const Timing& timing = r.sim->timing;
+  if (r.verb == Verb::read) {
+    return timing.respond[pace_read] + static_cast<Picos>(r.wr->length) * timing.respond_femtos_byte / 1000;
+  }
+  if (!takes_receive(r)) return timing.respond[pace_of(r.verb)];
+  if (r.wr->length == 0) return timing.respond[pace_send];
+  return timing.respond[pace_send] + (is_in_completion(r) ? timing.inline_receive : timing.payload);
+}
 // The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
 CachedContext* context_at(const SimRequest& r, const SimNode& node) {
   if (r.qp->transport != Transport::ud) return &r.qp->responder;
@@ -84,15 +99,18 @@ void Stages::arrive(Event* event) {
     r->is_delayed = true;
     return sim.queue.push(r, sim.now() + sim.up_to(faults.ud_reorder_span));
   }
+  // Its turns at what it passes: while it queues at one it moves up at the next, so that the longest counts.
   const Picos now = sim.now_ps();
-  Picos done = now;
+  Picos turn = 0, span = 0;
   if (r->from != r->to) {
-    done = node.ingress.serve(now, timing.link(r->request_wire));
+    span = timing.link(r->request_wire, request_payload(*r));
+    turn = node.ingress.turn(now, span);
     node.rx_bytes += r->request_wire;
-    trace_stage(sim, *r, Track::ingress, node.id, (done - timing.link(r->request_wire)) / 1000,
-                timing.link(r->request_wire) / 1000);
+    trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
-  Picos delay = node.responder.delay(now, timing.respond[pace_of(r->verb)]) + timing.pipeline;
+  const Picos done = now + turn + span;  // it is here in whole
+  turn = std::max(turn, node.responder.turn(now, responding_pace(*r)));
+  Picos delay = span + timing.pipeline;
   if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
   const std::uint64_t length = r->wr->length;
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
@@ -101,19 +119,28 @@ void Stages::arrive(Event* event) {
     prefetch_kept(region, r->wr->remote_offset, touched);
     delay += translation(sim, node, region, r->wr->remote_offset, touched);
   }
-  if (takes_receive(*r)) delay += node.pcie_read.delay(now, timing.pcie(16)) + timing.pcie_read;
-  const Picos first_packet = timing.pcie(std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes));
+  const std::uint64_t packet = std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes);
   if (r->verb == Verb::read) {
-    delay += node.pcie_read.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_read +
-             first_packet;
+    turn = std::max(turn, node.pcie_read.turn(now, timing.dma_read(length)));
+    delay += timing.pcie_read + timing.dma_read(packet);
   } else if (is_atomic(r->verb)) {
     Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
-    delay += lock.delay(now, timing.atomic_hold);
+    turn = std::max(turn, lock.turn(now, timing.atomic_hold));
+    delay += timing.atomic_hold;
+  } else if (is_in_completion(*r)) {
+    const Picos entry = timing.dma_write(sim.config.hardware.pcie.completion_bytes + length);
+    turn = std::max(turn, node.pcie_write.turn(now, entry));
+    delay += entry + timing.pcie_write;
   } else {
-    delay += node.pcie_write.delay(now, timing.pcie(length)) - timing.pcie(length) + timing.pcie_write +
-             first_packet;
+    turn = std::max(turn, node.pcie_write.turn(now, timing.dma_write(length)));
+    delay += timing.pcie_write + timing.dma_write(packet);
+    if (takes_receive(*r)) {
+      node.pcie_write.serve(now, timing.completion_entry);
+      delay += timing.completion_entry;
+    }
   }
-  Nanos at = std::max(nanos_up(done + delay) + slow(sim), qp->executed_at + 1);
+  if (takes_receive(*r)) node.pcie_read.serve(now, timing.recv_fetch);  // was fetched before it was needed
+  Nanos at = std::max(nanos_up(now + turn + delay) + slow(sim), qp->executed_at + 1);
   Nanos last = at;
   if (sim.has_faults) {
     if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
@@ -337,7 +364,7 @@ void Stages::respond(SimRequest* r) {
     sim.queue.push(r, sim.now() + nanos_up(sim.timing.pipeline));
     return;
   }
-  const Picos span = sim.timing.link(r->response_wire);
+  const Picos span = sim.timing.link(r->response_wire, response_payload(*r));
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);

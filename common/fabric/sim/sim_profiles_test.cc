@@ -1,6 +1,7 @@
 // Hardware profiles and faults: what the files may say, and what is refused in one line.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -20,14 +21,15 @@ std::string write_file(const std::string& name, const std::string& text) {
 
 TEST(Profiles, AllLoadAndEveryConstantHasItsSource) {
   const std::vector<std::string> names = list_hardware();
-  EXPECT_THAT(names, testing::IsSupersetOf({"connectx3-10gbe", "connectx3-56g-ib", "connectx2-20g-ib", "connectx-20g-ib",
-                                            "connect-ib-2x56g", "connectx6-100g"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"connectx3-10gbe", "connectx3-56g-ib", "connectx2-20g-ib",
+                                            "connectx-20g-ib", "connect-ib-2x56g", "connectx6-100g"}));
   for (const std::string& name : names) {
     const auto profile = load_hardware(name);
     ASSERT_TRUE(profile.has_value()) << profile.error().message;
     EXPECT_EQ(profile->name, name);
     for (const HardwareField& field : hardware_fields()) {
-      EXPECT_TRUE(profile->sources.contains(std::string(field.section) + "." + field.key)) << name << " " << field.key;
+      EXPECT_TRUE(profile->sources.contains(std::string(field.section) + "." + field.key))
+          << name << " " << field.key;
     }
   }
 }
@@ -41,7 +43,8 @@ TEST(Profiles, JunkIsRefusedWithItsPlace) {
   EXPECT_THAT(refused("name: x\nnic:\n  pipelin: {value: 1, unit: ns, source: s}\n"),
               testing::AllOf(HasSubstr("junk.yaml:3"), HasSubstr("nic.pipelin"), HasSubstr("pipeline")));
   EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: 1, unit: us, source: s}\n"), HasSubstr("unit ns"));
-  EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: fast, unit: ns, source: s}\n"), HasSubstr("number"));
+  EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: fast, unit: ns, source: s}\n"),
+              HasSubstr("number"));
   EXPECT_THAT(refused("name: x\nnic:\n  pipeline: {value: 1, unit: ns}\n"), HasSubstr("source"));
   EXPECT_THAT(refused("name: x\nsoup: {}\n"), HasSubstr("soup"));
   EXPECT_THAT(refused("name: x\n"), HasSubstr("missing"));
@@ -52,8 +55,10 @@ TEST(Profiles, JunkIsRefusedWithItsPlace) {
 }
 
 TEST(FaultFiles, AreReadByName) {
-  const auto faults = load_faults(write_file(
-      "faults.yaml", "torn_read: 0.5\nsplit_atomics: true\nclock_skew: 5us\nschedule:\n  - {kind: crash, node: 1, at: 2ms, span: 1ms}\n"));
+  const auto faults =
+      load_faults(write_file("faults.yaml",
+                             "torn_read: 0.5\nsplit_atomics: true\nclock_skew: 5us\nschedule:\n  - {kind: "
+                             "crash, node: 1, at: 2ms, span: 1ms}\n"));
   ASSERT_TRUE(faults.has_value()) << faults.error().message;
   EXPECT_EQ(faults->torn_read, 0.5);
   EXPECT_TRUE(faults->split_atomics);
@@ -69,7 +74,8 @@ TEST(FaultFiles, JunkIsRefusedWithItsPlace) {
     EXPECT_FALSE(faults.has_value());
     return faults.has_value() ? std::string() : faults.error().message;
   };
-  EXPECT_THAT(refused("torn_read: 1.5\n"), testing::AllOf(HasSubstr("junk_faults.yaml:1"), HasSubstr("torn_read")));
+  EXPECT_THAT(refused("torn_read: 1.5\n"),
+              testing::AllOf(HasSubstr("junk_faults.yaml:1"), HasSubstr("torn_read")));
   EXPECT_THAT(refused("jitter: 5\n"), HasSubstr("duration"));
   EXPECT_THAT(refused("a: 1\nb: 2\n"), HasSubstr("torn_write"));
   EXPECT_THAT(refused("schedule:\n  - {kind: flood, node: 0, at: 1ms}\n"), HasSubstr("nic_stall"));
@@ -92,20 +98,37 @@ TEST(FaultFiles, ASwarmIsItsSeedsAndVaries) {
   EXPECT_GT(split, 20);
 }
 
-TEST(Calibration, GivesBackWhatConnectX3WasTakenFrom) {
-  const auto table = calibrate("connectx3-56g-ib");
+// Every card gives back what its profile was taken from; the misses that are known are in docs/fidelity.md.
+TEST(Calibration, GivesBackWhatTheProfilesWereTakenFrom) {
+#if defined(LOCH_ASAN) || defined(LOCH_TSAN)
+  const std::string cards = "connectx3-56g-ib";
+  constexpr int least_published = 12, least_claims = 3;
+#else
+  const std::string cards = "all";
+  constexpr int least_published = 50, least_claims = 8;
+#endif
+  const auto table = calibrate(cards);
   ASSERT_TRUE(table.has_value()) << table.error().message;
-  int published = 0;
+  int published = 0, claims = 0;
+  std::vector<double> errors;
   for (const CalibrationRow& row : *table) {
+    EXPECT_TRUE(row.holds) << row.hardware << ": " << row.what << ", " << row.claim << ": " << row.obtained;
+    claims += !row.claim.empty();
     if (!row.published) continue;
-    // Known not to hold: inbound SENDs come out 42 % (header only) and 30 % (60 B) low. The model has one
-    // pace for RECV, with payload or without; the table shows both errors.
-    if (row.what.starts_with("inbound UD SEND")) continue;
     ++published;
-    EXPECT_LT(std::abs(*row.error()), 0.25) << row.id << " " << row.what << ": " << row.obtained;
+    errors.push_back(std::abs(*row.error()));
+    EXPECT_LT(errors.back(), row.id == "V149" ? 0.4 : 0.15)
+        << row.hardware << " " << row.what << ": " << row.obtained;
   }
-  EXPECT_GE(published, 5);
+  EXPECT_GE(published, least_published);
+  EXPECT_GE(claims, least_claims);
+  std::ranges::nth_element(errors, errors.begin() + published / 2);
+  EXPECT_LT(errors[static_cast<std::size_t>(published / 2)], 0.03);
   EXPECT_FALSE(calibrate("no-such-card").has_value());
+}
+
+TEST(Calibration, ThePcieTableHasTheExampleOfTheGuidelines) {
+  EXPECT_THAT(pcie_table(), testing::ContainsRegex("65 +10 +1760 +1512 +1800 +1534"));
 }
 
 }  // namespace

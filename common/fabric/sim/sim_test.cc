@@ -29,13 +29,15 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
   const HardwareProfile& p = config.hardware;
   const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 8, p.link.mtu_bytes, p.link.format);
-  const double wire_ns = static_cast<double>(wire.request + wire.response) * 8 / p.link.gbits_s;
-  const double bus_ns = static_cast<double>((64 + 22) + 2 * (8 + 22) + (64 + 22)) / p.pcie.gbytes_s;
-  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns            // posting
-                          + p.nic.request_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the work request
-                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns          // there and back
-                          + p.nic.respond_read_ns + p.nic.pipeline_ns + p.pcie.read_ns  // the data
-                          + p.nic.response_ns + p.nic.pipeline_ns + p.pcie.write_ns     // the completion
+  const double wire_ns =
+      static_cast<double>(wire.request + wire.response + 2 * p.link.framing_bytes) * 8 / p.link.gbits_s;
+  const double bus_ns =
+      ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
+  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the work request
+                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // there and back
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the data
+                          + p.nic.pipeline_ns + p.pcie.write_ns                 // the completion
                           + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
   EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
 }
@@ -57,24 +59,25 @@ TEST(SimStages, ACacheMissIsOnePcieReadEach) {
 
 TEST(SimStages, ASaturatedLinkGivesItsRate) {
   Microbenchmark benchmark;
-  benchmark.bytes = 16384;
+  benchmark.traffic.bytes = 16384;
   benchmark.peers = 4;
   benchmark.window = 2;
   benchmark.duration = 5'000'000;
   const SimConfig config = small_config();
   const Measured measured = measure(config.hardware, benchmark).value();
   const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 16384, 1024, LinkFormat::roce_v1);
-  const double payload_share = 16384.0 / static_cast<double>(wire.response);
+  const double framing = wire.response_packets * config.hardware.link.framing_bytes;
+  const double payload_share = 16384.0 / (static_cast<double>(wire.response) + framing);
   EXPECT_NEAR(measured.gbits_s, 10 * payload_share, 0.15);
 }
 
 TEST(SimStages, TheAtomicUnitGivesItsRate) {
   Microbenchmark benchmark;
-  benchmark.verb = Verb::faa;
+  benchmark.traffic.verb = Verb::faa;
   benchmark.window = 4;
   const HardwareProfile one_lock = small_config().hardware;
   EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
-  benchmark.words = 4096;
+  benchmark.traffic.words = 4096;
   EXPECT_NEAR(measure(one_lock, benchmark).value().mops, 1e3 / one_lock.nic.atomic_hold_ns, 0.05);
   const HardwareProfile buckets = small_config(2, "connect-ib-2x56g").hardware;
   EXPECT_GT(measure(buckets, benchmark).value().mops, 8e3 / buckets.nic.atomic_hold_ns);

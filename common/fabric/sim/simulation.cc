@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/fabric/pcie.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
@@ -25,6 +26,11 @@ Timing::Timing(const HardwareProfile& profile) {
   respond[pace_atomic] = picos(nic.respond_atomic_ns);
   request_ud = picos(nic.request_ud_ns);
   response = picos(nic.response_ns);
+  request_line = picos(nic.request_line_ns);
+  queue_pair = picos(nic.queue_pair_ns);
+  payload = picos(nic.payload_ns);
+  inline_receive = picos(nic.inline_receive_ns);
+  respond_femtos_byte = std::llround(nic.respond_byte_ns * 1e6);
   pipeline = picos(nic.pipeline_ns);
   atomic_hold = picos(nic.atomic_hold_ns);
   const PcieProfile& pcie_bus = profile.pcie;
@@ -33,16 +39,26 @@ Timing::Timing(const HardwareProfile& profile) {
   mmio = picos(pcie_bus.mmio_ns);
   fetch_gap = nic.outstanding_fetches > 0 ? pcie_read / nic.outstanding_fetches : 0;
   pcie_femtos_byte = femtos_per_byte(pcie_bus.gbytes_s);
-  pcie_packet_extra = static_cast<std::int64_t>(pcie_bus.data_header_bytes);
+  const double femtos = static_cast<double>(pcie_femtos_byte);
+  answer_packet = std::llround((pcie_bus.data_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
+  write_packet = std::llround((pcie_bus.read_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
   pcie_packet = Divisor(pcie_bus.packet_bytes);
+  mmio_line = dma_write(pcie_line);  // a packet that writes, like those of the NIC, the other way
+  doorbell_packet = dma_write(doorbell_bytes);
+  recv_fetch = dma_read(pcie_line) * recv_request_bytes / pcie_line;  // ahead of use, a line at a time
+  completion_entry = dma_write(pcie_bus.completion_bytes);
   page = Divisor(nic.page_bytes);
+  mtu = Divisor(profile.link.mtu_bytes);
+  framing = profile.link.framing_bytes;
   network = picos(profile.link.switch_ns + profile.link.cable_ns);
   link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
   const CpuProfile& cpu = profile.cpu;
   post = rounded(cpu.post_ns);
+  post_recv = rounded(cpu.post_recv_ns);
   doorbell = rounded(cpu.doorbell_ns);
   write_combine = rounded(cpu.write_combine_ns);
-  poll = rounded(cpu.poll_ns + cpu.completion_ns);
+  poll = rounded(cpu.poll_ns);
+  completion = rounded(cpu.completion_ns);
   retry = rounded(nic.retry_timeout_ns);
   rnr = rounded(nic.rnr_timer_ns);
 }

@@ -25,23 +25,30 @@ struct Timing {
   Picos request[4];  // by PaceKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
+  Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
-  std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0;
-  std::int64_t pcie_packet_extra = 0;  // header bytes for each `pcie_packet` data bytes
+  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // on the bus, towards the NIC
+  Picos completion_entry = 0;                                // on the bus, from the NIC
+  std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
+  Picos answer_packet = 0, write_packet = 0;  // beside their data, of up to `pcie_packet` bytes
   Divisor pcie_packet;
-  Divisor page;
-  std::uint32_t pcie_read_header = 26;
-  Nanos post = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
+  Divisor page, mtu;
+  std::uint64_t framing = 0;
+  Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;
 
-  [[nodiscard]] Picos link(std::uint64_t bytes) const {
-    return static_cast<Picos>(bytes) * link_femtos_byte / 1000;
+  // A message of `wire` bytes, `payload` of them payload.
+  [[nodiscard]] Picos link(std::uint64_t wire, std::uint64_t payload_bytes) const {
+    const std::uint64_t packets =
+        payload_bytes <= mtu.value() ? 1 : mtu.quotient(payload_bytes + mtu.value() - 1);
+    return static_cast<Picos>(wire + packets * framing) * link_femtos_byte / 1000;
   }
-  // A transfer of data over PCIe, headers included.
-  [[nodiscard]] Picos pcie(std::uint64_t bytes) const {
+  // Data over PCIe, headers included: towards the NIC (it reads), and from it (it writes).
+  [[nodiscard]] Picos dma_read(std::uint64_t bytes) const { return pcie(bytes, answer_packet); }
+  [[nodiscard]] Picos dma_write(std::uint64_t bytes) const { return pcie(bytes, write_packet); }
+  [[nodiscard]] Picos pcie(std::uint64_t bytes, Picos packet) const {
     const std::uint64_t packets = pcie_packet.quotient(bytes + pcie_packet.value() - 1);
-    return static_cast<Picos>(bytes + packets * static_cast<std::uint64_t>(pcie_packet_extra)) *
-           pcie_femtos_byte / 1000;
+    return static_cast<Picos>(bytes) * pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
   }
 };
 enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
@@ -64,7 +71,8 @@ struct alignas(64) SimNode {
   Nanos stall_order = 0;
   Server egress, ingress;
 
-  Server requester, responder, pcie_read, pcie_write;
+  Server requester, responder;   // the NIC's two sides: what it sends out, and what arrives
+  Server pcie_read, pcie_write;  // the bus towards the NIC, and from it
 
   Server fetch;
   ContextCache contexts;
@@ -82,6 +90,25 @@ struct alignas(64) SimNode {
   std::int64_t skew = 0;  // of its clock, ns
   std::int64_t drift_ppb = 0;
   std::unique_ptr<NodeCpu> cpu;
+};
+
+// A watch that is on.
+struct alignas(64) SimWatch {
+  WatchWait* wait = nullptr;
+  SimWorker* worker = nullptr;
+  SimRegion* region = nullptr;
+  SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
+  SimWatch* next_candidate = nullptr;
+  SimWatch* next_free = nullptr;
+  bool is_candidate = false;  // its memory changed; looked at when the worker polls
+};
+static_assert(sizeof(SimWatch) == 64);
+
+// An instant at which a worker is to be woken: a timer's end, or deadlines to look at.
+struct alignas(64) WorkerAlarm : Event {
+  WorkerAlarm* next_free = nullptr;
+  SimWorker* worker = nullptr;
+  TimerWait* timer = nullptr;
 };
 
 class Simulation {
@@ -109,7 +136,10 @@ class Simulation {
   void schedule_faults();
   void crash(SimNode* node);  // until its restart, if there is one
   void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
-  [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const;
+  [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
+    if (!a.is_up || !b.is_up) return false;
+    return a.id == b.id || (now() >= a.cut_until && now() >= b.cut_until);
+  }
   [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
   // Draws: does a fault of this probability strike now?
   [[nodiscard]] bool strikes(double probability) {
@@ -131,6 +161,8 @@ class Simulation {
     WorkRequestCopy* next_free = nullptr;
   };
   Pool<WorkRequestCopy> copies;
+  Pool<SimWatch> watches;
+  Pool<WorkerAlarm> alarms;
   std::vector<std::unique_ptr<SimNode>> nodes;
   std::vector<std::unique_ptr<SimWorker>> workers;
   std::uint64_t hash = 0;
@@ -163,11 +195,18 @@ struct Stages {
   static void plan_pieces(SimRequest* request, double probability);
   static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
                           std::uint32_t* end);
-  static Nanos slow(Simulation& sim);
+  static Nanos slow(Simulation& sim) {
+    if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
+    return sim.up_to(sim.config.faults.slow_dma_span);
+  }
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
-  static bool held_back(SimRequest* request, void (*stage)(Event*));
+  // Requests behind one that is being retried on their queue pair wait for it, in their order.
+  static bool held_back(SimRequest* request, void (*stage)(Event*)) {
+    return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
+  }
+  static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
   static WcStatus validate(SimRequest* request);
   static bool take_receive(SimRequest* request);
   static void touch_memory(SimRequest* request);

@@ -13,17 +13,6 @@
 
 namespace loch::fabric::sim {
 
-// A watch that is on.
-struct SimWatch {
-  SimWatch* next_free = nullptr;
-  SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
-  SimWatch* next_candidate = nullptr;
-  WatchWait* wait = nullptr;
-  SimWorker* worker = nullptr;
-  SimRegion* region = nullptr;
-  bool is_candidate = false;  // its memory changed; looked at when the worker polls
-};
-
 // A ring that grows while it warms up.
 template <typename T>
 class Ring {
@@ -56,13 +45,6 @@ struct PostedReceive {
   LocalSlice buffer;
   std::uint32_t length = 0;
   std::uint64_t user = 0;
-};
-
-// An instant at which a worker is to be woken: a timer's end, or deadlines to look at.
-struct WorkerAlarm : Event {
-  WorkerAlarm* next_free = nullptr;
-  SimWorker* worker = nullptr;
-  TimerWait* timer = nullptr;
 };
 
 class SimWorker final : public Worker {
@@ -107,12 +89,14 @@ class SimWorker final : public Worker {
   void fence();                                 // nothing that it has posted takes effect any more
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
-  [[nodiscard]] SimThread* thread() { return thread_; }
-  // Of its datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
-  [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
-  [[nodiscard]] std::uint64_t allocations() const {
-    return alarms_.allocations() + watch_pool_.allocations();
+  // What a completion and the turn that follows it look at.
+  void prefetch() const {
+    prefetch_line(&wake_, 0);
+    prefetch_line(&wake_, 64);
   }
+  [[nodiscard]] SimThread* thread() { return thread_; }
+  // Of its first datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
+  [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
 
  private:
   struct Wake : Event {
@@ -140,25 +124,39 @@ class SimWorker final : public Worker {
   void poll_reconnects();
   void expire_waits();
   void update_thread();  // polling or asleep
+  void begin_wait(std::uint32_t& kind) {
+    ++kind;
+    ++polled_for_;
+  }
+  void end_wait(std::uint32_t& kind) {
+    --kind;
+    --polled_for_;
+  }
   void alarm(Nanos at, TimerWait* timer);
   void need_alarm(Nanos deadline);
   void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
   bool is_ready(const WatchWait& wait, std::uint32_t* index) const;
   void charge(Nanos span);
+  [[nodiscard]] Nanos hand_over(const WorkRequest& first, bool has_mmio);
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * peers_.size() + peer];
   }
+  // What posting to the peer looks at, if that is on the first lane.
+  void prefetch_queue_pair(NodeId peer) const {
+    if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
+  }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
-  [[nodiscard]] bool is_polling() const;
 
   // What a turn looks at comes first, from the event on that starts it.
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
   bool has_work_ = false;  // arrived while it was not on a core
+  bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
   bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
-  bool is_inside_ = false;  // its coroutines are running
+  bool is_inside_ = false;   // its coroutines are running
+  bool is_on_core_ = false;  // as thread_ says, which lies elsewhere in memory
   Simulation& sim_;
   SimNode& node_;
   SimThread* thread_ = nullptr;
@@ -170,10 +168,11 @@ class SimWorker final : public Worker {
   coro::RunQueue run_queue_;
   std::coroutine_handle<> computing_;
   SimWatch* watches_ = nullptr;
+  std::uint32_t polled_for_ = 0;  // the sum of the counts below without sleeping_
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;           // the earliest deadline alarm that is pending
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queue is last
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
   const Capabilities& capabilities_;
   Nanos work_left_ = 0;  // when it lost its core
   std::coroutine_handle<> main_;
@@ -182,8 +181,6 @@ class SimWorker final : public Worker {
   Ring<Received> received_[3];
   ReceiveWait* receive_first_ = nullptr;
   ReconnectWait* reconnects_ = nullptr;
-  Pool<WorkerAlarm> alarms_;
-  Pool<SimWatch> watch_pool_;
   CachedContext datagram_context_;
   std::vector<Peer> peers_;
   static constexpr std::uint32_t most_lanes = 16;

@@ -66,6 +66,7 @@ void SimWorker::kill() {
     if (spec().role == Role::client) --sim_.live_clients;
   }
   is_dead_ = true;
+  is_on_core_ = false;
   node_.cpu->end(thread_);
   while (watches_ != nullptr) {
     SimWatch* watch = watches_;
@@ -78,6 +79,7 @@ void SimWorker::on_scheduled(SimThread* thread) {
   auto* self = static_cast<SimWorker*>(thread->owner());
   Simulation& sim = self->sim_;
   sim.note(kind_scheduled, self->node());
+  self->is_on_core_ = true;
   if (self->work_left_ > 0) self->busy_until_ = sim.now() + self->work_left_;
   self->work_left_ = 0;
   if (self->has_work_ || !self->run_queue_.empty() || self->computing_) self->wake(sim.now());
@@ -85,21 +87,24 @@ void SimWorker::on_scheduled(SimThread* thread) {
 
 void SimWorker::on_descheduled(SimThread* thread) {
   auto* self = static_cast<SimWorker*>(thread->owner());
+  self->is_on_core_ = false;
   self->work_left_ = std::max<Nanos>(0, self->busy_until_ - self->sim_.now());
   self->has_work_ = true;
 }
 
 void SimWorker::notice() {
-  Nanos at = sim_.now() + sim_.timing.poll;
+  // Seen when it next looks, handled after that: while it is busy it looks at nothing.
+  Nanos at = std::max(sim_.now() + sim_.timing.poll, busy_until_) + sim_.timing.completion;
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
   }
+  if (!is_inside_ && !wake_is_pending_) has_paid_ = true;
   wake(at);
 }
 
 void SimWorker::wake(Nanos at) {
   if (is_dead_ || is_inside_) return;  // inside: run() looks again at its end
-  if (!thread_->is_on_core()) {
+  if (!is_on_core_) {
     has_work_ = true;
     if (thread_->state() == ThreadState::blocked) node_.cpu->wake(thread_);
     return;
@@ -121,7 +126,7 @@ void SimWorker::on_wake(Event* event) {
 
 void SimWorker::run() {
   if (is_dead_) return;
-  if (!thread_->is_on_core()) {
+  if (!is_on_core_) {
     has_work_ = true;
     return;
   }
@@ -140,23 +145,27 @@ void SimWorker::run() {
   if (completions_first_ != nullptr || candidates_first_ != nullptr) return notice();
   if (receiving_ > 0) {
     for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
-      if (sim_.stopping || !received_[index_of(wait->transport)].empty()) return notice();
+      const bool is_due = sim_.stopping || wait->deadline <= now();
+      if (is_due || !received_[index_of(wait->transport)].empty()) return notice();
     }
   }
   update_thread();
 }
 
 void SimWorker::poll() {
+  Nanos handling = std::exchange(has_paid_, false) ? -sim_.timing.completion : 0;
   while (completions_first_ != nullptr) {
+    handling += sim_.timing.completion;
     SimRequest* r = completions_first_;
     completions_first_ = r->next_waiting;
     WorkRequest* wr = r->wr;
     wr->status = r->status;
     if (r->status == WcStatus::success) wr->result = r->result;
-    --outstanding_;
+    end_wait(outstanding_);
     Stages::release(r);
     wr->sink->fn(wr->sink, *wr);
   }
+  if (handling > 0) charge(handling);
   if (candidates_first_ != nullptr) poll_watches();
   if (receiving_ > 0) poll_receives();
 }
@@ -190,8 +199,8 @@ void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t inde
   }
   watch->wait->result = {outcome, index};
   run_queue_.push(watch->wait->waiter);
-  --watching_;
-  watch_pool_.give(watch);
+  end_wait(watching_);
+  sim_.watches.give(watch);
   wake(sim_.now());
 }
 
@@ -211,7 +220,7 @@ void SimWorker::poll_receives() {
       continue;
     }
     *link = wait->next;
-    --receiving_;
+    end_wait(receiving_);
     run_queue_.push(wait->waiter);
   }
 }
@@ -236,17 +245,19 @@ void SimWorker::poll_reconnects() {
       continue;
     }
     *link = wait->next;
-    --reconnecting_;
+    end_wait(reconnecting_);
     run_queue_.push(wait->waiter);
   }
   if (reconnects_ != nullptr) need_alarm(sim_.now() + reconnect_try);
 }
 
 void SimWorker::alarm(Nanos at, TimerWait* timer) {
-  WorkerAlarm* alarm = alarms_.take();
+  WorkerAlarm* alarm = sim_.alarms.take();
   alarm->worker = this;
   alarm->timer = timer;
   alarm->fire = &SimWorker::on_alarm;
+  alarm->needs[0] = &wake_;
+  alarm->needs[1] = timer;
   sim_.queue.push(alarm, at);
 }
 
@@ -263,10 +274,13 @@ void SimWorker::on_alarm(Event* event) {
   TimerWait* timer = alarm->timer;
   self->sim_.note(kind_timer, self->node());
   const Nanos at = alarm->at;
-  self->alarms_.give(alarm);
+  self->sim_.alarms.give(alarm);
   if (self->is_dead_) return;
   if (timer != nullptr) {
-    --(timer->is_spinning ? self->spinning_ : self->sleeping_);
+    if (timer->is_spinning)
+      self->end_wait(self->spinning_);
+    else
+      --self->sleeping_;
     self->run_queue_.push(timer->waiter);
     return self->wake(self->sim_.now());
   }
@@ -304,13 +318,13 @@ void SimWorker::tell_to_stop() {
   if (!run_queue_.empty()) wake(sim_.now());
 }
 
-bool SimWorker::is_polling() const {
-  return outstanding_ > 0 || watching_ > 0 || receiving_ > 0 || spinning_ > 0 || reconnecting_ > 0;
-}
-
 void SimWorker::update_thread() {
-  if (has_ended_) return node_.cpu->end(thread_);
-  if (!is_polling()) node_.cpu->block(thread_);
+  if (!has_ended_ && polled_for_ > 0) return;
+  is_on_core_ = false;
+  if (has_ended_)
+    node_.cpu->end(thread_);
+  else
+    node_.cpu->block(thread_);
 }
 
 std::string SimWorker::waits_for() const {

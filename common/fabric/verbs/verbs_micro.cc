@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/fabric/shm/shm.h"
+#include "common/fabric/traffic.h"
 #include "common/fabric/verbs/verbs.h"
 
 namespace {
@@ -95,9 +96,9 @@ Result<> set_up(Bench& bench, const std::string& name) {
 }
 
 WorkRequest one(const Bench& bench, Verb verb, std::uint64_t slot) {
-  const LocalSlice here = verb == Verb::cas ? LocalSlice{} : bench.at(0, slot * 4096);
-  return detail::one_sided(verb, bench.remote[1], slot * 4096, here, verb == Verb::cas ? 8 : bench.test.bytes,
-                           nullptr);
+  const Traffic traffic{.verb = verb, .bytes = bench.test.bytes};
+  const Target target{.node = 1, .worker = 0, .region = bench.remote[1], .offset = slot * 4096};
+  return request_of(traffic, *bench.workers[0], target, bench.at(0, slot * 4096), 0);
 }
 
 coro::Task<void> one_at_a_time(Bench* bench, Verb verb) {
@@ -141,12 +142,13 @@ void throw_ball(Bench* bench, int self, std::uint64_t number) {
   Worker& worker = *bench->workers[self];
   const std::uint32_t bytes = bench->test.bytes;
   worker.store_word(*bench->memory[self], bytes - 8, number);
-  WorkRequest ball =
-      detail::one_sided(Verb::write, bench->remote[1 - self], 4096, bench->at(self, 0), bytes, nullptr);
-  ball.transport = bench->test.name == "ud-send" ? Transport::ud : Transport::uc;
-  if (ball.transport == Transport::ud) ball.verb = Verb::send;
-  ball.is_inline = bytes <= worker.capabilities().max_inline_bytes;
-  worker.post_detached(ball);
+  Traffic traffic{.verb = Verb::write, .transport = Transport::uc, .bytes = bytes};
+  if (bench->test.name == "ud-send")
+    traffic = {.verb = Verb::send, .transport = Transport::ud, .bytes = bytes};
+  traffic.is_inline = bytes <= worker.capabilities().max_inline_bytes;
+  const Target target{
+      .node = static_cast<NodeId>(1 - self), .worker = 0, .region = bench->remote[1 - self], .offset = 4096};
+  worker.post_detached(request_of(traffic, worker, target, bench->at(self, 0), 0));
 }
 
 // Back and forth: node 0 serves; a WRITE is seen by polling its last word, a SEND by its completion.

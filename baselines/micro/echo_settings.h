@@ -1,0 +1,26 @@
+// What the options of micro-echo decide.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/fabric.h"
+#include "common/kv/protocol.h"
+
+namespace loch::micro {
+
+struct EchoSettings {
+  kv::DeployConfig shape;
+  bool by_write = true;  // else by SEND
+  fabric::Transport transport = fabric::Transport::rc;
+  std::uint32_t small_bytes = 8;  // of a GET's request and of a PUT's reply; the other has the value's size
+  std::uint32_t inline_up_to = 0;
+  Nanos retry_after = 0, give_up_after = 0, reconnect_timeout = 0;
+};
+
+[[nodiscard]] std::vector<kv::OptionSpec> echo_option_specs();
+[[nodiscard]] Result<EchoSettings> decide_echo(const kv::DeployConfig& shape, const kv::Options& options);
+[[nodiscard]] fabric::Requirements echo_requirements(const kv::Options& options);
+
+}  // namespace loch::micro

@@ -1,0 +1,216 @@
+// The microbenchmarks as protocols: what an operation posts, on every fabric, and what is refused.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/cli/bench.h"
+#include "common/cli/registry.h"
+
+namespace loch::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+using ::testing::HasSubstr;
+
+Result<measure::PointResult> run(const Words& flags) {
+  const kv::Registry registry = make_registry();
+  LOCH_ASSIGN(const BenchOptions options, parse_bench(flags, registry));
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, options.protocol));
+  LOCH_ASSIGN(auto result, run_point(options, *module, 0, Place{}));
+  return std::move(result.point);
+}
+// Flags with their values; what is given later replaces what was there.
+Words with(Words flags, const Words& more) {
+  for (std::size_t i = 0; i + 1 < more.size(); i += 2) {
+    const auto there = std::ranges::find(flags, more[i]);
+    if (there != flags.end()) {
+      *std::next(there) = more[i + 1];
+    } else {
+      flags.insert(flags.end(), {more[i], more[i + 1]});
+    }
+  }
+  return flags;
+}
+measure::Tally tally_of(const measure::PointResult& point) {
+  measure::Tally all;
+  for (const measure::NodePart& node : point.nodes) all.merge(node.tally);
+  return all;
+}
+std::string refusal(const Words& flags) {
+  const auto result = run(flags);
+  EXPECT_FALSE(result.has_value());
+  return result ? "" : result.error().message;
+}
+
+Words verbs(const std::string& fabric, const Words& more) {
+  const Words shape = {"--protocol",     "micro-verbs", "--fabric",     fabric, "--nodes",  "2",
+                       "--server-nodes", "1",           "--clients",    "2",    "--keys",   "16",
+                       "--key-size",     "16",          "--value-size", "256",  "--warmup", "0s",
+                       "--operations",   "2000"};
+  return with(shape, more);
+}
+
+class OnFabric : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::Values("sim", "shm"));
+
+TEST_P(OnFabric, AnOperationIsItsWorkRequests) {
+  for (const std::string verb : {"read", "write", "send"}) {
+    const auto point = run(verbs(GetParam(), {"--micro-verbs.verb", verb, "--micro-verbs.batch", "4",
+                                              "--servers", verb == "send" ? "1" : "0", "--get", "1"}));
+    ASSERT_TRUE(point) << point.error().message;
+    const measure::Tally tally = tally_of(*point);
+    const measure::RequestTotals& requests = tally.of(measure::OpKind::get).requests;
+    const std::uint64_t posted = verb == "read"    ? requests.read
+                                 : verb == "write" ? requests.write
+                                                   : requests.send;
+    EXPECT_EQ(tally.completed(), 2000U) << verb;
+    EXPECT_EQ(posted, 4 * tally.completed()) << verb;
+    EXPECT_EQ(requests.payload_bytes, posted * 256) << verb;
+    EXPECT_EQ(point->protocol_counters.at("errors"), 0) << verb;
+    if (verb == "send") EXPECT_EQ(point->protocol_counters.at("received"), 4 * 2000);
+  }
+}
+
+TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
+  for (const std::string transport : {"uc", "ud"}) {
+    const auto point =
+        run(verbs(GetParam(), {"--micro-verbs.verb", transport == "uc" ? "write" : "send", "--servers", "1",
+                               "--micro-verbs.transport", transport, "--micro-verbs.unsignaled", "3",
+                               "--micro-verbs.queue-pairs", "2", "--get", "0"}));
+    ASSERT_TRUE(point) << point.error().message;
+    const measure::Tally tally = tally_of(*point);
+    EXPECT_EQ(tally.completed(), 2000U) << transport;
+    const measure::RequestTotals& requests = tally.of(measure::OpKind::put).requests;
+    EXPECT_EQ(requests.write + requests.send, 4 * tally.completed()) << transport;
+  }
+}
+
+TEST_P(OnFabric, EveryFaaCounts) {
+  const auto point = run({"--protocol",
+                          "micro-atomic",
+                          "--fabric",
+                          GetParam(),
+                          "--nodes",
+                          "2",
+                          "--clients",
+                          "2",
+                          "--keys",
+                          "16",
+                          "--key-size",
+                          "16",
+                          "--value-size",
+                          "8",
+                          "--warmup",
+                          "0s",
+                          "--operations",
+                          "2000",
+                          "--micro-atomic.counters",
+                          "7",
+                          "--micro-atomic.batch",
+                          "3"});
+  ASSERT_TRUE(point) << point.error().message;
+  EXPECT_EQ(point->protocol_counters.at("counted"), 3 * 2000);
+}
+
+Words echo(const std::string& fabric, const Words& more) {
+  return with({"--protocol",   "micro-echo", "--fabric", fabric, "--nodes",  "2",  "--server-nodes", "1",
+               "--clients",    "2",          "--window", "2",    "--keys",   "16", "--key-size",     "16",
+               "--value-size", "256",        "--get",    "0.5",  "--warmup", "0s", "--operations",   "2000"},
+              more);
+}
+
+// A request of 24 + 8 bytes and a reply of 256 + 8 for a GET, the other way round for a PUT.
+TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
+  const auto point = run(echo(GetParam(), {}));
+  ASSERT_TRUE(point) << point.error().message;
+  const measure::Tally tally = tally_of(*point);
+  EXPECT_EQ(tally.completed(), 2000U);
+  for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
+    const measure::RequestTotals& requests = tally.of(kind).requests;
+    EXPECT_EQ(requests.write, 2 * tally.of(kind).total());
+    EXPECT_EQ(requests.payload_bytes, (256 + 8 + 24 + 8) * tally.of(kind).total());
+  }
+  EXPECT_EQ(point->protocol_counters.at("answered"), 2000);
+}
+
+TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
+  for (const std::string transport : {"rc", "uc", "ud"}) {
+    const auto point =
+        run(echo(GetParam(), {"--micro-echo.by", "send", "--micro-echo.transport", transport}));
+    ASSERT_TRUE(point) << point.error().message;
+    const measure::Tally tally = tally_of(*point);
+    EXPECT_EQ(tally.completed(), 2000U) << transport;
+    std::uint64_t payload = 0;  // any reply ends any operation of its worker, so of all of them
+    for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
+      const measure::RequestTotals& requests = tally.of(kind).requests;
+      EXPECT_EQ(requests.send, 2 * tally.of(kind).total()) << transport;
+      EXPECT_EQ(requests.recv, tally.of(kind).total()) << transport;
+      payload += requests.payload_bytes;
+    }
+    EXPECT_EQ(payload, (8 + 256) * tally.total()) << transport;
+    EXPECT_EQ(point->protocol_counters.at("answered"), 2000) << transport;
+  }
+}
+
+TEST(MicroRefuses, WhatCannotBe) {
+  EXPECT_THAT(refusal(echo("sim", {"--servers", "0"})), HasSubstr("--servers"));
+  EXPECT_THAT(refusal(echo("sim", {"--micro-echo.transport", "ud"})), HasSubstr("micro-echo.by send"));
+
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.transport", "uc"})), HasSubstr("READs need rc"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.verb", "write", "--micro-verbs.transport", "ud"})),
+              HasSubstr("datagram"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.verb", "send", "--servers", "0"})),
+              HasSubstr("--servers"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.header-only", "true"})), HasSubstr("SEND"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.batch", "2", "--micro-verbs.unsignaled", "2"})),
+              HasSubstr("unsignaled"));
+  EXPECT_THAT(refusal(verbs("sim", {"--nodes", "3", "--micro-verbs.direction", "outbound"})),
+              HasSubstr("--server-nodes 2"));
+  EXPECT_THAT(
+      refusal(verbs("sim", {"--nodes", "3", "--server-nodes", "2", "--micro-verbs.direction", "inbound"})),
+      HasSubstr("--server-nodes 1"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.verb", "write", "--micro-verbs.inline", "on",
+                                    "--value-size", "4K"})),
+              HasSubstr("inlines"));
+}
+
+// The load generator's rate is that of the calibration (26 M READs a second, V145).
+TEST(MicroVerbs, GiveTheRateOfTheCard) {
+  const auto point = run({"--protocol",
+                          "micro-verbs",
+                          "--fabric",
+                          "sim",
+                          "--hardware",
+                          "connectx3-56g-ib",
+                          "--nodes",
+                          "13",
+                          "--server-nodes",
+                          "1",
+                          "--clients",
+                          "4",
+                          "--window",
+                          "8",
+                          "--keys",
+                          "16",
+                          "--key-size",
+                          "16",
+                          "--value-size",
+                          "32",
+                          "--get",
+                          "1",
+                          "--warmup",
+                          "100us",
+                          "--duration",
+                          "300us",
+                          "--micro-verbs.direction",
+                          "inbound"});
+  ASSERT_TRUE(point) << point.error().message;
+  EXPECT_NEAR(static_cast<double>(tally_of(*point).completed()) / point->duration_s * 1e-6, 26, 1);
+}
+
+}  // namespace
+}  // namespace loch::cli

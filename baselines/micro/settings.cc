@@ -1,0 +1,184 @@
+#include "baselines/micro/settings.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace loch::micro {
+namespace {
+using fabric::Transport;
+using fabric::Verb;
+
+std::string key(Kind kind, std::string_view option) { return fmt::format("{}.{}", name(kind), option); }
+
+Verb verb_of(const std::string& text) {
+  if (text == "write") return Verb::write;
+  if (text == "send") return Verb::send;
+  if (text == "cas") return Verb::cas;
+  if (text == "faa") return Verb::faa;
+  return Verb::read;
+}
+Transport transport_of(const std::string& text) {
+  if (text == "uc") return Transport::uc;
+  return text == "ud" ? Transport::ud : Transport::rc;
+}
+
+Result<> refuse(std::string why) { return fail(ErrorCode::invalid_argument, std::move(why)); }
+
+// Which node's rate is meant: the one that is posted to, or the one that posts.
+Result<> check_direction(const Settings& settings, const std::string& direction) {
+  const kv::DeployConfig& shape = settings.shape;
+  const std::string flag = "--" + key(settings.kind, "direction");
+  if (direction == "inbound" && shape.serving_nodes() != 1) {
+    return refuse(fmt::format("{} inbound: many nodes post to one: --server-nodes 1, not {}", flag,
+                              shape.server_nodes));
+  }
+  if (direction == "outbound" && (shape.driving_nodes() != 1 || shape.nodes == 1)) {
+    return refuse(fmt::format("{} outbound: one node posts to the others: --server-nodes {}, not {}", flag,
+                              shape.nodes - 1, shape.server_nodes));
+  }
+  return {};
+}
+
+Result<> check_verb(const Settings& settings) {
+  const fabric::Traffic& traffic = settings.traffic;
+  const std::string flag = "--" + key(settings.kind, "transport");
+  if (traffic.verb == Verb::read && traffic.transport != Transport::rc)
+    return refuse(flag + ": READs need rc");
+  if (traffic.verb == Verb::write && traffic.transport == Transport::ud)
+    return refuse(flag + " ud: a datagram is a SEND");
+  if (settings.sends() && settings.shape.server_workers == 0) {
+    return refuse("--servers 0: a SEND needs somebody who receives: --servers 1 or more");
+  }
+  if (traffic.batch > 1 && traffic.unsignaled > 0) {
+    return refuse(fmt::format("--{}: a batch has its own unsignaled ones", key(settings.kind, "unsignaled")));
+  }
+  return {};
+}
+}  // namespace
+
+std::vector<kv::OptionSpec> option_specs(Kind kind) {
+  using kv::OptionType;
+  const bool verbs = kind == Kind::verbs;
+  std::vector<kv::OptionSpec> all;
+  if (verbs) {
+    all.push_back({key(kind, "verb"),
+                   OptionType::choice,
+                   "read",
+                   "what an operation posts",
+                   {"read", "write", "send"}});
+    all.push_back({key(kind, "transport"),
+                   OptionType::choice,
+                   "rc",
+                   "READ: rc; WRITE: rc, uc; SEND: all",
+                   {"rc", "uc", "ud"}});
+    all.push_back({key(kind, "bytes"),
+                   OptionType::size,
+                   "0",
+                   "payload of a work request; 0: --value-size",
+                   {},
+                   0,
+                   1 << 24});
+    all.push_back({key(kind, "header-only"),
+                   OptionType::boolean,
+                   "false",
+                   "SENDs without a payload (guidelines 2016, 3.2)",
+                   {}});
+    all.push_back(
+        {key(kind, "inline"),
+         OptionType::choice,
+         "auto",
+         "payload in the work request: where it fits the device, always, or never (guidelines 2016, 3.2)",
+         {"auto", "on", "off"}});
+  } else {
+    all.push_back({key(kind, "verb"), OptionType::choice, "faa", "what an operation posts", {"faa", "cas"}});
+    all.push_back({key(kind, "counters"),
+                   OptionType::integer,
+                   "1",
+                   "counters of 8 bytes on a node, drawn at random (guidelines 2016, 5.4: Z)",
+                   {},
+                   1,
+                   1 << 20});
+  }
+  all.push_back({key(kind, "batch"),
+                 OptionType::integer,
+                 "1",
+                 "work requests an operation, one doorbell (guidelines 2016, 3.1)",
+                 {},
+                 1,
+                 fabric::most_batch});
+  all.push_back({key(kind, "unsignaled"),
+                 OptionType::integer,
+                 "0",
+                 "work requests posted one by one, and not waited for, before each that is",
+                 {},
+                 0,
+                 63});
+  all.push_back({key(kind, "queue-pairs"),
+                 OptionType::integer,
+                 "1",
+                 "of a client worker to a node (datagrams: in all), in turn (guidelines 2016, 3.3)",
+                 {},
+                 1,
+                 8});
+  all.push_back(
+      {key(kind, "direction"),
+       OptionType::choice,
+       "any",
+       "inbound: many nodes to one; outbound: one to many; other shapes are refused (guidelines 2016, 2.2.3)",
+       {"any", "inbound", "outbound"}});
+  all.push_back({key(kind, "reconnect-timeout"),
+                 OptionType::duration,
+                 "100ms",
+                 "to reach a node again after an error",
+                 {},
+                 1000,
+                 1e11});
+  return all;
+}
+
+Result<Settings> decide(Kind kind, const kv::DeployConfig& shape, const kv::Options& options) {
+  Settings settings;
+  settings.kind = kind;
+  settings.shape = shape;
+  fabric::Traffic& traffic = settings.traffic;
+  const auto number = [&](std::string_view option) {
+    return static_cast<std::uint32_t>(options.integer(key(kind, option)));
+  };
+  traffic.verb = verb_of(options.choice(key(kind, "verb")));
+  traffic.batch = number("batch");
+  traffic.unsignaled = number("unsignaled");
+  traffic.lanes = number("queue-pairs");
+  settings.reconnect_timeout = options.integer(key(kind, "reconnect-timeout"));
+  if (kind == Kind::verbs) {
+    traffic.transport = transport_of(options.choice(key(kind, "transport")));
+    traffic.bytes = number("bytes") > 0 ? number("bytes") : shape.value_size;
+    const std::string& inlining = options.choice(key(kind, "inline"));
+    settings.inlining = inlining == "on"    ? Inlining::always
+                        : inlining == "off" ? Inlining::never
+                                            : Inlining::as_it_fits;
+    if (options.boolean(key(kind, "header-only"))) {
+      if (!settings.sends())
+        LOCH_TRY(refuse(fmt::format("--{}: only a SEND has no payload", key(kind, "header-only"))));
+      traffic.bytes = 0;
+    }
+  } else {
+    traffic.bytes = 8;
+    traffic.words = number("counters");
+  }
+  LOCH_TRY(check_verb(settings));
+  LOCH_TRY(check_direction(settings, options.choice(key(kind, "direction"))));
+  return settings;
+}
+
+fabric::Requirements requirements(Kind kind, const kv::Options& options) {
+  if (kind == Kind::atomic) return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
+  fabric::Requirements needs;
+  const Transport transport = transport_of(options.choice(key(kind, "transport")));
+  needs.rc = transport == Transport::rc;
+  needs.uc = transport == Transport::uc;
+  needs.ud = transport == Transport::ud;
+  return needs;
+}
+
+}  // namespace loch::micro

@@ -1,0 +1,175 @@
+#include "baselines/micro/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+
+namespace loch::micro {
+
+using fabric::NodeId;
+using fabric::Worker;
+
+class TrafficClient final : public kv::Client {
+ public:
+  TrafficClient(TrafficStore& store, Worker& worker, std::uint32_t slot)
+      : store_(store), worker_(worker), remote_(store.places_), traffic_(store.settings_.traffic) {
+    const Settings& settings = store.settings_;
+    const std::uint64_t number = std::uint64_t{worker.index()} * settings.shape.window + slot;
+    landing_ = {store.nodes_.at(worker.node()).landing, number * settings.place_bytes()};
+    turn_ = settings.shape.client_number(worker.node(), worker.index()) * settings.shape.window + slot;
+    const bool fits = traffic_.bytes <= worker.capabilities().max_inline_bytes;
+    traffic_.is_inline = settings.inlining != Inlining::never && fits;
+    epochs_.assign(remote_.size(), 0);
+    for (std::size_t node = 0; node < epochs_.size(); ++node)
+      epochs_[node] = worker.epoch(static_cast<NodeId>(node));
+  }
+
+  // Nothing is stored: a GET finds nothing.
+  coro::Task<kv::OpResult> get(kv::Key, fabric::OpStats* stats) override {
+    co_return co_await operate(kv::OpStatus::not_found, stats);
+  }
+  coro::Task<kv::OpResult> put(kv::Key, kv::ValueView, fabric::OpStats* stats) override {
+    co_return co_await operate(kv::OpStatus::ok, stats);
+  }
+  coro::Task<kv::OpResult> remove(kv::Key, fabric::OpStats* stats) override {
+    co_return co_await operate(kv::OpStatus::not_found, stats);
+  }
+
+ private:
+  coro::Task<kv::OpResult> operate(kv::OpStatus done, fabric::OpStats* stats) {
+    const Settings& settings = store_.settings_;
+    const std::uint32_t turn = turn_++;
+    fabric::Target target;
+    target.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
+    const bool is_there = co_await reach(target.node);
+    if (!is_there) co_return failed();
+    target.region = remote_[target.node];
+    const std::uint32_t place = turn / settings.shape.serving_nodes() % Settings::places;
+    if (settings.kind == Kind::verbs) target.offset = std::uint64_t{place} * settings.place_bytes();
+    if (settings.sends()) target.worker = settings.shape.server_index(place % settings.shape.server_workers);
+    const fabric::WcStatus status =
+        co_await fabric::post_turn(&worker_, &traffic_, target, landing_, turn, stats);
+    if (status != fabric::WcStatus::success) co_return failed();
+    co_return kv::OpResult{.status = done};
+  }
+
+  [[nodiscard]] kv::OpResult failed() {
+    store_.errors_.fetch_add(1, std::memory_order_relaxed);
+    return {.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
+  }
+
+  // After an error the connection is made anew, and the region that it reached is looked up again.
+  coro::Task<bool> reach(NodeId node) {
+    if (store_.settings_.traffic.transport != fabric::Transport::rc) co_return true;
+    if (worker_.connected(node) && worker_.epoch(node) == epochs_[node]) [[likely]]
+      co_return true;
+    if (!worker_.connected(node)) {
+      const Nanos deadline = worker_.now() + store_.settings_.reconnect_timeout;
+      const bool is_back = co_await worker_.reconnect(node, deadline);
+      if (!is_back) co_return false;
+      store_.reconnects_.fetch_add(1, std::memory_order_relaxed);
+    }
+    const std::uint32_t epoch = worker_.epoch(node);
+    const auto region = store_.fabric_->lookup(node, "micro.places");
+    if (!region) co_return false;
+    remote_[node] = *region;
+    epochs_[node] = epoch;
+    co_return true;
+  }
+
+  TrafficStore& store_;
+  Worker& worker_;
+  std::vector<fabric::RemoteRegion> remote_;
+  std::vector<std::uint32_t> epochs_;
+  fabric::Traffic traffic_;
+  fabric::LocalSlice landing_;
+  std::uint32_t turn_ = 0;
+};
+
+fabric::Receiving TrafficStore::receiving(const Node& node, std::uint32_t server,
+                                          std::uint32_t buffers) const {
+  fabric::Receiving own{settings_.traffic.transport, {node.messages, 0}, settings_.traffic.bytes, buffers};
+  own.first.offset = server * own.region_bytes();
+  return own;
+}
+
+Result<> TrafficStore::setup_node(fabric::Fabric& fabric, NodeId node) {
+  fabric_ = &fabric;
+  const fabric::Capabilities& device = fabric.capabilities();
+  const fabric::Traffic& traffic = settings_.traffic;
+  if (settings_.inlining == Inlining::always && traffic.bytes > device.max_inline_bytes) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("--micro-verbs.inline on: {} bytes; this device inlines {}", traffic.bytes,
+                            device.max_inline_bytes));
+  }
+  if (traffic.transport == fabric::Transport::ud && traffic.bytes > device.mtu_bytes) {
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("--micro-verbs.transport ud: a datagram has at most {} bytes here", device.mtu_bytes));
+  }
+  Node own;
+  const kv::DeployConfig& shape = settings_.shape;
+  if (shape.serves(node)) {
+    fabric::RegionSpec spec{.name = "micro.places",
+                            .bytes = std::uint64_t{Settings::places} * settings_.place_bytes()};
+    spec.bytes = std::max<std::uint64_t>(spec.bytes, std::uint64_t{traffic.words} * 8);
+    spec.remote_read = spec.remote_write = spec.remote_atomic = true;
+    LOCH_ASSIGN(own.places, fabric.register_region(node, spec));
+  }
+  if (shape.drives(node)) {
+    const std::uint64_t slots = std::uint64_t{shape.client_workers} * shape.window;
+    LOCH_ASSIGN(own.landing, fabric.register_region(
+                                 node, {.name = "micro.landing", .bytes = slots * settings_.place_bytes()}));
+  }
+  if (shape.serves(node) && settings_.sends()) {
+    buffers_ = std::min(device.recv_queue_depth, 512u);
+    const fabric::Receiving one = receiving(own, 0, buffers_);
+    LOCH_ASSIGN(own.messages,
+                fabric.register_region(
+                    node, {.name = "micro.messages", .bytes = shape.server_workers * one.region_bytes()}));
+  }
+  nodes_[node] = own;
+  return {};
+}
+
+Result<> TrafficStore::connect(fabric::Fabric& fabric) {
+  for (std::uint32_t node = 0; node < settings_.shape.serving_nodes(); ++node) {
+    LOCH_ASSIGN(const fabric::RemoteRegion region, fabric.lookup(static_cast<NodeId>(node), "micro.places"));
+    places_.push_back(region);
+  }
+  return {};
+}
+
+Result<> TrafficStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& /*data*/) { return {}; }
+
+coro::Task<void> TrafficStore::serve(Worker& worker, std::uint32_t index) {
+  if (!settings_.sends()) co_return;
+  const fabric::Receiving own = receiving(nodes_.at(worker.node()), index, buffers_);
+  fabric::post_receives(worker, own);
+  fabric::Counted counted;
+  co_await fabric::receive_all(&worker, &own, &counted);
+  received_.fetch_add(counted.in_all, std::memory_order_relaxed);
+}
+
+std::unique_ptr<kv::Client> TrafficStore::client(Worker& worker, std::uint32_t slot) {
+  return std::make_unique<TrafficClient>(*this, worker, slot);
+}
+
+std::map<std::string, double> TrafficStore::counters() const {
+  std::map<std::string, double> all{{"errors", static_cast<double>(errors_)},
+                                    {"reconnects", static_cast<double>(reconnects_)}};
+  if (settings_.sends()) all["received"] = static_cast<double>(received_);
+  if (settings_.traffic.verb == fabric::Verb::faa) {
+    double sum = 0;  // of what was added: one for each FAA that was executed
+    for (const auto& [id, node] : nodes_) {
+      for (std::uint64_t i = 0; node.places != nullptr && i < settings_.traffic.words; ++i)
+        sum += static_cast<double>(fabric::load_word(node.places->at(8 * i)));
+    }
+    all["counted"] = sum;
+  }
+  return all;
+}
+
+}  // namespace loch::micro

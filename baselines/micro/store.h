@@ -1,0 +1,46 @@
+// micro-verbs and micro-atomic: every operation is one turn of the same traffic, to the nodes that serve
+// in turn.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "baselines/micro/settings.h"
+
+namespace loch::micro {
+
+class TrafficStore final : public kv::Store {
+ public:
+  explicit TrafficStore(Settings settings) : settings_(std::move(settings)) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  // Nothing is stored.
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+ private:
+  friend class TrafficClient;
+  struct Node {
+    fabric::Region* places = nullptr;    // read, written, counted in; of a node that serves
+    fabric::Region* landing = nullptr;   // one place for each client slot; of a node that drives
+    fabric::Region* messages = nullptr;  // receive buffers; of a node that serves, for SENDs
+  };
+  [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
+                                            std::uint32_t buffers) const;
+
+  Settings settings_;
+  fabric::Fabric* fabric_ = nullptr;
+  std::uint32_t buffers_ = 0;
+  std::map<fabric::NodeId, Node> nodes_;  // of this process
+  std::vector<fabric::RemoteRegion> places_;
+  std::atomic<std::uint64_t> received_ = 0, errors_ = 0, reconnects_ = 0;
+};
+
+}  // namespace loch::micro

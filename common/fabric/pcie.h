@@ -1,0 +1,53 @@
+// Bytes on PCIe between a CPU and its NIC, after the design guidelines of 2016 (sections 2.1, 2.2.2, 3.1
+// and appendix A): how large a work request is, and what it costs to hand it over.
+//
+//   by MMIO       the CPU writes the work request itself, a 64-byte line a packet
+//   by doorbell   the CPU writes 8 bytes; the NIC fetches the requests by DMA, up to 128 bytes a packet
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric {
+
+constexpr std::uint32_t pcie_line = 64;           // work requests are padded to it; a write-combined MMIO
+constexpr std::uint32_t doorbell_bytes = 8;       // what the CPU writes to say that there is work
+constexpr std::uint32_t recv_request_bytes = 16;  // a RECV work request, on every transport
+
+// Header bytes of a packet, and how much a read's answer carries in one.
+struct PcieHeaders {
+  std::uint32_t request = 26;     // of a write or of the request of a read (P_r)
+  std::uint32_t completion = 22;  // of the answer of a read (P_c)
+  std::uint32_t packet = 128;     // data bytes of one answer (C_rc)
+};
+constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
+
+// A work request as the NIC has it: a header of 36 bytes, 68 for a datagram, and what is inlined. A
+// datagram without a payload shrinks to one line (its immediate is in the header).
+[[nodiscard]] constexpr std::uint32_t work_request_bytes(Transport transport, std::uint32_t length,
+                                                         bool is_inline) {
+  if (transport == Transport::ud && length == 0) return pcie_line;
+  return (transport == Transport::ud ? 68u : 36u) + (is_inline ? length : 0);
+}
+[[nodiscard]] constexpr std::uint32_t pcie_lines(std::uint32_t bytes) {
+  return (bytes + pcie_line - 1) / pcie_line;
+}
+
+// Bytes that cross towards the NIC for `requests` work requests of `bytes` each.
+[[nodiscard]] constexpr std::uint64_t mmio_bus_bytes(std::uint64_t requests, std::uint32_t bytes,
+                                                     const PcieHeaders& headers) {
+  return requests * pcie_lines(bytes) * (pcie_line + headers.request);
+}
+// One doorbell for all of them, each in its own slot of whole lines.
+[[nodiscard]] constexpr std::uint64_t doorbell_bus_bytes(std::uint64_t requests, std::uint32_t bytes,
+                                                         const PcieHeaders& headers) {
+  const std::uint64_t slot = std::uint64_t{pcie_lines(bytes)} * pcie_line;
+  const std::uint64_t packets = (slot + headers.packet - 1) / headers.packet;
+  return doorbell_bytes + headers.request + requests * (slot + packets * headers.completion);
+}
+
+static_assert(mmio_bus_bytes(10, 65, pcie_3) == 1800);      // appendix A
+static_assert(doorbell_bus_bytes(10, 65, pcie_3) == 1534);  // appendix A
+
+}  // namespace loch::fabric

@@ -1,0 +1,76 @@
+// What microbenchmarks are made of: one verb of one size, posted alone or in batches, and the receiver
+// of SENDs. The simulator's calibration, verbs_micro and the protocols micro-* run these same loops.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric {
+
+struct Traffic {
+  Verb verb = Verb::read;
+  Transport transport = Transport::rc;
+  std::uint32_t bytes = 8;       // of payload; CAS and FAA: 8. A SEND of none is header-only
+  bool is_inline = false;        // WRITE and SEND: the payload is in the work request
+  std::uint32_t batch = 1;       // work requests a doorbell; the last one is waited for
+  std::uint32_t unsignaled = 0;  // posted one by one, and not waited for, before each batch
+  std::uint32_t lanes = 1;       // queue pairs, in turn
+  std::uint32_t words = 1;       // CAS and FAA: over so many counters of 8 bytes, drawn at random
+  // Work requests of one turn: the batch and what is posted before it.
+  [[nodiscard]] std::uint32_t per_turn() const { return unsignaled + batch; }
+};
+constexpr std::uint32_t most_batch = 32;
+
+struct Target {
+  NodeId node = 0;
+  std::uint16_t worker = 0;  // SEND
+  RemoteRegion region;       // the others
+  std::uint64_t offset = 0;
+};
+
+// A work request of the traffic. `local`: payload bytes that stay put until the completion.
+[[nodiscard]] WorkRequest request_of(const Traffic& traffic, Worker& worker, const Target& target,
+                                     LocalSlice local, std::uint32_t turn);
+// Posts one turn and waits for its last work request. The traffic outlives the task.
+[[nodiscard]] coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target target,
+                                             LocalSlice local, std::uint32_t turn, OpStats* stats = nullptr);
+
+// Receive buffers of one worker, one after another from `first` on.
+struct Receiving {
+  Transport transport = Transport::ud;
+  LocalSlice first;
+  std::uint32_t payload = 0;  // most bytes of a message
+  std::uint32_t buffers = 0;
+  [[nodiscard]] std::uint32_t buffer_bytes() const {
+    return (payload + (transport == Transport::ud ? 40 : 0) + 63) / 64 * 64;
+  }
+  [[nodiscard]] std::uint64_t region_bytes() const { return std::uint64_t{buffers} * buffer_bytes(); }
+};
+// Before the run, or by the worker itself.
+void post_receives(Worker& worker, const Receiving& receiving);
+
+// How many messages, in an interval of the worker's clock.
+struct Counted {
+  Nanos from = 0, to = forever;
+  std::uint64_t in_interval = 0, in_all = 0;
+  void add(Nanos now, std::uint64_t n = 1) {
+    in_all += n;
+    if (now >= from && now <= to) in_interval += n;
+  }
+};
+// How messages are answered, each by one SEND to its sender: those of up to `small` bytes by one kind, the
+// others by another.
+struct Replies {
+  std::uint32_t small = 0;
+  const Traffic* to_small = nullptr;
+  const Traffic* to_others = nullptr;
+  LocalSlice source;
+  Nanos reconnect_timeout = 100'000'000;  // to reach a sender again whose connection broke
+};
+// Takes messages until the run stops, and posts each buffer again. What it is given outlives it; without
+// replies nobody is answered.
+[[nodiscard]] coro::Task<void> receive_all(Worker* worker, const Receiving* receiving, Counted* counted,
+                                           const Replies* replies = nullptr);
+
+}  // namespace loch::fabric
