@@ -49,13 +49,15 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
 std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) const {
   const std::uint64_t at = channel_.request_grid().word(index_, column) + trailer_bytes - request_tail_bytes;
   const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
-  if (static_cast<std::uint16_t>(in_full) == trailer.sequence) return in_full;
+  if (static_cast<std::uint16_t>(in_full) == trailer.sequence || config_.flaws.rereads_slot) return in_full;
   return extend_sequence(known_.last(column), trailer.sequence);
 }
 
 coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   const SlotGrid& grid = channel_.request_grid();
-  const std::uint64_t word = accepted_[column];
+  const std::uint64_t polled = accepted_[column];
+  const std::uint64_t word =
+      config_.flaws.rereads_slot ? fabric::load_word(node_.requests->at(grid.word(index_, column))) : polled;
   Request request;
   request.code = Trailer::unpack(word).code;
   request.bytes = config_.request_bytes[request.code];
