@@ -94,7 +94,7 @@ std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv:
   std::map<std::string, std::string> knobs;
   const std::uint64_t functions = rng.chance(0.7) ? 2 : 3;
   knobs["pilaf.hash-functions"] = std::to_string(functions);
-  const std::uint64_t keys_a_node = (shape.max_keys + shape.nodes - 1) / shape.nodes;
+  const std::uint64_t keys_a_node = (shape.max_keys + shape.serving_nodes() - 1) / shape.serving_nodes();
   const std::uint64_t tight = std::max(functions, keys_a_node + rng.below(3));
   const double style = rng.uniform();
   const std::string few = pick({"0", "1", "2"}), no_hops = pick({"0", "0", "1"});
@@ -116,7 +116,7 @@ std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv:
   knobs["pilaf.inline"] = pick({"true", "false"});
   knobs["pilaf.signaling"] = pick({"every", "selective"});
   knobs["pilaf.reply-timeout"] = pick({"30us", "100us", "400us"});
-  knobs["pilaf.step-pause"] = pick({"0ns", "0ns", "3us", "20us"});
+  knobs["pilaf.step-pause"] = pick({"0ns", "3us", "20us", "150us"});
   knobs["pilaf.patience"] = "200ms";
   return knobs;
 }
