@@ -35,6 +35,7 @@ class HerdModule final : public kv::Module {
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     return open_holes(options);
   }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override { return single_holes(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& shape) const override {
     return draw_options(rng, shape);

@@ -67,6 +67,8 @@ struct Settings {
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 // The holes that these options leave open, each with the option that mends it.
 [[nodiscard]] std::vector<kv::Mend> open_holes(const kv::Options& options);
+// Those that show by themselves, with the others mended.
+[[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,
                                       std::string_view mutant);
