@@ -314,6 +314,7 @@ void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uin
     // Who of up to 64, without a branch: nobody could foretell which.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
+#pragma clang loop vectorize(disable)  // SSE2 shifts and compares no 64-bit words: it would be slower
     for (std::size_t i = first; i < left; ++i) {
       // begin < its end and its begin < end: both differences are negative.
       changed |= ((begin - watches[i].end) & (watches[i].begin - end)) >> 63 << (i - first);
