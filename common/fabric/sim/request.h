@@ -95,6 +95,7 @@ struct alignas(64) QueuePair {
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: of the latest request
   Nanos blocked_until = 0;
+  Nanos read_at = 0;  // order of READs and atomics at the responder, which WRITEs may have overtaken
   QueuePair* next_free = nullptr;
 };
 static_assert(offsetof(QueuePair, blocker) == 64 && offsetof(QueuePair, target) == 128);
