@@ -126,7 +126,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"move-clears-first", {"a move empties its source, then fills its target", 13}},
       {"reply-before-store", {"a PUT or DELETE is answered before its store", 1}},
       {"no-reverse-pass", {"a GET that finds nothing does not read the slots again", 3}},
-      {"no-time-check", {"a GET takes an entry however long ago it read the word", 134}},
+      {"no-time-check", {"a GET takes an entry however long ago it read the word", 148}},
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 5}},
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 39}},
