@@ -120,7 +120,7 @@ std::vector<kv::OptionSpec> option_specs() {
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
-      {"early-switch", {"the word is stored before its entry is written", 126}},
+      {"early-switch", {"the word is stored before its entry is written", 1}},
       {"immediate-reuse", {"an entry that left the index is used again at once", 1}},
       {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 3}},
       {"move-clears-first", {"a move empties its source, then fills its target", 13}},
