@@ -2,6 +2,11 @@
 // device: what operations return and cost, clients that READ what workers store, entries that expire.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "common/coupled/test_fabrics.h"
 #include "common/coupled/testing.h"
 #include "common/cuckoo/placement.h"
@@ -234,6 +239,59 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(waited, 0u);
   EXPECT_GT(run.counter("back_pressure"), 0);
+}
+
+// No word comes back to a slot: a reader that finds the same one twice knows that nothing was between.
+// Without a count of stores in the words of entries (mutant word-not-unique), keys that are moved away and
+// back bring theirs back.
+struct SeenWords {
+  std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
+  std::uint64_t returned = 0;
+  void look(ModuleRun& run) {
+    const coupled::Settings& s = tables(run).settings();
+    for (const auto& row : tables(run).local(0).rows) {
+      for (std::uint64_t slot = 0; slot < s.slots_per_row; ++slot) {
+        std::vector<std::uint64_t>& before = history[{row.get(), slot}];
+        const std::uint64_t word = row->memory.word(slot);
+        if (!before.empty() && before.back() == word) continue;
+        if (std::ranges::find(before, word) != before.end()) ++returned;
+        before.push_back(word);
+      }
+    }
+  }
+};
+
+coro::Task<void> stir(Lane* lane, ModuleRun* run, SeenWords* seen) {
+  for (std::uint32_t i = 0; i < 4'000; ++i) {
+    const std::uint64_t key = 6 + lane->worker().rng().below(8);
+    Lane::Outcome done;
+    if (lane->worker().rng().chance(0.5))
+      done = co_await lane->put(key, i);
+    else
+      done = co_await lane->remove(key);
+    EXPECT_TRUE(done.result.status != OpStatus::error && done.result.status != OpStatus::timeout);
+    seen->look(*run);
+  }
+}
+
+TEST(OnSim, NoWordComesBackToASlot) {
+  for (const std::string_view mutant : {"", "word-not-unique", "empty-not-unique"}) {
+    kv::DeployConfig config = small(1, 1, 1, 6);
+    config.max_keys = 8;
+    ModuleRun run(make_fabric("sim", {.nodes = 1}), module(), config,
+                  {{"nessie-hy.load-factor", "0.8"},
+                   {"nessie-hy.hash-functions", "2"},
+                   {"nessie-hy.min-spare", "8192"}},
+                  mutant);
+    SeenWords seen;
+    run.start(0, [&](Lane* lane) { return stir(lane, &run, &seen); });
+    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+    EXPECT_GT(run.counter("moves"), 20) << mutant;
+    if (mutant.empty())
+      EXPECT_EQ(seen.returned, 0u);
+    else
+      EXPECT_GT(seen.returned, 0u) << mutant;
+  }
 }
 
 TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {

@@ -14,11 +14,11 @@ constexpr const char* protocol = "nessie-sd";
 // The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
-      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 6}},
+      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 8}},
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 39}},
-      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 321}},
-      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 200}},
+      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 536}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 33}},
       {"shared-reply-buffer",
        {"a server worker's replies are made in one buffer, which the NIC may not have "
         "read yet (rule 5)",

@@ -30,6 +30,7 @@ struct Rules {
   bool clears_first = false;    // a move empties its source, then fills its target
   bool replies_early = false;   // a PUT or DELETE is answered before its store
   bool serves_any_row = false;  // workers share their tables without a lock
+  Nanos dwell = 0;              // between the stores of one request, so that what is wrong between them shows
 };
 
 struct Settings {

@@ -9,8 +9,8 @@ namespace {
 
 // Clients measure E by their clocks, the server by its own: their rates differ by far less.
 constexpr Nanos drift_share = 1000;
-// Mutants: by how much the store comes after the reply, and for how long a moved key is nowhere.
-constexpr Nanos deferred_by = 20'000, nowhere_for = 5'000;
+// Mutant: by how much the store comes after the reply.
+constexpr Nanos deferred_by = 20'000;
 
 }  // namespace
 
@@ -146,7 +146,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     ++row_->counts.moves;
     if (rules_.clears_first) store(from, emptied());
-    if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + nowhere_for);
+    if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + rules_.dwell);
     store(to, moved);
     co_await worker_.compute(a_store);
     if (!rules_.clears_first) store(from, emptied());
@@ -155,6 +155,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
 }
 
 coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request request) {
+  if (rules_.switches_early) co_await worker_.spin_until(worker_.now() + rules_.dwell);
   const EntryLayout& layout = settings_.entry;
   fabric::Region& data = row_->memory.data();
   const std::uint64_t at = row_->memory.entry_at(entry);
@@ -164,6 +165,7 @@ coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request requ
   const fabric::LocalSlice to{&data, at + layout.value_at()};
   co_await copy_value(to, request.frame);
   fabric::store_word_release(data.at(at + layout.tail_at()), watermark);
+  if (rules_.dwell > 0) co_await worker_.spin_until(worker_.now() + rules_.dwell);
 }
 
 // In two halves, as a copy takes its time: whoever reads meanwhile sees one and not the other.

@@ -3,6 +3,11 @@
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
+namespace {
+
+constexpr Nanos dawdling = 5'000;
+
+}  // namespace
 
 WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index)
     : channel_(channel),
@@ -55,6 +60,9 @@ std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) co
 
 coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   const SlotGrid& grid = channel_.request_grid();
+  // Mutants: a slot that may be written meanwhile is looked at late.
+  const bool dawdles = config_.flaws.rereads_slot || config_.flaws.rewrites_unanswered;
+  if (dawdles) co_await worker_.spin_until(worker_.now() + dawdling);
   const std::uint64_t polled = accepted_[column];
   const std::uint64_t word =
       config_.flaws.rereads_slot ? fabric::load_word(node_.requests->at(grid.word(index_, column))) : polled;
