@@ -22,21 +22,21 @@ bool apply_mutant(std::string_view name, Rules& rules) {
 // These seeds are what `loch fuzz --mutants` and `--holes` print; common/cli/mutants_test.cc finds each
 // again.
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
-  if (protocol == "pilaf-vo") return hole == "P3" ? 1 : 0;
-  return hole == "P1" ? 1 : hole == "P2" ? 1 : hole == "P3" ? 1 : 0;
+  if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
+  return hole == "P1" ? 23 : hole == "P2" ? 3 : hole == "P3" ? 1 : 0;
 }
 
 std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
   std::map<std::string, kv::Mutant> all = {
-      {"reply-before-apply", {"a PUT is answered, then applied", 1}},
+      {"reply-before-apply", {"a PUT is answered, then applied", protocol == "pilaf" ? 6U : 23U}},
   };
   if (protocol != "pilaf") return all;
   all.insert({
       {"no-extent-crc", {"a GET trusts what it READs of an extent: torn and newer bytes", 1}},
       {"no-key-compare", {"a GET returns whatever is in the key's first bucket", 1}},
       {"moves-first-to-last",
-       {"moves are applied from the first one on: a moved key is nowhere for a while", 1}},
-      {"growth-without-reset", {"the old table is not closed when the table grows", 1}},
+       {"moves are applied from the first one on: a moved key is nowhere for a while", 155}},
+      {"growth-without-reset", {"the old table is not closed when the table grows", 14}},
   });
   return all;
 }

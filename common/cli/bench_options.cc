@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "common/cli/registry.h"
@@ -187,11 +188,10 @@ Result<> one_of(const Given& given, const std::string& key, std::string& into,
 
 Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   po::options_description all = bench_flags();
+  std::set<std::string> keys;  // two protocols of one room may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
-      // Protocols of one paper share some.
-      if (all.find_nothrow(spec.key, false) == nullptr)
-        all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
+      if (keys.insert(spec.key).second) all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
     }
   }
   Given given;

@@ -50,6 +50,15 @@ BenchOptions accepted(Words words) {
   return options ? *options : BenchOptions();
 }
 
+// Pilaf and Pilaf-VO, say: two protocols of one room with the same options.
+TEST(BenchOptions, ProtocolsMayShareAnOption) {
+  kv::Registry registry = toys();
+  registry.emplace("slots-too", workloads::testing::make_slot_store());
+  const auto parsed = parse_bench({"--protocol", "slots-too", "--slots.spare", "64"}, registry);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
+}
+
 TEST(BenchOptions, EveryFlagOfTheManual) {
   const BenchOptions o = accepted({"--nodes",
                                    "15",
