@@ -178,7 +178,7 @@ ModelStore::ModelStore(Settings settings, bool only_echoes)
       shape_(shape_of(settings_)),
       links_(settings_.config.nodes),
       regions_(settings_.config.nodes),
-      tables_(settings_.servers) {}
+      servers_(settings_.servers) {}
 
 ModelStore::~ModelStore() = default;
 
@@ -207,8 +207,8 @@ Result<> ModelStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data
     data.value(i, value.data(), settings_.config.kept_value_bytes);
     const kv::Key record{key.data(), settings_.config.key_size};
     write_key_text(settings_.system, record, text);
-    tables_[settings_.server_of(record)][text] = {std::string(text_of(value.data(), value.size())),
-                                                  settings_.config.value_size};
+    servers_[settings_.server_of(record)].table[text] = {std::string(text_of(value.data(), value.size())),
+                                                         settings_.config.value_size};
   }
   return {};
 }
@@ -256,10 +256,25 @@ std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, co
   return static_cast<std::uint32_t>(head.size() + found->size + end.size());
 }
 
+std::uint32_t ModelStore::answer(Server& server, const ParsedRequest& request, const std::byte* message,
+                                 std::byte* reply) {
+  if (only_echoes_) {
+    std::string done;
+    append_reply(settings_.system, Op::put, kv::OpStatus::ok, "", 0, done);
+    copy_text(done, reply);
+    return static_cast<std::uint32_t>(done.size());
+  }
+  if (!settings_.writes_behind) return execute(server.table, request, message, reply);
+  Table late = std::exchange(server.behind, {});
+  Table& table = request.op == Op::put ? server.behind : server.table;
+  const std::uint32_t length = execute(table, request, message, reply);
+  for (auto& [key, item] : late) server.table[key] = std::move(item);
+  return length;
+}
+
 coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) {
   rpc::MessageServer server(shape_, regions_[worker.node()], worker, index);
-  Table& table = tables_[worker.node()];
-  std::map<std::string, Item> behind;  // mutant write-behind
+  Server& own = servers_[worker.node()];
   while (true) {
     const rpc::Incoming request = co_await server.next();
     if (request.outcome != rpc::Incoming::Outcome::request) break;
@@ -272,25 +287,9 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
       server.drop(request);
       continue;
     }
-    std::uint32_t length = 0;
-    if (only_echoes_) {
-      std::string done;
-      append_reply(settings_.system, Op::put, kv::OpStatus::ok, "", 0, done);
-      copy_text(done, reply);
-      length = static_cast<std::uint32_t>(done.size());
-    } else {
-      const Nanos looking = table_cpu(worker.costs(), parsed);
-      co_await worker.compute(looking);
-      std::map<std::string, Item> before = std::exchange(behind, {});
-      if (settings_.writes_behind && parsed.op == Op::put) {
-        Table aside;
-        length = execute(aside, parsed, request.data, reply);
-        behind.insert(aside.begin(), aside.end());
-      } else {
-        length = execute(table, parsed, request.data, reply);
-      }
-      for (auto& [key, item] : before) table[key] = std::move(item);
-    }
+    const Nanos looking = only_echoes_ ? 0 : table_cpu(worker.costs(), parsed);
+    co_await worker.compute(looking);
+    const std::uint32_t length = answer(own, parsed, request.data, reply);
     const Nanos sending = path_.cpu_to_send(length);
     co_await worker.compute(sending);
     server.reply(request, length);

@@ -40,10 +40,16 @@ class ModelStore final : public kv::Store {
     std::uint32_t size = 0;
   };
   using Table = std::unordered_map<std::string, Item>;
+  struct Server {
+    Table table;
+    Table behind;  // mutant write-behind: PUTs that were answered
+  };
 
   // Does what the request asks and writes the reply; returns its length.
   [[nodiscard]] std::uint32_t execute(Table& table, const ParsedRequest& request, const std::byte* message,
                                       std::byte* reply);
+  [[nodiscard]] std::uint32_t answer(Server& server, const ParsedRequest& request, const std::byte* message,
+                                     std::byte* reply);
   // CPU time of the table's part: parsing, hashing, comparing, copying.
   [[nodiscard]] Nanos table_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const;
   [[nodiscard]] std::string_view kept_text(const std::byte* message, std::uint32_t length) const;
@@ -54,7 +60,7 @@ class ModelStore final : public kv::Store {
   rpc::MessageShape shape_;
   Links links_;
   std::vector<rpc::MessageRegions> regions_;                              // by node
-  std::vector<Table> tables_;                                             // by server
+  std::vector<Server> servers_;                                           // one a serving node
   std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // by node and worker
   std::uint64_t served_ = 0, unintelligible_ = 0, duplicates_ = 0;
 };

@@ -62,7 +62,8 @@ struct Point {
   }
 };
 
-// One server machine with one core for its server, `clients` clients on nine others: Pilaf's cluster.
+// One server machine with one core for its server, and `clients` clients on nine others as on Pilaf's
+// cluster, or on ten if there are so few.
 struct Cluster {
   std::uint32_t clients = 9, window = 1, key_size = 24, value_size = 16;
   double get = 0;
@@ -79,7 +80,10 @@ Point run(const kv::Module& module, const Cluster& cluster,
   plan.deploy.server_nodes = 1;
   plan.deploy.key_size = cluster.key_size;
   plan.deploy.value_size = plan.deploy.kept_value_bytes = cluster.value_size;
-  if (cluster.clients < 9) plan.deploy.nodes = cluster.clients + 1;
+  if (cluster.clients <= 10) {
+    plan.deploy.nodes = cluster.clients + 1;
+    plan.deploy.client_workers = 1;
+  }
   plan.records = {plan.deploy.keys, plan.deploy.max_keys, plan.deploy.key_size, plan.deploy.value_size};
   plan.load.mix = {
       .get = cluster.get, .put = 1 - cluster.get, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -137,7 +141,7 @@ TEST(KernelModel, ARoundTripIsSixtyMicroseconds) {
   for (const Link link : {Link::ipoib, Link::ethernet}) {
     const Point echo = run(EchoModule(link), {.clients = 1, .value_size = 16});
     fmt::print("figure 1: {}: published over 60 us, obtained {:.1f} us\n", name(link), echo.mean_us());
-    EXPECT_NEAR(echo.mean_us(), 60, 3);
+    EXPECT_NEAR(echo.mean_us(), 60, 6);  // the fabric's part changes with its profile
   }
 }
 
@@ -157,21 +161,29 @@ TEST(KernelModel, StoresAndVerifies) {
   }
 }
 
-// What nobody tuned: Pilaf's comparison with memcached and Redis (V132, V136).
+// What nobody tuned: Pilaf's comparison with memcached and Redis (V132, V136, V137).
 TEST(KernelModel, Predictions) {
   for (const System system : {System::memcached, System::redis}) {
     const auto module = make_module(system);
     const std::string own(name(system));
     const Point peak = run(*module, {.clients = 36, .value_size = 64, .get = 0.9});
-    fmt::print("V132 {}: published {} K/s, predicted {:.0f} K/s\n", own,
+    fmt::print("V132 {}, IPoIB, 64 B: published {} K/s, predicted {:.0f} K/s\n", own,
                system == System::memcached ? 55 : 59, peak.per_second() / 1e3);
-    const Point ten =
-        run(*module, {.clients = 9, .value_size = 1024, .get = 0.9}, {{own + ".link", "ethernet"}});
-    fmt::print("V136 {}: published median {} us (Ethernet, 10 clients), predicted {:.0f} us (9 clients)\n",
-               own, system == System::memcached ? 230 : 209, ten.median_us());
+    fmt::print("V137 {}: cores for Pilaf's published 1.3 M/s: published 17 to 20, predicted {:.0f}\n", own,
+               1.3e6 / peak.per_second());
+    for (const std::string link : {"ethernet", "ipoib"}) {
+      const Point ten =
+          run(*module, {.clients = 10, .value_size = 1024, .get = 0.9}, {{own + ".link", link}});
+      const char* published = link == "ipoib"               ? "9 to 11 times Pilaf's"
+                              : system == System::memcached ? "230 us"
+                                                            : "209 us";
+      fmt::print("V136 {}, {}, 1024 B, 10 clients: published median {}, predicted {:.0f} us\n", own, link,
+                 published, ten.median_us());
+      EXPECT_GT(ten.median_us(), 60);
+      EXPECT_LT(ten.median_us(), 300);
+    }
     EXPECT_GT(peak.per_second(), 30e3);
     EXPECT_LT(peak.per_second(), 126e3);  // no store is faster than an echo
-    EXPECT_GT(ten.median_us(), 60);
   }
 }
 

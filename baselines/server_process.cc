@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <sstream>
 
@@ -27,28 +28,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view folder_prefix = "loch-servers-";
 std::string temporary_folder() {
   const char* given = std::getenv("TMPDIR");
   // A socket's path has 107 bytes; a long TMPDIR would leave too few.
   return given != nullptr && given[0] == '/' && std::strlen(given) < 60 ? given : "/tmp";
 }
 
-// "loch-servers-1234-AbCdEf" of a process 1234 that is no more.
-bool is_abandoned(const fs::path& folder) {
+// Process ids mean something in one process namespace of one boot: another machine or container may see the
+// same folder.
+std::string world() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  in >> boot;
+  std::error_code ignored;
+  const std::string space = fs::read_symlink("/proc/self/ns/pid", ignored).string();
+  return fmt::format("{:08x}", static_cast<std::uint32_t>(std::hash<std::string>{}(boot + space)));
+}
+
+// "loch-servers-WORLD-1234-AbCdEf" of a process 1234 of this world that is no more.
+bool is_abandoned(const fs::path& folder, const std::string& prefix) {
   const std::string name = folder.filename().string();
-  if (!name.starts_with(folder_prefix)) return false;
+  if (!name.starts_with(prefix)) return false;
   pid_t pid = 0;
-  const char* digits = name.c_str() + folder_prefix.size();
-  const auto [end, error] = std::from_chars(digits, name.c_str() + name.size(), pid);
+  const auto [end, error] = std::from_chars(name.c_str() + prefix.size(), name.c_str() + name.size(), pid);
   return error == std::errc{} && *end == '-' && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-void remove_abandoned(const std::string& parent) {
+void remove_abandoned(const std::string& parent, const std::string& prefix) {
   std::error_code ignored;
   for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
     std::error_code refused;  // another user's stays
-    if (is_abandoned(at->path())) fs::remove_all(at->path(), refused);
+    if (is_abandoned(at->path(), prefix)) fs::remove_all(at->path(), refused);
   }
 }
 
@@ -79,8 +89,9 @@ void remove_abandoned(const std::string& parent) {
 
 Result<std::unique_ptr<ServerFolder>> ServerFolder::make() {
   const std::string parent = temporary_folder();
-  remove_abandoned(parent);
-  std::string path = fmt::format("{}/{}{}-XXXXXX", parent, folder_prefix, ::getpid());
+  const std::string prefix = fmt::format("loch-servers-{}-", world());
+  remove_abandoned(parent, prefix);
+  std::string path = fmt::format("{}/{}{}-XXXXXX", parent, prefix, ::getpid());
   if (::mkdtemp(path.data()) == nullptr) {
     return fail(ErrorCode::unavailable, fmt::format("{}: no folder for the servers' sockets can be made: {}",
                                                     parent, std::strerror(errno)));

@@ -88,8 +88,9 @@ Result<> RealStore::collect_addresses(fabric::Fabric& fabric) {
 Result<> RealStore::connect(fabric::Fabric& fabric) {
   if (settings_.given.empty()) return collect_addresses(fabric);
   addresses_ = settings_.given;
+  const Nanos within = std::min<Nanos>(settings_.start_timeout, 5'000'000'000);
   for (const Address& address : addresses_) {
-    if (auto facts = ask(settings_.system, address, settings_.timeout); !facts) {
+    if (auto facts = ask(settings_.system, address, within); !facts) {
       return fail(facts.error().code, fmt::format("--{} {}: {}", settings_.flag("address"), address.text(),
                                                   facts.error().message));
     }

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -32,8 +32,9 @@ class OnServers : public ::testing::TestWithParam<System> {
     plan_.options = kv::Options(module_->options());
     shape(2, 2, 1);
     plan_.load.mix = {.get = 0.5, .put = 0.4, .remove = 0.1, .insert = 0, .read_modify_write = 0};
-    plan_.load.duration = 300'000'000;
+    plan_.load.operations = 3'000;
     plan_.load.verify = true;
+    plan_.on_start = [this](const workloads::Driver&) { has_begun_ = true; };
   }
   void TearDown() override { EXPECT_TRUE(testing::children().empty()); }
 
@@ -82,8 +83,27 @@ class OnServers : public ::testing::TestWithParam<System> {
     EXPECT_EQ(tally.completed(), tally.total());
   }
 
+  // Runs for so long, and meanwhile, once the load has begun, sends a signal to one of the servers.
+  [[nodiscard]] workloads::RunOutcome run_and_signal(Nanos duration, int signal) {
+    plan_.load.operations = 0;
+    plan_.load.duration = duration;
+    has_begun_ = false;
+    bool was_sent = false;
+    std::thread other([&] {
+      for (int i = 0; i < 60'000 && !has_begun_; ++i) ::usleep(1'000);
+      ::usleep(static_cast<useconds_t>(duration / 4'000));
+      const auto all = testing::children();
+      was_sent = !all.empty() && ::kill(all.front(), signal) == 0;
+    });
+    workloads::RunOutcome outcome = run();
+    other.join();
+    EXPECT_TRUE(was_sent);
+    return outcome;
+  }
+
   std::unique_ptr<kv::Module> module_ = make_module(GetParam());
   workloads::RunPlan plan_;
+  std::atomic<bool> has_begun_ = false;
 };
 
 TEST_P(OnServers, ValuesAreThoseThatWereWritten) {
@@ -104,7 +124,6 @@ TEST_P(OnServers, ValuesAreThoseThatWereWritten) {
 TEST_P(OnServers, HistoriesAreLinearizable) {
   plan_.deploy.keys = plan_.deploy.max_keys = plan_.records.preloaded = plan_.records.most = 4;
   plan_.deploy.window = 4;
-  plan_.load.duration = 200'000'000;
   const std::string path =
       (std::filesystem::temp_directory_path() / ("loch-baselines-" + std::to_string(::getpid()) + ".jsonl"))
           .string();
@@ -122,9 +141,10 @@ TEST_P(OnServers, HistoriesAreLinearizable) {
 TEST_P(OnServers, OpenLoopSleepsBetweenOperations) {
   shape(2, 1, 4);
   plan_.load.rate = 2'000;
+  plan_.load.operations = 1'000;
   const auto outcome = run();
   expect_clean(outcome);
-  EXPECT_NEAR(static_cast<double>(total(outcome).total()) / outcome.window_s, 2'000, 500);
+  EXPECT_GT(outcome.window_s, 0.4);  // half a second, on a machine that keeps up
 }
 
 TEST_P(OnServers, MoreServersThanNodesAndNodesThatOnlyDrive) {
@@ -143,7 +163,6 @@ TEST_P(OnServers, LargeAndTinyRecords) {
     plan_.deploy.key_size = key;
     plan_.deploy.value_size = plan_.deploy.kept_value_bytes = value;
     plan_.records = {5, 5, key, value};
-    plan_.load.duration = 0;
     plan_.load.operations = 200;
     expect_clean(run());
   }
@@ -166,20 +185,8 @@ TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
 TEST_P(OnServers, AServerThatDiesEndsNoRun) {
   for (const std::uint32_t window : {1U, 4U}) {
     shape(2, 2, window);
-    plan_.load.duration = 600'000'000;
     set("timeout", "500ms");
-    pid_t victim = 0;
-    std::thread killer([&] {
-      // Two servers, and no sooner than they have work.
-      for (int i = 0; i < 5'000 && testing::children().size() < 2; ++i) ::usleep(1'000);
-      ::usleep(300'000);
-      const auto all = testing::children();
-      victim = all.empty() ? 0 : all.front();
-      if (victim > 0) ::kill(victim, SIGKILL);
-    });
-    const auto outcome = run();
-    killer.join();
-    ASSERT_GT(victim, 0);
+    const auto outcome = run_and_signal(800'000'000, SIGKILL);
     const measure::Tally tally = total(outcome);
     EXPECT_GT(tally.completed(), 0U);
     EXPECT_GT(of(tally, measure::Outcome::error) + of(tally, measure::Outcome::timeout), 0U);
@@ -189,25 +196,14 @@ TEST_P(OnServers, AServerThatDiesEndsNoRun) {
 }
 
 TEST_P(OnServers, AStoppedServerTimesOperationsOut) {
-  shape(1, 1, 2);
-  plan_.load.duration = 400'000'000;
-  set("timeout", "100ms");
-  pid_t victim = 0;
-  std::thread stopper([&] {
-    for (int i = 0; i < 5'000 && testing::children().empty(); ++i) ::usleep(1'000);
-    ::usleep(250'000);
-    const auto all = testing::children();
-    victim = all.empty() ? 0 : all.front();
-    if (victim > 0) ::kill(victim, SIGSTOP);
-  });
-  const Nanos begun = monotonic_now();
-  const auto outcome = run();
-  stopper.join();
-  ASSERT_GT(victim, 0);
-  const measure::Tally tally = total(outcome);
-  EXPECT_GT(of(tally, measure::Outcome::timeout) + tally.unmeasured, 0U);
-  EXPECT_GT(counter(outcome, "timeouts"), 0);
-  EXPECT_LT(monotonic_now() - begun, 15'000'000'000);
+  for (const std::uint32_t window : {1U, 4U}) {
+    shape(1, 1, window);
+    set("timeout", "100ms");
+    const Nanos begun = monotonic_now();
+    const auto outcome = run_and_signal(600'000'000, SIGSTOP);
+    EXPECT_GT(counter(outcome, "timeouts"), 0);
+    EXPECT_LT(monotonic_now() - begun, 20'000'000'000);
+  }
 }
 
 TEST_P(OnServers, GivenAddressesAreUsedAndLeftRunning) {
@@ -265,6 +261,7 @@ TEST_P(OnServers, AHostileServerHarmsNobody) {
       SCOPED_TRACE(answer.substr(0, 30));
       shape(1, 1, window);
       plan_.deploy.keys = plan_.deploy.max_keys = plan_.records.preloaded = plan_.records.most = 8;
+      plan_.load.operations = 0;
       plan_.load.duration = 60'000'000;
       set("timeout", "20ms");
       // A PUT that is answered with a GET's answer ends in an assertion of libmemcached (docs/security.md).

@@ -31,7 +31,6 @@ rpc::ChannelConfig channel_config(const Settings& settings) {
   config.retry_after = settings.retry_after;
   config.give_up_after = config.reconnect_timeout = settings.patience;
   config.flaws.executes_repeated = settings.fault == Fault::executes_repeated;
-  config.flaws.rewrites_unanswered = settings.fault == Fault::rewrites_unanswered;
   config.flaws.trusts_trailer = settings.fault == Fault::trusts_trailer;
   return config;
 }

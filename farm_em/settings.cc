@@ -29,7 +29,6 @@ Result<> check_shape(const std::string& name, const kv::DeployConfig& config) {
 
 Fault fault_of(std::string_view mutant) {
   if (mutant == "executes-repeated") return Fault::executes_repeated;
-  if (mutant == "rewrites-unanswered") return Fault::rewrites_unanswered;
   if (mutant == "trusts-trailer") return Fault::trusts_trailer;
   return Fault::none;
 }

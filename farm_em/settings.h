@@ -14,7 +14,7 @@
 namespace loch::farm {
 
 enum class Puts : std::uint8_t { numbered, published };
-enum class Fault : std::uint8_t { none, executes_repeated, rewrites_unanswered, trusts_trailer };
+enum class Fault : std::uint8_t { none, executes_repeated, trusts_trailer };
 
 struct Settings {
   kv::DeployConfig config;

@@ -10,7 +10,7 @@ coro::Task<void> Session::run_background(const bool* done) {
   // No stamp lies before the first operation plus E, whatever the clocks' skew within the margin.
   own_.table.no_scan_before(worker_.node_clock() + settings_.expiry - settings_.clock_margin);
   while (!*done && !worker_.stopping()) {
-    co_await flush_stamps(stamps_a_turn);
+    if (!own_.unlinked.empty()) co_await flush_stamps(stamps_a_turn);
     const Nanos node_now = worker_.node_clock();
     if (own_.table.is_short() && own_.table.is_scan_due(node_now)) {
       own_.table.scan(node_now, entries_a_turn);

@@ -13,6 +13,7 @@ coro::Task<Attempt> Session::get_once(kv::Key key) {
   std::array<Word, cuckoo::max_functions> seen{};
   bool has_met_pending = false;
   const std::uint32_t functions = settings_.functions();
+  expect(hash.candidate(0));
   co_await worker_.compute(worker_.costs().operation() + worker_.costs().hash(key.size));
   for (std::uint32_t i = 0; i < functions; ++i) {
     if (i > 0) co_await worker_.compute(worker_.costs().hash(key.size));

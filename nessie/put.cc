@@ -43,6 +43,7 @@ coro::Task<Attempt> Session::write_once() {
 
 coro::Task<Attempt> Session::choose() {
   if (!writing_.entry) own_.table.prefetch_next();  // the READs below take their time
+  expect(writing_.hash.candidate(0));
   const auto functions = static_cast<Nanos>(settings_.functions());
   co_await worker_.compute(functions * worker_.costs().hash(writing_.key.size));
   if (settings_.rules.full_scan) co_return co_await choose_after_full_scan();
@@ -81,6 +82,7 @@ coro::Task<Attempt> Session::choose_after_full_scan() {
   for (std::uint32_t i = 0; i < settings_.functions(); ++i) {
     const cuckoo::Place place = w.hash.candidate(i);
     const Nanos read_at = worker_.now();
+    if (i + 1 < settings_.functions()) expect(w.hash.candidate(i + 1));
     const WordRead read = co_await read_index(place);
     if (!read.ok) co_return Attempt::link_error;
     w.seen[i] = read.word;

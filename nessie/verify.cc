@@ -48,6 +48,7 @@ coro::Task<Attempt> Session::verify_slots(std::uint32_t from, bool skips_own) {
   for (std::uint32_t i = from; i-- > 0;) {
     if (skips_own && i == w.rank) continue;
     const cuckoo::Place place = w.hash.candidate(i);
+    if (i > 0) expect(w.hash.candidate(i - 1));
     const WordRead read = co_await read_index(place);
     if (!read.ok) co_return Attempt::link_error;
     if (read.word != w.seen[i]) {

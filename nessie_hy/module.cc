@@ -33,6 +33,7 @@ class HyModule final : public kv::Module {
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     return known_mends(options);
   }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override { return known_holes(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& shape) const override {
     return coupled::fuzz_options(protocol, rng, shape);

@@ -14,15 +14,16 @@ constexpr const char* protocol = "nessie-sd";
 // The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
-      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 0}},
+      {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 6}},
       {"trailer-without-order",
-       {"a frame counts as here when its last word is, in whatever order it came", 0}},
-      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 0}},
+       {"a frame counts as here when its last word is, in whatever order it came", 39}},
+      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 321}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 200}},
       {"shared-reply-buffer",
        {"a server worker's replies are made in one buffer, which the NIC may not have "
         "read yet (rule 5)",
-        0}},
-      {"shared-tables", {"a node's workers serve any of its tables, without a lock", 0}},
+        1}},
+      {"shared-tables", {"a node's workers serve any of its tables, without a lock", 12}},
   };
 }
 
@@ -32,6 +33,8 @@ Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::Chann
     flaws.executes_repeated = true;
   else if (mutant == "trailer-without-order")
     flaws.trusts_trailer = true;
+  else if (mutant == "slot-read-twice")
+    flaws.rereads_slot = true;
   else if (mutant == "slot-rewritten-unanswered")
     flaws.rewrites_unanswered = true;
   else if (mutant == "shared-reply-buffer")

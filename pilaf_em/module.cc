@@ -54,6 +54,25 @@ class PilafModule final : public kv::Module {
     std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
     return all;
   }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override {
+    kv::Options published(options());
+    LOCH_CHECK(published.set("pilaf.variant", "published").has_value(), "the option is there");
+    const std::vector<kv::Mend> all = mends(published);
+    std::vector<kv::Hole> out;
+    for (const kv::Mend& open : all) {
+      kv::Hole hole{open.hole, open.what, {{"pilaf.variant", "published"}}, hole_seed(name_, open.hole)};
+      for (const kv::Mend& other : all) {
+        if (other.hole != open.hole) hole.options[other.option] = "true";
+      }
+      // The second look that mends P1 begins at rank 0 and so mends P2. Where nothing is moved P1 is no hole.
+      if (open.hole == "P2") {
+        hole.options.erase("pilaf.mend-p1");
+        hole.options["pilaf.hops"] = "0";
+      }
+      out.push_back(std::move(hole));
+    }
+    return out;
+  }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(Rng& rng,
                                                                 const kv::DeployConfig& shape) const override;
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
@@ -75,7 +94,7 @@ std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv:
   std::map<std::string, std::string> knobs;
   const std::uint64_t functions = rng.chance(0.7) ? 2 : 3;
   knobs["pilaf.hash-functions"] = std::to_string(functions);
-  const std::uint64_t keys_a_node = (shape.max_keys + shape.nodes - 1) / shape.nodes;
+  const std::uint64_t keys_a_node = (shape.max_keys + shape.serving_nodes() - 1) / shape.serving_nodes();
   const std::uint64_t tight = std::max(functions, keys_a_node + rng.below(3));
   const double style = rng.uniform();
   const std::string few = pick({"0", "1", "2"}), no_hops = pick({"0", "0", "1"});
@@ -97,6 +116,7 @@ std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv:
   knobs["pilaf.inline"] = pick({"true", "false"});
   knobs["pilaf.signaling"] = pick({"every", "selective"});
   knobs["pilaf.reply-timeout"] = pick({"30us", "100us", "400us"});
+  knobs["pilaf.step-pause"] = pick({"0ns", "3us", "20us", "150us"});
   knobs["pilaf.patience"] = "200ms";
   return knobs;
 }

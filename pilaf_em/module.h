@@ -16,6 +16,8 @@ namespace loch::pilaf {
 // "pilaf" or "pilaf-vo".
 [[nodiscard]] std::unique_ptr<kv::Module> make_module(std::string_view name);
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants(std::string_view protocol);
+// The first seed by which the fuzzer finds a hole that is open by itself.
+[[nodiscard]] std::uint64_t hole_seed(std::string_view protocol, std::string_view hole);
 // For the registry.
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
 

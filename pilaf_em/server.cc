@@ -170,6 +170,10 @@ class Server {
       shard_->apply(step);
       const Nanos cost = shard_->cost(step, worker_.costs());
       co_await worker_.compute(cost);
+      if (settings_.step_pause == 0) continue;
+      const auto pause = worker_.rng().below(static_cast<std::uint64_t>(settings_.step_pause) + 1);
+      const Nanos until = worker_.now() + static_cast<Nanos>(pause);
+      co_await worker_.spin_until(until);
     }
   }
 

@@ -200,6 +200,7 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->updates_in_place = options.choice("pilaf.update") == "in-place";
   s->attempts = static_cast<std::uint32_t>(options.integer("pilaf.attempts"));
   s->reconnect_timeout = options.integer("pilaf.reconnect-timeout");
+  s->step_pause = options.integer("pilaf.step-pause");
   s->log_path = options.text("pilaf.log");
   const std::string& sync = options.choice("pilaf.log-sync");
   s->log_sync = sync == "async" ? LogSync::async : sync == "write" ? LogSync::write : LogSync::fsync;

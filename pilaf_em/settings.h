@@ -59,6 +59,7 @@ struct Settings {
 
   std::uint32_t attempts = 0;  // of one GET
   Nanos reconnect_timeout = 0;
+  Nanos step_pause = 0;
   double emulated_reads = 1.6;
   rpc::MessageShape messages;
 

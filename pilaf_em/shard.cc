@@ -283,11 +283,13 @@ bool Shard::put_now(const Item& item) {
     apply_all();
   }
   apply_all();
+  work_ = {};  // no server's time
   return true;
 }
 
 void Shard::remove_now(std::span<const std::byte> key) {
   if (plan_remove(key) == Planned::ready) apply_all();
+  work_ = {};
 }
 
 }  // namespace loch::pilaf

@@ -361,6 +361,19 @@ TEST(Shard, ElidedValuesAreCheckedByWhatIsKept) {
   EXPECT_EQ(bench.look(3).value, value_of(20, 32));
 }
 
+TEST(Shard, WhatIsPutBeforehandIsNobodysWork) {
+  Bench bench({});
+  for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(bench.put(i, value_of(i)));
+  bench.shard().remove_now(Bench::span(Bench::key(1)));
+  EXPECT_EQ(bench.shard().take_work().hashes, 0u);
+  const std::string key = Bench::key(2), value = value_of(2);
+  bench.plan(bench.item(key, value));
+  const Shard::Work work = bench.shard().take_work();
+  EXPECT_GE(work.hashes, 1u);
+  EXPECT_LE(work.hashes, 3u);
+  EXPECT_EQ(work.compares, 1u);
+}
+
 TEST(Shard, StepsCostWhatTheyDo) {
   Bench bench({.value_size = 1000, .kept = 1000});
   fabric::CpuCosts costs;

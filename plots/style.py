@@ -51,6 +51,9 @@ LOOKS = {
     "seq-atomic": Look(BLACK, "p", "--"),
     "memcached": Look(GREY, "h", "--"),
     "redis": Look(GREY, "H", ":"),
+    "micro-verbs": Look(BLUE, "o", ":"),
+    "micro-echo": Look(VERMILION, "s", ":"),
+    "micro-atomic": Look(BLACK, "p", ":"),
 }
 # Further systems of a design that already has its look in the same figure (ablations).
 SPARE = [Look(ORANGE, "D", "--"), Look(GREEN, "^", ":"), Look(PURPLE, "v", "-."), Look(SKY, "P", "-"),

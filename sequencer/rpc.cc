@@ -237,8 +237,8 @@ class RpcModule final : public NumberModule {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"claims-one", {"a batch of requests claims one number only", 0}},
-            {"splits-claim", {"the shared counter is loaded and stored, not added to", 0}}};
+    return {{"claims-one", {"a batch of requests claims one number only", 1}},
+            {"splits-claim", {"the shared counter is loaded and stored, not added to", 2}}};
   }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.boolean("seq-rpc.request-ids")) return {};

@@ -199,8 +199,8 @@ class SpecModule final : public NumberModule {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"claims-one", {"a batch of requests claims one number only", 0}},
-            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 0}}};
+    return {{"claims-one", {"a batch of requests claims one number only", 1}},
+            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 1}}};
   }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.boolean("seq-spec.mend-r1")) return {};

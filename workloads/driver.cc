@@ -454,7 +454,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
       read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
     log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
   }
-  own.completed.fetch_add(1, std::memory_order_relaxed);
+  own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   own.latest_ns.store(now, std::memory_order_relaxed);
 
   const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;

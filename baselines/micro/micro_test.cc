@@ -178,38 +178,55 @@ TEST(MicroRefuses, WhatCannotBe) {
               HasSubstr("inlines"));
 }
 
-// The load generator's rate is that of the calibration (26 M READs a second, V145).
-TEST(MicroVerbs, GiveTheRateOfTheCard) {
-  const auto point = run({"--protocol",
-                          "micro-verbs",
-                          "--fabric",
-                          "sim",
-                          "--hardware",
-                          "connectx3-56g-ib",
-                          "--nodes",
-                          "13",
-                          "--server-nodes",
-                          "1",
-                          "--clients",
-                          "4",
-                          "--window",
-                          "8",
-                          "--keys",
-                          "16",
-                          "--key-size",
-                          "16",
-                          "--value-size",
-                          "32",
-                          "--get",
-                          "1",
-                          "--warmup",
-                          "100us",
-                          "--duration",
-                          "300us",
-                          "--micro-verbs.direction",
-                          "inbound"});
-  ASSERT_TRUE(point) << point.error().message;
-  EXPECT_NEAR(static_cast<double>(tally_of(*point).completed()) / point->duration_s * 1e-6, 26, 1);
+// The load generator's rates are those of the calibration, which runs the same loops by itself.
+struct Card {
+  const char* what;
+  double mops;  // work requests, or echoes, a second; published
+  Words flags;
+};
+TEST(MicroProtocols, GiveTheRatesOfTheCards) {
+  const Words common = {"--fabric", "sim", "--keys",   "16",    "--key-size", "16",
+                        "--get",    "1",   "--warmup", "100us", "--duration", "300us"};
+  const Words apt = {"--hardware", "connectx3-56g-ib", "--nodes", "13",           "--server-nodes",
+                     "1",          "--clients",        "4",       "--value-size", "32"};
+  const Words cib = {"--hardware", "connect-ib-2x56g", "--nodes", "15", "--clients", "14"};
+  const std::vector<Card> cards = {
+      {"inbound READ (V145)", 26,
+       with(apt, {"--protocol", "micro-verbs", "--window", "16", "--micro-verbs.direction", "inbound"})},
+      {"echo by SEND (V145)", 21,
+       with(apt, {"--protocol", "micro-echo", "--window", "4", "--servers", "6", "--micro-echo.by", "send",
+                  "--micro-echo.transport", "ud", "--micro-echo.small", "32"})},
+      {"batched SENDs (V167)", 101.6 / 16,
+       with(cib, {"--protocol",
+                  "micro-verbs",
+                  "--window",
+                  "8",
+                  "--server-nodes",
+                  "14",
+                  "--servers",
+                  "2",
+                  "--value-size",
+                  "60",
+                  "--micro-verbs.verb",
+                  "send",
+                  "--micro-verbs.transport",
+                  "ud",
+                  "--micro-verbs.batch",
+                  "16",
+                  "--micro-verbs.queue-pairs",
+                  "4",
+                  "--micro-verbs.direction",
+                  "outbound"})},
+      {"atomics over 4096 counters (V178)", 52,
+       with(cib, {"--protocol", "micro-atomic", "--window", "4", "--server-nodes", "1", "--value-size", "8",
+                  "--micro-atomic.counters", "4096"})},
+  };
+  for (const Card& card : cards) {
+    const auto point = run(with(common, card.flags));
+    ASSERT_TRUE(point) << card.what << ": " << point.error().message;
+    const double mops = static_cast<double>(tally_of(*point).completed()) / point->duration_s * 1e-6;
+    EXPECT_NEAR(mops / card.mops, 1, 0.05) << card.what << ": " << mops;
+  }
 }
 
 }  // namespace

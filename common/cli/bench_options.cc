@@ -188,8 +188,11 @@ Result<> one_of(const Given& given, const std::string& key, std::string& into,
 Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   po::options_description all = bench_flags();
   for (const auto& [name, module] : registry) {
-    for (const kv::OptionSpec& spec : module->options())
-      all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
+    for (const kv::OptionSpec& spec : module->options()) {
+      // Protocols of one paper share some.
+      if (all.find_nothrow(spec.key, false) == nullptr)
+        all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
+    }
   }
   Given given;
   try {
@@ -407,7 +410,7 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
     for (const kv::OptionSpec& spec : other->options()) {
       const auto text = given.text(spec.key);
       if (!text) continue;
-      if (other.get() != module) {
+      if (!o.protocol_options.values().contains(spec.key)) {
         return fail(ErrorCode::invalid_argument,
                     fmt::format("--{}: an option of {}, but --protocol is {}", spec.key, name, o.protocol));
       }

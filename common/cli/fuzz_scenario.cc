@@ -161,10 +161,12 @@ std::string table_of(const kv::Module& module) {
   return {};
 }
 // Pilaf's tables grow: how many slots they begin with is Pilaf's own to draw.
+bool has_growing_table(const kv::Module& module) {
+  return std::ranges::any_of(module.options(),
+                             [](const kv::OptionSpec& spec) { return spec.key == "pilaf.initial-slots"; });
+}
 bool has_cuckoo_table(const kv::Module& module) {
-  return !table_of(module).empty() || std::ranges::any_of(module.options(), [](const kv::OptionSpec& spec) {
-    return spec.key == "pilaf.initial-slots";
-  });
+  return !table_of(module).empty() || has_growing_table(module);
 }
 
 // The knobs are named as Nessie's options; a table that has one of the same name has the same knob.
@@ -364,6 +366,9 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, s);
   draw_servers(shape, profile, module, s);
+  // A few keys in one table are more in each other's way than in one a node.
+  Rng kinds(seed, "fuzz kinds of nodes");
+  if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);
   LOCH_TRY(draw_knobs(options, profile, module, settings, slack, s));
   return s;

@@ -71,6 +71,49 @@ TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
   EXPECT_EQ(fuzz_seed(found->seed, options, *module).trace_hash, found->trace_hash);
 }
 
+// A store of a few lines with the options of a cuckoo table and server workers.
+class TableOfWorkers final : public kv::Module {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "table"; }
+  [[nodiscard]] std::string_view summary() const override { return "none"; }
+  [[nodiscard]] std::string_view paper() const override { return "none"; }
+  [[nodiscard]] std::vector<kv::OptionSpec> options() const override {
+    return {{"table.load-factor", kv::OptionType::real, "0.4", "", {}, 0.01, 0.95},
+            {"table.hash-functions", kv::OptionType::integer, "3", "", {}, 1, 4},
+            {"table.min-spare", kv::OptionType::integer, "3", "", {}, 1, 1e6}};
+  }
+  [[nodiscard]] kv::Consistency consistency(const kv::Options&) const override {
+    return kv::Consistency::linearizable;
+  }
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options&) const override { return {}; }
+  [[nodiscard]] std::uint32_t default_servers() const override { return 3; }
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig&, const kv::Options&,
+                                                          std::string_view) const override {
+    return fail(ErrorCode::unsupported, "never deployed");
+  }
+};
+
+TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
+  const TableOfWorkers module;
+  std::uint32_t in_one_hand = 0, of_several = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const auto drawn = draw_scenario(seed, module, "", {}, 0);
+    ASSERT_TRUE(drawn.has_value()) << drawn.error().message;
+    const kv::DeployConfig& deploy = drawn->plan.deploy;
+    EXPECT_GE(deploy.server_workers, 1u);
+    EXPECT_LE(deploy.server_workers, 3u);
+    EXPECT_TRUE(drawn->knobs.contains("table.load-factor"));
+    EXPECT_TRUE(drawn->knobs.contains("table.hash-functions"));
+    for (const auto& [key, value] : drawn->knobs) EXPECT_TRUE(key.starts_with("table.")) << key;
+    if (deploy.server_nodes == 1 && deploy.server_workers == 1)
+      ++in_one_hand;
+    else
+      ++of_several;
+  }
+  EXPECT_GT(in_one_hand, 20u);
+  EXPECT_GT(of_several, 5u);
+}
+
 TEST(Fuzz, FlagsAreChecked) {
   const auto refusal = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"--protocol", "slots"});

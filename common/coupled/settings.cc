@@ -146,7 +146,7 @@ std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rn
   const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
   std::map<std::string, std::string> drawn;
   drawn[name + ".retry-after"] = pick({"10us", "40us", "200us", "1ms", "20ms"});
-  drawn[name + ".give-up-after"] = pick({"100us", "500us", "5ms", "1s", "1s", "1s"});
+  drawn[name + ".give-up-after"] = pick({"30us", "60us", "100us", "500us", "5ms", "1s", "1s"});
   return drawn;
 }
 

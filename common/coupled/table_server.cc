@@ -9,8 +9,8 @@ namespace {
 
 // Clients measure E by their clocks, the server by its own: their rates differ by far less.
 constexpr Nanos drift_share = 1000;
-// Mutant: by how much the store comes after the reply.
-constexpr Nanos deferred_by = 20'000;
+// Mutants: by how much the store comes after the reply, and for how long a moved key is nowhere.
+constexpr Nanos deferred_by = 20'000, nowhere_for = 5'000;
 
 }  // namespace
 
@@ -146,7 +146,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     ++row_->counts.moves;
     if (rules_.clears_first) store(from, emptied());
-    if (rules_.clears_first) co_await worker_.compute(a_store);
+    if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + nowhere_for);
     store(to, moved);
     co_await worker_.compute(a_store);
     if (!rules_.clears_first) store(from, emptied());

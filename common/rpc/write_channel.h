@@ -41,6 +41,7 @@ constexpr std::uint32_t request_tail_bytes = 16;
 // Ways to break it, for mutants: each must be found.
 struct ChannelFlaws {
   bool executes_repeated = false;    // no duplicate detection (3.2, Q1)
+  bool rereads_slot = false;         // what was polled is looked up again, and may be another by now
   bool trusts_trailer = false;       // arrival by trailer whatever the fabric says
   bool rewrites_unanswered = false;  // a slot is used again before its reply came (3.3)
   bool shares_reply_buffer = false;  // one reply buffer a server worker, reused at once (rule 5)

@@ -12,6 +12,7 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
       index_(index),
       arrival_(channel.arrival(worker)),
       known_(config_.parties.columns()),
+      accepted_(config_.parties.columns()),
       peers_(channel.peers()),
       is_repairing_(config_.parties.nodes) {}
 
@@ -37,20 +38,32 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
   const std::uint32_t bytes = server.config_.request_bytes[Trailer::unpack(word).code];
   if (bytes == 0) return false;
   const Arrival by = server.is_local(column) ? Arrival::by_trailer : server.arrival_;
-  return is_whole(*server.node_.requests,
-                  server.channel_.request_grid().message(server.index_, column, bytes), bytes, word, by);
+  const std::uint64_t at = server.channel_.request_grid().message(server.index_, column, bytes);
+  if (!is_whole(*server.node_.requests, at, bytes, word, by)) return false;
+  server.accepted_[column] = word;
+  return true;
+}
+
+// A request that is new is left alone until its reply; one that comes again may have been answered, and be
+// overwritten by the next this very moment, so that of its frame nothing counts but the word that was polled.
+std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) const {
+  const std::uint64_t at = channel_.request_grid().word(index_, column) + trailer_bytes - request_tail_bytes;
+  const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
+  if (static_cast<std::uint16_t>(in_full) == trailer.sequence || config_.flaws.rereads_slot) return in_full;
+  return extend_sequence(known_.last(column), trailer.sequence);
 }
 
 coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   const SlotGrid& grid = channel_.request_grid();
-  const std::uint64_t word = fabric::load_word(node_.requests->at(grid.word(index_, column)));
+  const std::uint64_t polled = accepted_[column];
+  const std::uint64_t word =
+      config_.flaws.rereads_slot ? fabric::load_word(node_.requests->at(grid.word(index_, column))) : polled;
   Request request;
   request.code = Trailer::unpack(word).code;
   request.bytes = config_.request_bytes[request.code];
   request.frame = {node_.requests, grid.message(index_, column, request.bytes)};
   known_.looked_at(column, word);
-  const std::uint64_t sequence =
-      fabric::load_word(node_.requests->at(grid.word(index_, column) + trailer_bytes - request_tail_bytes));
+  const std::uint64_t sequence = sequence_of(column, Trailer::unpack(word));
   if (arrival_ == Arrival::by_check && !is_local(column))
     co_await worker_.compute(worker_.costs().hash(request.bytes));
   const Freshness freshness = known_.judge(column, sequence);

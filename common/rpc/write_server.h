@@ -51,6 +51,7 @@ class WriteServer {
 
  private:
   static bool has_request(void* self, std::uint32_t column, std::uint64_t word);
+  [[nodiscard]] std::uint64_t sequence_of(std::uint32_t column, Trailer trailer) const;
   [[nodiscard]] coro::Task<void> take(std::uint32_t column, Handler* handler);
   [[nodiscard]] coro::Task<void> answer_again(std::uint32_t column);
   [[nodiscard]] Handler::ReplyPlace place(std::uint32_t column) const;
@@ -69,6 +70,7 @@ class WriteServer {
   std::uint32_t index_;
   Arrival arrival_;
   Duplicates known_;
+  std::vector<std::uint64_t> accepted_;  // the trailer word by which a column's request was found whole
   std::vector<WriteChannel::Peer> peers_;
   std::vector<bool> is_repairing_;
   coro::Scope* repairs_ = nullptr;

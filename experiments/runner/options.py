@@ -10,7 +10,7 @@ from functools import lru_cache
 from .units import format_duration, parse_duration, parse_size
 
 PROTOCOLS = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd", "farm-em", "farm-em-var", "drtm-em",
-             "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis")
+             "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis", "micro-verbs", "micro-echo", "micro-atomic")
 FABRICS = ("sim", "shm", "verbs")
 DISTRIBUTIONS = ("uniform", "zipfian", "zipfian-n", "latest", "hotspot", "exponential", "sequential", "locality")
 

@@ -84,19 +84,20 @@ struct alignas(64) QueuePair {
   bool is_broken = false;  // the responder refused a request: it does nothing more
   bool is_fenced = false;  // nothing of its owner takes effect any more
 
-  SimNode* target = nullptr;           // UD: of the latest request
   SimRequest* blocker = nullptr;       // is being retried; those behind it wait
   Nanos departed_at = 0;               // order on the way out …
   Nanos executed_at = 0;               // … and at the responder
   CachedContext requester, responder;  // in the two NICs' caches; UD: SimWorker::datagram_context
+  Picos unit_until = 0;  // the processing unit that its fetched work requests go through is busy
   SimRequest* stalled_first = nullptr;
-  SimRequest* stalled_last = nullptr;
   std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
 
+  SimRequest* stalled_last = nullptr;
+  SimNode* target = nullptr;  // UD: of the latest request
   Nanos blocked_until = 0;
-  Server unit;  // the NIC's processing unit that its fetched work requests go through
+  Nanos read_at = 0;  // order of READs and atomics at the responder, which WRITEs may have overtaken
   QueuePair* next_free = nullptr;
 };
-static_assert(offsetof(QueuePair, target) == 64 && offsetof(QueuePair, blocked_until) == 128);
+static_assert(offsetof(QueuePair, blocker) == 64 && offsetof(QueuePair, target) == 128);
 
 }  // namespace loch::fabric::sim

@@ -20,6 +20,14 @@ void uncount(SimRequest* r, SimNode& node) {
   if (r->qp->outstanding_reads > 0) --r->qp->outstanding_reads;
 }
 bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; }
+std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
+  return (std::uint64_t{region} + 1) << 48 | page;
+}
+// What the responder's NIC will look up.
+void prefetch_contexts(const SimRequest& r, const Timing& timing) {
+  r.to->contexts.prefetch(r.qp->responder);
+  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
+}
 // Does somebody wait for its completion queue entry?
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
 // The context of its queue pair. A worker's first datagram queue also receives.
@@ -89,7 +97,7 @@ Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, 
   const std::uint64_t last = length == 0 ? first : page.quotient(offset + length - 1);
   Picos delay = 0;
   for (std::uint64_t at = first; at <= last; ++at) {
-    const std::uint64_t key = (std::uint64_t{region.id()} + 1) << 48 | at;
+    const std::uint64_t key = page_key(region.id(), at);
     if (node.translations.touch(key)) continue;
     ++node.translation_misses;
     const Picos wait =
@@ -146,7 +154,9 @@ void Stages::start(SimRequest* r) {
   Picos delay = timing.pipeline + context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos fetch = timing.dma_read(lines * pcie_line);
-    turn = std::max({turn, qp->unit.turn(now, timing.queue_pair), node.pcie_read.turn(now, fetch)});
+    const Picos unit = std::max(qp->unit_until - now, Picos{0});
+    qp->unit_until = now + unit + timing.queue_pair;
+    turn = std::max({turn, unit, node.pcie_read.turn(now, fetch)});
     delay += fetch + timing.pcie_read;
   }
   if (is_read_or_atomic(r->verb)) {
@@ -211,6 +221,7 @@ void Stages::depart(Event* event) {
   if (r->is_cancelled) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
+  prefetch_contexts(*r, sim.timing);
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(*local.region, local.offset, r->wr->length);

@@ -42,6 +42,7 @@ struct CachedContext {
 class ContextCache {
  public:
   explicit ContextCache(std::uint32_t entries = 0) : entries_(entries), links_(1) {}
+  void prefetch(const CachedContext& context) const { __builtin_prefetch(&links_[context.number]); }
   // True when it was there; it is the newest now.
   bool touch(CachedContext* context) {
     if (entries_ == 0) return true;  // no limit
@@ -101,11 +102,14 @@ class KeyCache {
     sets_.resize(sets);
     turn_.assign(sets, 0);
   }
+  void prefetch(std::uint64_t key) const {
+    if (!sets_.empty()) __builtin_prefetch(&sets_[set_of(key)]);
+  }
   // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
   bool touch(std::uint64_t key) {
     std::uint64_t& recent = recent_[place(key)];
     if (recent == key || sets_.empty()) return true;
-    const std::size_t at = mix64(key) & (sets_.size() - 1);
+    const std::size_t at = set_of(key);
     Set& set = sets_[at];
     // Every way is looked at, without a branch: where the key stands cannot be foretold. The top bit of
     // (x - 1) & ~x is set for x = 0 alone.
@@ -125,6 +129,7 @@ class KeyCache {
   struct alignas(64) Set {
     std::uint64_t ways[KeyCache::ways] = {};
   };
+  [[nodiscard]] std::size_t set_of(std::uint64_t key) const { return mix64(key) & (sets_.size() - 1); }
   static std::size_t place(std::uint64_t key) { return (key ^ key >> 48) % 16; }
   std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;

@@ -140,7 +140,10 @@ void Stages::arrive(Event* event) {
     }
   }
   if (takes_receive(*r)) node.pcie_read.serve(now, timing.recv_fetch);  // was fetched before it was needed
+  // READs and atomics keep their order among themselves, though WRITEs may overtake them.
+  const bool may_be_overtaken = r->verb == Verb::read || is_atomic(r->verb);
   Nanos at = std::max(nanos_up(now + turn + delay) + slow(sim), qp->executed_at + 1);
+  if (may_be_overtaken) at = std::max(at, qp->read_at + 1);
   Nanos last = at;
   if (sim.has_faults) {
     if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
@@ -151,12 +154,11 @@ void Stages::arrive(Event* event) {
       r->late_by = sim.up_to(faults.late_write_span);
       last += r->late_by;
     }
-    // A later WRITE does not wait for this one: it may overtake it.
-    const bool may_be_overtaken = r->verb == Verb::read || is_atomic(r->verb);
     if (may_be_overtaken && sim.strikes(faults.overtaking_write)) {
       at += sim.up_to(faults.overtaking_span);
       last = qp->executed_at;
     }
+    if (may_be_overtaken) qp->read_at = at;
   }
   if (qp->transport != Transport::ud) qp->executed_at = last;
   trace_stage(sim, *r, Track::responder, node.id, done / 1000, at - done / 1000);

@@ -19,11 +19,13 @@ struct TestCluster {
       const auto node = static_cast<NodeId>(i);
       memory.push_back(fabric->register_region(node, {"memory", 1 << 20, true, true, true, {}}).value());
       for (std::uint32_t w = 0; w < workers; ++w) {
-        clients.push_back(fabric->add_worker({node, Role::client, static_cast<std::uint16_t>(w), -1, "client"}).value());
+        clients.push_back(
+            fabric->add_worker({node, Role::client, static_cast<std::uint16_t>(w), -1, "client"}).value());
       }
     }
     LOCH_CHECK(fabric->exchange(1).has_value(), "no exchange");
-    for (std::uint32_t i = 0; i < config.nodes; ++i) remote.push_back(fabric->lookup(static_cast<NodeId>(i), "memory").value());
+    for (std::uint32_t i = 0; i < config.nodes; ++i)
+      remote.push_back(fabric->lookup(static_cast<NodeId>(i), "memory").value());
   }
   [[nodiscard]] LocalSlice at(NodeId node, std::uint64_t offset) const { return {memory[node], offset}; }
 

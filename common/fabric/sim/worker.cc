@@ -148,7 +148,7 @@ void SimWorker::post(WorkRequest* chain) {
 
 void SimWorker::post_detached(const WorkRequest& request) {
   if (is_dead_) return;
-  prefetch_queue_pair(request);
+  prefetch_queue_pair(request.peer);
   auto* copy = sim_.copies.take();
   copy->request = request;
   copy->request.next = nullptr;
@@ -314,9 +314,10 @@ void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uin
     // Who of up to 64, without a branch: nobody could foretell which.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
+#pragma clang loop vectorize(disable)  // SSE2 shifts and compares no 64-bit words: it would be slower
     for (std::size_t i = first; i < left; ++i) {
-      const bool overlaps = (begin < watches[i].end) & (end > watches[i].begin);
-      changed |= std::uint64_t{overlaps} << (i - first);
+      // begin < its end and its begin < end: both differences are negative.
+      changed |= ((begin - watches[i].end) & (watches[i].begin - end)) >> 63 << (i - first);
     }
     for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {
       SimWatch* const watch = watches[first + static_cast<std::size_t>(std::bit_width(changed)) - 1].watch;

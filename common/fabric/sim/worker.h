@@ -143,21 +143,21 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * peers_.size() + peer];
   }
-  // The queue pair of the request, if it has one, as far as posting looks at it.
-  void prefetch_queue_pair(const WorkRequest& wr) const {
-    if (wr.transport == Transport::rc && wr.peer < peers_.size() && wr.lane < most_lanes)
-      prefetch_line(rc_queue_pair(wr.peer, wr.lane), 0);
+  // What posting to the peer looks at, if that is on the first lane.
+  void prefetch_queue_pair(NodeId peer) const {
+    if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 
-  // What a turn looks at comes first, from the event on that starts it.
+  // What a turn looks at comes first, from the event on that starts it: three cache lines.
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
   bool has_work_ = false;  // arrived while it was not on a core
   bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
-  bool is_started_ = false, has_ended_ = false, is_dead_ = false, is_fenced_ = false;
+  bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // its coroutines are running
   bool is_on_core_ = false;  // as thread_ says, which lies elsewhere in memory
+  bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;
   SimThread* thread_ = nullptr;
@@ -166,14 +166,15 @@ class SimWorker final : public Worker {
   SimRequest* completions_last_ = nullptr;
   SimWatch* candidates_first_ = nullptr;
   SimWatch* candidates_last_ = nullptr;
-  coro::RunQueue run_queue_;
   std::coroutine_handle<> computing_;
+  coro::RunQueue run_queue_;
+  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
+  bool is_started_ = false;
   SimWatch* watches_ = nullptr;
   std::uint32_t polled_for_ = 0;  // the sum of the counts below without sleeping_
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
-  Nanos next_alarm_ = forever;           // the earliest deadline alarm that is pending
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
+  Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   const Capabilities& capabilities_;
   Nanos work_left_ = 0;  // when it lost its core
   std::coroutine_handle<> main_;

@@ -145,7 +145,7 @@ void SimWorker::run() {
   if (completions_first_ != nullptr || candidates_first_ != nullptr) return notice();
   if (receiving_ > 0) {
     for (const ReceiveWait* wait = receive_first_; wait != nullptr; wait = wait->next) {
-      const bool is_due = sim_.stopping || wait->deadline <= sim_.now();
+      const bool is_due = sim_.stopping || wait->deadline <= now();
       if (is_due || !received_[index_of(wait->transport)].empty()) return notice();
     }
   }
@@ -256,6 +256,8 @@ void SimWorker::alarm(Nanos at, TimerWait* timer) {
   alarm->worker = this;
   alarm->timer = timer;
   alarm->fire = &SimWorker::on_alarm;
+  alarm->needs[0] = &wake_;
+  alarm->needs[1] = timer;
   sim_.queue.push(alarm, at);
 }
 
