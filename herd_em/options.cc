@@ -178,7 +178,7 @@ std::vector<kv::Hole> single_holes() {
   };
   return {
       {"Q1", "requests without numbers: repeated ones are executed again, replies taken for others",
-       all_but("herd.mend-q1"), 6},
+       all_but("herd.mend-q1"), 7},
       {"Q2", "a lost request stops its client: the worker waits for that slot alone", all_but("herd.mend-q2"),
        7},
       {"Q5", "a request is taken when its flag is there, though not all of its lines are",
