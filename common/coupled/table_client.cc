@@ -83,7 +83,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::Reply& reply) const {
   }
   switch (static_cast<Say>(reply.code)) {
     case Say::value:
-      result.value = {reply.frame.data(), settings_.config.value_size, settings_.kept_value()};
+      result.value = {reply.frame, settings_.config.value_size, settings_.kept_value()};
       break;
     case Say::done:
       break;

@@ -169,7 +169,7 @@ Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
   Reply reply;
   reply.code = Trailer::unpack(fabric::load_word(node_.replies->at(word_at))).code;
   const std::uint32_t bytes = config_.reply_bytes[reply.code];
-  reply.frame = {node_.replies, word_at + trailer_bytes - bytes};
+  reply.frame = frame_of({node_.replies, word_at + trailer_bytes - bytes}, bytes, row->attempt > 0);
   if (is_local(server)) {
     if (stats != nullptr) ++stats->local_accesses;
     return reply;
@@ -182,6 +182,15 @@ Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
   arrived.stats = stats;
   worker_.attribute(arrived);
   return reply;
+}
+
+// A request that was repeated may be answered once more, with the same bytes, while the caller reads them.
+const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
+                                       bool may_come_again) {
+  if (!may_come_again || slot.region->elision().on()) return slot.data();
+  copied_.resize(bytes);
+  fabric::copy_from_shared(copied_.data(), slot.data(), bytes);
+  return copied_.data();
 }
 
 coro::Task<bool> WriteCaller::reconnect(fabric::NodeId node) {

@@ -25,8 +25,8 @@ struct Reply {
   Outcome outcome = Outcome::answered;
   std::uint8_t code = 0;
   std::uint32_t attempts = 0;  // beyond the first
-  // The whole reply frame, the caller's until its next request to the same server.
-  fabric::LocalSlice frame;
+  // The whole reply frame, the caller's until its next request.
+  const std::byte* frame = nullptr;
 };
 
 class WriteCaller {
@@ -65,6 +65,8 @@ class WriteCaller {
   [[nodiscard]] coro::Task<Reply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
   [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
+                                          bool may_come_again);
 
   const WriteChannel& channel_;
   const ChannelConfig& config_;
@@ -74,6 +76,7 @@ class WriteCaller {
   Arrival arrival_;
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
+  std::vector<std::byte> copied_;  // a reply that may come once more
   Counts counts_;
 };
 

@@ -106,7 +106,7 @@ coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::u
       continue;
     }
     ++out->answered;
-    if (fabric::load_word(reply.frame.data()) != sums[row]) ++out->wrong;
+    if (fabric::load_word(reply.frame) != sums[row]) ++out->wrong;
     if (!caller.is_local(server)) out->stats.push_back(stats);
   }
 }
