@@ -172,7 +172,8 @@ TEST_P(OnServers, LargeAndTinyRecords) {
 TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
   const auto outcome = run();
-  const measure::KindTally gets = total(outcome).of(measure::OpKind::get);
+  const measure::Tally all = total(outcome);
+  const measure::KindTally& gets = all.of(measure::OpKind::get);
   ASSERT_GT(gets.total(), 0U);
   const double payload = static_cast<double>(gets.requests.payload_bytes) / static_cast<double>(gets.total());
   // A key of 24 and a value of 100 bytes. memcached: "get K\r\n", "VALUE K 0 100\r\n" V "\r\nEND\r\n". Redis:

@@ -127,17 +127,6 @@ TEST(BenchOptions, EveryFlagOfTheManual) {
   EXPECT_EQ(o.protocol_options.integer("slots.spare"), 1024);
 }
 
-TEST(BenchOptions, ProtocolsMayShareAnOption) {
-  kv::Registry both = toys();
-  both.emplace("other", workloads::testing::make_slot_store());
-  for (const char* protocol : {"slots", "other"}) {
-    const auto options =
-        parse_bench({"--protocol", protocol, "--fabric", a_fabric(), "--slots.spare", "64"}, both);
-    ASSERT_TRUE(options) << options.error().message;
-    EXPECT_EQ(options->protocol_options.integer("slots.spare"), 64);
-  }
-}
-
 TEST(BenchOptions, SetIsTheSameAsTheFlag) {
   const BenchOptions o = accepted({"--set", "value_size=2K", "--set", "slots.spare=64", "--set=get=1"});
   EXPECT_EQ(o.value_size, 2048U);
