@@ -190,7 +190,11 @@ TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
   FabricOptions lossy;
   lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
   ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
-                {{"nessie-hy.retry-after", "5ms"}, {"nessie-hy.min-spare", "4096"}});
+                {{"nessie-hy.retry-after", "5ms"},
+                 {"nessie-hy.give-up-after", "60s"},
+                 {"nessie-hy.reconnect-timeout", "10s"},
+                 {"nessie-hy.min-spare", "4096"},
+                 {"nessie-hy.expiry", "60s"}});
   std::vector<std::uint64_t> wrong(run.workers());
   for (std::size_t w = 0; w < run.workers(); ++w)
     run.start(w,

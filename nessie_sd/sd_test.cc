@@ -121,7 +121,9 @@ TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
   FabricOptions lossy;
   lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
   ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
-                {{"nessie-sd.retry-after", "5ms"}});
+                {{"nessie-sd.retry-after", "5ms"},
+                 {"nessie-sd.give-up-after", "60s"},
+                 {"nessie-sd.reconnect-timeout", "10s"}});
   std::vector<std::uint64_t> wrong(run.workers());
   for (std::size_t w = 0; w < run.workers(); ++w)
     run.start(w,
