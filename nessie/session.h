@@ -213,9 +213,7 @@ class Session {
   [[nodiscard]] static bool is_worth_retrying(Attempt attempt);
   [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
   // The next request may well go to this slot's node.
-  void expect(const cuckoo::Place& place) {
-    __builtin_prefetch(&own_.peers[place.node]);
-  }
+  void expect(const cuckoo::Place& place) { __builtin_prefetch(&own_.peers[place.node]); }
   void count_local() {
     if (stats_ != nullptr) ++stats_->local_accesses;
   }
