@@ -62,9 +62,6 @@ class BadFlags(EndToEnd):
             with self.subTest(flag):
                 self.assert_refused(self.loch(*SIM, flag, "no/such/folder/x"), "no/such/folder/x")
 
-    def test_a_protocol_that_this_build_lacks_says_so(self) -> None:
-        self.assert_refused(self.loch(*without(SIM, "--protocol"), "--protocol", "herd"), "herd")
-
     def test_unknown_subcommands_and_lists(self) -> None:
         self.assert_refused(self.loch("bnch"), "bench")
         self.assert_refused(self.loch("list", "protocol"), "protocols")
