@@ -56,8 +56,9 @@ class Script(EndToEnd):
         """./loch list protocols in a fresh build folder, its build taking so long."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
-        (folder / "cmake").write_text(CMAKE)
-        (folder / "cmake").chmod(0o755)
+        for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):  # nothing is fetched in here
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
         more = {"PATH": f"{folder}:{os.environ['PATH']}", "LOCH_BUILD": str(self.folder / "build"), "BUILD_S": str(seconds),
                 "CALLS": str(self.folder / "calls")}
         return subprocess.Popen([str(ROOT / "loch"), "list", "protocols"], env={**os.environ, **more}, text=True,
