@@ -54,7 +54,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
     set_keys(40);
     set_value(32);
     plan_.load.mix = {.get = 0.6, .put = 0.35, .remove = 0.05, .insert = 0, .read_modify_write = 0};
-    plan_.load.operations = is_sim() ? 20'000 : 6'000;
+    plan_.load.operations = is_sim() ? 20'000 : 3'000;
     plan_.load.verify = true;
   }
   [[nodiscard]] bool is_sim() const { return GetParam() == "sim"; }
@@ -153,7 +153,7 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
 TEST_P(Herd, ValuesOfSeveralLinesAndOfADatagram) {
   for (const std::uint32_t bytes : {200U, 1000U, 4096U}) {
     set_value(bytes);
-    plan_.load.operations = is_sim() ? 6'000 : 3'000;
+    plan_.load.operations = is_sim() ? 6'000 : 1'500;
     const workloads::RunOutcome outcome = run({});
     expect_no_stale_value(total(outcome));
     if (bytes > 256)
