@@ -62,7 +62,8 @@ class Script(EndToEnd):
         more = {"PATH": f"{folder}:{os.environ['PATH']}", "LOCH_BUILD": str(self.folder / "build"), "BUILD_S": str(seconds),
                 "CALLS": str(self.folder / "calls")}
         return subprocess.Popen([str(ROOT / "loch"), "list", "protocols"], env={**os.environ, **more}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # of a background job: ignored
 
     def builds(self) -> int:
         calls = self.folder / "calls"
