@@ -143,16 +143,23 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
         run(echo(GetParam(), {"--micro-echo.by", "send", "--micro-echo.transport", transport}));
     ASSERT_TRUE(point) << point.error().message;
     const measure::Tally tally = tally_of(*point);
-    EXPECT_EQ(tally.completed(), 2000U) << transport;
-    std::uint64_t payload = 0;  // any reply ends any operation of its worker, so of all of them
+    // In real time a datagram may come before the buffer for it: lost, and its operation unanswered.
+    const std::uint64_t lost = transport != "rc" && GetParam() != std::string("sim") ? 8 : 0;
+    EXPECT_GE(tally.completed(), 2000U - lost) << transport;
+    const std::uint64_t unanswered = 2000 - tally.completed();
+    std::uint64_t payload = 0, sent = 0,
+                  received = 0;  // any reply ends any operation of its worker, so of all of them
     for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
       const measure::RequestTotals& requests = tally.of(kind).requests;
-      EXPECT_EQ(requests.send, 2 * tally.of(kind).total()) << transport;
-      EXPECT_EQ(requests.recv, tally.of(kind).total()) << transport;
+      sent += requests.send;
+      received += requests.recv;
       payload += requests.payload_bytes;
     }
-    EXPECT_EQ(payload, (8 + 256) * tally.total()) << transport;
-    EXPECT_EQ(point->protocol_counters.at("answered"), 2000) << transport;
+    EXPECT_EQ(sent, 2 * tally.total() - unanswered) << transport;
+    EXPECT_EQ(received, tally.total() - unanswered) << transport;
+    EXPECT_LE(payload, (8 + 256) * tally.total()) << transport;
+    EXPECT_GE(payload, (8 + 256) * (tally.total() - unanswered)) << transport;
+    EXPECT_EQ(point->protocol_counters.at("answered"), static_cast<double>(tally.completed())) << transport;
   }
 }
 

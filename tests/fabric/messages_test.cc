@@ -284,6 +284,10 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
 coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
   Worker& worker = *cluster->clients[1];
   post_receives(cluster, 1, Transport::ud, 2);
+  cluster->set_word(1, 8, 1);
+  const LocalSlice posted = cluster->at(1, 8);
+  const Completion said = co_await worker.write(cluster->remote[0], 200, posted, 8);
+  EXPECT_TRUE(said.ok());
   const Received first = co_await worker.receive(Transport::ud, worker.now() + 20 * second);
   outcomes->push_back(static_cast<int>(first.outcome));
   const Received second = co_await worker.receive(Transport::ud, worker.now());
@@ -296,8 +300,10 @@ coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outco
 
 coro::Task<void> send_and_wait(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
-  const Nanos later = worker.now() + millisecond;  // its receiver has posted its buffers by then
-  co_await worker.sleep_until(later);
+  const WatchWord posted{cluster->memory[0], 200, ~0ull, 1, true, std::nullopt};
+  const Nanos patience = worker.now() + 20 * second;
+  const WatchOutcome is_ready = co_await worker.watch(posted, patience);
+  EXPECT_EQ(is_ready, WatchOutcome::ready);
   const WorkRequest request = message(Transport::ud, 1, 0, cluster->at(0, 0), 8);
   const Completion sent = co_await worker.execute(request);
   EXPECT_TRUE(sent.ok());
