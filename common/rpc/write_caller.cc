@@ -169,7 +169,8 @@ Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
   Reply reply;
   reply.code = Trailer::unpack(fabric::load_word(node_.replies->at(word_at))).code;
   const std::uint32_t bytes = config_.reply_bytes[reply.code];
-  reply.frame = frame_of({node_.replies, word_at + trailer_bytes - bytes}, bytes, row->attempt > 0);
+  reply.frame = frame_of({node_.replies, word_at + trailer_bytes - bytes}, bytes,
+                         row->attempt > 0 || (arrival_ == Arrival::by_check && !is_local(server)));
   if (is_local(server)) {
     if (stats != nullptr) ++stats->local_accesses;
     return reply;
@@ -185,9 +186,9 @@ Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
 }
 
 // A request that was repeated may be answered once more, with the same bytes, while the caller reads them.
-const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
-                                       bool may_come_again) {
-  if (!may_come_again || slot.region->elision().on()) return slot.data();
+// And where only the check says that a frame is here, nothing orders its bytes before its trailer.
+const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
+  if (!is_copied || slot.region->elision().on()) return slot.data();
   copied_.resize(bytes);
   fabric::copy_from_shared(copied_.data(), slot.data(), bytes);
   return copied_.data();

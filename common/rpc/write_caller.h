@@ -66,7 +66,7 @@ class WriteCaller {
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
   [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
-                                          bool may_come_again);
+                                          bool is_copied);
 
   const WriteChannel& channel_;
   const ChannelConfig& config_;
@@ -76,7 +76,7 @@ class WriteCaller {
   Arrival arrival_;
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
-  std::vector<std::byte> copied_;  // a reply that may come once more
+  std::vector<std::byte> copied_;  // a reply that is read from a copy
   Counts counts_;
 };
 
