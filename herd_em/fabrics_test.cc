@@ -183,6 +183,7 @@ TEST_P(Herd, CountsAreThoseDerived) {
       set_value(is_2016 ? 46 : 32);
       // Published replies are told apart by their order, which UD does not keep.
       plan_.deploy.window = is_published ? 1 : 4;
+      SCOPED_TRACE(std::string(is_2016 ? "2016 " : "2014 ") + (is_published ? "published" : "mended"));
       const std::uint64_t v = plan_.deploy.value_size;
       const workloads::RunOutcome outcome = run({{"herd.layout", is_2016 ? "2016" : "2014"},
                                                  {"herd.variant", is_published ? "published" : "mended"},
@@ -199,7 +200,9 @@ TEST_P(Herd, CountsAreThoseDerived) {
       EXPECT_EQ(put.requests.write, put.total());
       EXPECT_EQ(put.requests.send, put.total());
       EXPECT_EQ(put.requests.payload_bytes, put.total() * (18 + v + more + (is_2016 ? 0 : 1)));
-      expect_no_stale_value(sum);
+      // The published layout of 2014 takes a request for whole when its key is there (Q5): so it is where
+      // bytes are placed from left to right, which shm does not promise.
+      if (!is_published || is_sim()) expect_no_stale_value(sum);
     }
   }
 }
