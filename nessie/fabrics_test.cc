@@ -9,42 +9,16 @@
 #include <memory>
 #include <string>
 
-#include "common/fabric/count/count.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/shm/shm.h"
-#include "common/fabric/sim/sim.h"
+#include "common/fabric/test_fabrics.h"
 #include "nessie/fabric_run.h"
-#if LOCH_HAS_VERBS
-#include "common/fabric/verbs/verbs.h"
-#endif
 
 namespace loch::nessie::testing {
 namespace {
 
 std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32_t nodes, std::uint64_t seed,
                                             const fabric::sim::SimFaults& faults = {}) {
-  Result<std::unique_ptr<fabric::Fabric>> fabric = fail(ErrorCode::internal, "");
-  if (name == "shm") {
-    fabric = fabric::shm::make_shm({.nodes = nodes, .seed = seed});
-#if LOCH_HAS_VERBS
-  } else if (name == "verbs") {
-    fabric::verbs::VerbsConfig config;
-    config.nodes = nodes;
-    config.seed = seed;
-    fabric = fabric::verbs::make_verbs(config);
-#endif
-  } else {
-    const auto hardware = fabric::sim::load_hardware("connectx3-10gbe");
-    LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
-    fabric::sim::SimConfig config;
-    config.nodes = nodes;
-    config.hardware = *hardware;
-    config.seed = seed;
-    config.faults = faults;
-    fabric = fabric::sim::make_sim(config);
-  }
-  LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
-  return fabric::count_requests(std::move(*fabric), {});
+  return fabric::testing::make_fabric(name, {.nodes = nodes, .seed = seed, .faults = faults});
 }
 
 struct Tally {
@@ -147,7 +121,7 @@ void expect_sound(FabricRun& run) {
   }
 }
 
-class OnFabric : public ::testing::TestWithParam<const char*> {};
+class OnFabric : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OnFabric, ManyClientsOnFewKeys) {
   const std::vector<std::map<std::string, std::string>> variants = {
@@ -189,15 +163,7 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   expect_sound(run);
 }
 
-// A machine with an RDMA device says so: the suite runs over that device alone (tests/fabric/backend.h).
-std::vector<const char*> fabrics() {
-#if LOCH_HAS_VERBS
-  if (std::getenv("LOCH_TEST_VERBS") != nullptr) return {"verbs"};
-#endif
-  return {"sim", "shm"};
-}
-
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabric::testing::fabrics()),
                          [](const auto& info) { return std::string(info.param); });
 
 coro::Task<void> one_put_of_each(FabricRun* run, std::vector<fabric::OpStats>* out) {

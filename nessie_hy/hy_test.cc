@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/coupled/test_fabrics.h"
 #include "common/coupled/testing.h"
 #include "common/cuckoo/placement.h"
+#include "common/fabric/test_fabrics.h"
 #include "nessie_hy/module.h"
 #include "nessie_hy/store.h"
 
@@ -17,13 +17,13 @@ namespace loch::nessie_hy {
 namespace {
 
 using coupled::testing::Deaths;
-using coupled::testing::FabricOptions;
 using coupled::testing::Lane;
-using coupled::testing::make_fabric;
 using coupled::testing::ModuleRun;
-using coupled::testing::PatternData;
 using coupled::testing::Tally;
+using fabric::testing::FabricOptions;
+using fabric::testing::make_fabric;
 using kv::OpStatus;
+using kv::testing::PatternData;
 
 constexpr std::uint32_t key_size = 32, value_size = 600;
 constexpr std::uint64_t entry_bytes = key_size + value_size + 16;
@@ -220,7 +220,7 @@ TEST_P(OnFabric, OneNodeMayServeAll) {
   coupled::testing::expect_sound(tables(run));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(coupled::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(fabric::testing::fabrics()),
                          [](const auto& info) { return info.param; });
 
 // Entries that were replaced rest for E; until then PUTs wait, and then they go on.

@@ -2,8 +2,8 @@
 // device: what operations return and cost, many clients at work, connections that fail, nodes that die.
 #include <gtest/gtest.h>
 
-#include "common/coupled/test_fabrics.h"
 #include "common/coupled/testing.h"
+#include "common/fabric/test_fabrics.h"
 #include "nessie_sd/module.h"
 #include "nessie_sd/store.h"
 
@@ -11,11 +11,11 @@ namespace loch::nessie_sd {
 namespace {
 
 using coupled::testing::Deaths;
-using coupled::testing::FabricOptions;
 using coupled::testing::Lane;
-using coupled::testing::make_fabric;
 using coupled::testing::ModuleRun;
 using coupled::testing::Tally;
+using fabric::testing::FabricOptions;
+using fabric::testing::make_fabric;
 using kv::OpStatus;
 
 constexpr std::uint32_t key_size = 32, value_size = 600;
@@ -149,7 +149,7 @@ TEST_P(OnFabric, OneNodeMayServeAll) {
   coupled::testing::expect_sound(tables(run));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(coupled::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(fabric::testing::fabrics()),
                          [](const auto& info) { return info.param; });
 
 TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {

@@ -88,7 +88,7 @@ void expect_sound(TestRun& run) {
   }
 }
 
-class OnFabric : public ::testing::TestWithParam<const char*> {
+class OnFabric : public ::testing::TestWithParam<std::string> {
  protected:
   static void run_load(const TestRun::Shape& shape, Tally& tally, std::function<void(TestRun&)> judge) {
     TestRun run(make_fabric(GetParam(), shape.config.nodes, 7), shape);
@@ -189,15 +189,7 @@ TEST_P(OnFabric, TheEmulationMovesItsBytes) {
   }
 }
 
-// A machine with an RDMA device says so: the suite runs over that device alone (tests/fabric/backend.h).
-std::vector<const char*> fabrics() {
-#if LOCH_HAS_VERBS
-  if (std::getenv("LOCH_TEST_VERBS") != nullptr) return {"verbs"};
-#endif
-  return {"sim", "shm"};
-}
-
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabric::testing::fabrics()),
                          [](const auto& info) { return std::string(info.param); });
 
 // ---- Work requests and bytes -----------------------------------------------------------------------

@@ -12,73 +12,20 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/fabric/count/count.h"
-#include "common/fabric/shm/shm.h"
-#include "common/fabric/sim/sim.h"
+#include "common/fabric/test_fabrics.h"
+#include "common/kv/testing.h"
 #include "pilaf_em/module.h"
 #include "pilaf_em/store.h"
-#if LOCH_HAS_VERBS
-#include "common/fabric/verbs/verbs.h"
-#endif
 
 namespace loch::pilaf::testing {
 
-// Keys by number; a value is its number, repeated.
-class PatternData final : public kv::Dataset {
- public:
-  PatternData(std::uint64_t count, std::uint32_t key_size) : count_(count), key_size_(key_size) {}
-  [[nodiscard]] std::uint64_t count() const override { return count_; }
-  void key(std::uint64_t i, std::byte* out) const override { write_key(i, out, key_size_); }
-  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
-    write_value(i, out, bytes);
-  }
-  static void write_key(std::uint64_t i, std::byte* out, std::uint32_t bytes) {
-    std::memset(out, 0, bytes);
-    std::memcpy(out, &i, sizeof i);
-  }
-  static void write_value(std::uint64_t number, std::byte* out, std::uint32_t bytes) {
-    for (std::uint32_t at = 0; at < bytes; at += 8)
-      std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
-  }
-  // The number of a whole value; false if its words differ: bytes of two values.
-  [[nodiscard]] static bool read_value(const kv::ValueView& value, std::uint64_t* number) {
-    std::memcpy(number, value.data, 8);
-    for (std::uint32_t at = 0; at + 8 <= value.kept; at += 8) {
-      if (std::memcmp(value.data + at, number, 8) != 0) return false;
-    }
-    return true;
-  }
-
- private:
-  std::uint64_t count_;
-  std::uint32_t key_size_;
-};
+using kv::testing::PatternData;
 
 inline std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32_t nodes,
                                                    std::uint64_t seed,
                                                    const fabric::sim::SimFaults& faults = {}) {
-  Result<std::unique_ptr<fabric::Fabric>> fabric = fail(ErrorCode::internal, "");
-  if (name == "shm") {
-    fabric = fabric::shm::make_shm({.nodes = nodes, .seed = seed});
-#if LOCH_HAS_VERBS
-  } else if (name == "verbs") {
-    fabric::verbs::VerbsConfig config;
-    config.nodes = nodes;
-    config.seed = seed;
-    fabric = fabric::verbs::make_verbs(config);
-#endif
-  } else {
-    const auto hardware = fabric::sim::load_hardware("connectx2-20g-ib");
-    LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
-    fabric::sim::SimConfig config;
-    config.nodes = nodes;
-    config.hardware = *hardware;
-    config.seed = seed;
-    config.faults = faults;
-    fabric = fabric::sim::make_sim(config);
-  }
-  LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
-  return fabric::count_requests(std::move(*fabric), {});
+  return fabric::testing::make_fabric(
+      name, {.nodes = nodes, .seed = seed, .faults = faults, .losses = {}, .hardware = "connectx2-20g-ib"});
 }
 
 class TestRun {

@@ -18,39 +18,11 @@
 #include "common/base/check.h"
 #include "common/coupled/tables.h"
 #include "common/kv/protocol.h"
+#include "common/kv/testing.h"
 
 namespace loch::coupled::testing {
 
-// Keys by number; a value is its number, repeated.
-class PatternData final : public kv::Dataset {
- public:
-  PatternData(std::uint64_t count, std::uint32_t key_size) : count_(count), key_size_(key_size) {}
-  [[nodiscard]] std::uint64_t count() const override { return count_; }
-  void key(std::uint64_t i, std::byte* out) const override { write_key(i, out, key_size_); }
-  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
-    write_value(i, out, bytes);
-  }
-  static void write_key(std::uint64_t i, std::byte* out, std::uint32_t bytes) {
-    std::memset(out, 0, bytes);
-    std::memcpy(out, &i, sizeof i);
-  }
-  static void write_value(std::uint64_t number, std::byte* out, std::uint32_t bytes) {
-    for (std::uint32_t at = 0; at < bytes; at += 8)
-      std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
-  }
-  // The number of a whole value; false if its words differ: bytes of two values.
-  [[nodiscard]] static bool read_value(const kv::ValueView& value, std::uint64_t* number) {
-    std::memcpy(number, value.data, 8);
-    for (std::uint32_t at = 0; at + 8 <= value.kept; at += 8) {
-      if (std::memcmp(value.data + at, number, 8) != 0) return false;
-    }
-    return true;
-  }
-
- private:
-  std::uint64_t count_;
-  std::uint32_t key_size_;
-};
+using kv::testing::PatternData;
 
 // What one client lane asks for: keys and values by number.
 class Lane {

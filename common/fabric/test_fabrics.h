@@ -1,4 +1,4 @@
-// The fabrics that the tests of partially coupled stores run over.
+// The fabrics that the tests of stores run over.
 #pragma once
 
 #include <cstdlib>
@@ -15,41 +15,42 @@
 #include "common/fabric/verbs/verbs.h"
 #endif
 
-namespace loch::coupled::testing {
+namespace loch::fabric::testing {
 
 struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
-  fabric::sim::SimFaults faults;  // sim alone
-  fabric::FaultConfig losses;
+  sim::SimFaults faults = {};  // sim alone
+  FaultConfig losses = {};
+  std::string hardware = "connectx3-10gbe";
 };
 
 // Counted; "sim", "shm" or "verbs".
-inline std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, const FabricOptions& options) {
-  Result<std::unique_ptr<fabric::Fabric>> made = fail(ErrorCode::internal, "no such fabric");
+inline std::unique_ptr<Fabric> make_fabric(const std::string& name, const FabricOptions& options) {
+  Result<std::unique_ptr<Fabric>> made = fail(ErrorCode::internal, "no such fabric");
   if (name == "shm") {
-    made = fabric::shm::make_shm({.nodes = options.nodes, .seed = options.seed});
+    made = shm::make_shm({.nodes = options.nodes, .seed = options.seed});
 #if LOCH_HAS_VERBS
   } else if (name == "verbs") {
-    fabric::verbs::VerbsConfig config;
+    verbs::VerbsConfig config;
     config.nodes = options.nodes;
     config.seed = options.seed;
-    made = fabric::verbs::make_verbs(config);
+    made = verbs::make_verbs(config);
 #endif
   } else {
-    const auto hardware = fabric::sim::load_hardware("connectx3-10gbe");
+    const auto hardware = sim::load_hardware(options.hardware);
     LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
-    fabric::sim::SimConfig config;
+    sim::SimConfig config;
     config.nodes = options.nodes;
     config.hardware = *hardware;
     config.seed = options.seed;
     config.faults = options.faults;
-    made = fabric::sim::make_sim(config);
+    made = sim::make_sim(config);
   }
   LOCH_CHECK(made.has_value(), "{}", made.error().message);
-  made = fabric::inject_faults(std::move(*made), options.losses);
+  made = inject_faults(std::move(*made), options.losses);
   LOCH_CHECK(made.has_value(), "{}", made.error().message);
-  return fabric::count_requests(std::move(*made), {});
+  return count_requests(std::move(*made), {});
 }
 
 // A machine with an RDMA device says so: then the suite runs over that device alone (tests/fabric/backend.h).
@@ -60,4 +61,4 @@ inline std::vector<std::string> fabrics() {
   return {"sim", "shm"};
 }
 
-}  // namespace loch::coupled::testing
+}  // namespace loch::fabric::testing
