@@ -44,6 +44,12 @@ class FarmModule final : public kv::Module {
     return {{"F1", "nothing tells one PUT from the next: an answer may be another's, or to half a request",
              prefix_ + ".numbered-puts"}};
   }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override {
+    return {{"F1",
+             "nothing tells one PUT from the next: an answer may be another's, or to half a request",
+             {{prefix_ + ".numbered-puts", "false"}},
+             2}};
+  }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     constexpr std::array<const char*, 3> few = {"1", "2", "3"}, spans = {"50us", "200us", "1ms"},

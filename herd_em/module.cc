@@ -24,11 +24,17 @@ class HerdModule final : public kv::Module {
                                                   : kv::Consistency::lossy_cache;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // The opcode of a published 2016 request lies before the value: its line must come at once.
-    const bool needs_line = options.choice("herd.variant") == "published" &&
-                            options.choice("herd.layout") == "2016" && !options.boolean("herd.mend-q1") &&
-                            !options.boolean("herd.mend-q5");
-    return {.uc = true, .ud = true, .untorn_bytes = needs_line ? SlotFormat::line : 8};
+    // A request is here when its flag is (Q5). The opcode of a published 2016 request lies before the value:
+    // its line must come at once. The flag of all others comes last where bytes are placed in order.
+    const bool trusts_flag =
+        options.choice("herd.variant") == "published" && !options.boolean("herd.mend-q5");
+    const bool needs_line =
+        trusts_flag && options.choice("herd.layout") == "2016" && !options.boolean("herd.mend-q1");
+    return {.uc = true,
+            .ud = true,
+            .untorn_bytes = needs_line ? SlotFormat::line : 8,
+            .in_order_placement = trusts_flag && !needs_line,
+            .ud_lanes = static_cast<std::uint32_t>(options.integer("herd.ud-qps"))};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return herd::mutants(); }

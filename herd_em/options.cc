@@ -1,17 +1,24 @@
 // The options of HERD, its mutants and holes, and what a fuzz run draws.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "herd_em/settings.h"
 
 namespace loch::herd {
 
-std::vector<kv::OptionSpec> option_specs() {
-  using kv::OptionType;
-  const auto boolean = OptionType::boolean;
-  const auto choice = OptionType::choice;
-  const auto integer = OptionType::integer;
-  const auto size = OptionType::size;
-  const auto duration = OptionType::duration;
+namespace {
+
+using kv::OptionType;
+using Specs = std::vector<kv::OptionSpec>;
+constexpr auto boolean = OptionType::boolean;
+constexpr auto choice = OptionType::choice;
+constexpr auto integer = OptionType::integer;
+constexpr auto size = OptionType::size;
+constexpr auto duration = OptionType::duration;
+
+// What is spoken: rules, layouts, what is forgotten.
+Specs protocol_specs() {
   return {
       {"herd.variant",
        choice,
@@ -30,6 +37,12 @@ std::vector<kv::OptionSpec> option_specs() {
        "table "
        "full",
        {"cache", "store"}},
+  };
+}
+
+// How a worker collects requests and answers them.
+Specs worker_specs() {
+  return {
       {"herd.batch",
        integer,
        "1",
@@ -77,6 +90,12 @@ std::vector<kv::OptionSpec> option_specs() {
        {},
        1,
        4096},
+  };
+}
+
+// Sizes; 0 is what the workload takes.
+Specs memory_specs() {
+  return {
       {"herd.slot",
        size,
        "0",
@@ -99,6 +118,12 @@ std::vector<kv::OptionSpec> option_specs() {
        0,
        1e12},
       {"herd.tag-bits", integer, "0", "key-hash bits in an index slot; 0: 16 (2014) or 23 (2016)", {}, 0, 23},
+  };
+}
+
+// What a client does when no reply comes.
+Specs loss_specs() {
+  return {
       {"herd.retry",
        duration,
        "200us",
@@ -122,6 +147,12 @@ std::vector<kv::OptionSpec> option_specs() {
        1e3,
        1e11,
        "5s"},
+  };
+}
+
+// The mends of the published variant, each by itself.
+Specs mend_specs() {
+  return {
       {"herd.mend-q1",
        boolean,
        "false",
@@ -139,6 +170,16 @@ std::vector<kv::OptionSpec> option_specs() {
        "published: a request of several cache lines is here when its check says so",
        {}},
   };
+}
+
+}  // namespace
+
+std::vector<kv::OptionSpec> option_specs() {
+  Specs all;
+  for (const auto& specs : {protocol_specs, worker_specs, memory_specs, loss_specs, mend_specs}) {
+    for (kv::OptionSpec& spec : specs()) all.push_back(std::move(spec));
+  }
+  return all;
 }
 
 std::map<std::string, kv::Mutant> mutants() {

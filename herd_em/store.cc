@@ -95,6 +95,7 @@ std::map<std::string, double> HerdStore::counters() const {
   std::map<std::string, double> all;
   const auto add = [&](const char* name, std::uint64_t value) { all[name] += static_cast<double>(value); };
   for (const auto& [node, own] : nodes_) {
+    if (own.slots != nullptr) add("request_region_bytes", own.slots->bytes());
     for (const auto& server : own.servers) {
       const ServerCounts& c = server->counts();
       add("requests", c.requests);

@@ -56,6 +56,12 @@ class Log {
   ~Log();
   Log(const Log&) = delete;
 
+  // Bytes of a record.
+  [[nodiscard]] static constexpr std::uint64_t put_bytes(std::uint64_t key, std::uint64_t value) {
+    return 1 + 4 + 4 + key + value + 8;
+  }
+  [[nodiscard]] static constexpr std::uint64_t remove_bytes(std::uint64_t key) { return 1 + 4 + key + 8; }
+
   // One thread appends. False: the file cannot be written; nothing more will be.
   [[nodiscard]] bool append_put(Bytes key, Bytes value);
   [[nodiscard]] bool append_remove(Bytes key);

@@ -26,6 +26,9 @@ class PilafModule final : public kv::Module {
     return system_of(name_, options) == System::em_opt ? kv::Consistency::none
                                                        : kv::Consistency::linearizable;
   }
+  [[nodiscard]] std::string_view unverifiable() const override {
+    return "in its variant em-opt emulates the traffic of a store: its PUTs are answered and store nothing";
+  }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // Placement may be in any order: a message is there when its receive completion says so, and what is
     // READ has a checksum.

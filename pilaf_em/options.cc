@@ -58,6 +58,14 @@ void add_store_options(std::vector<kv::OptionSpec>& all) {
        {},
        0,
        20},
+      {"pilaf.slack",
+       OptionType::real,
+       "1.25",
+       "an extent is this times what is first stored in it, and a GET READs all of it (published code: 1.25; "
+       "the entry of Figure 5 has no room for that: 1)",
+       {},
+       1,
+       4},
       {"pilaf.hops",
        OptionType::integer,
        "32",
@@ -70,6 +78,13 @@ void add_store_options(std::vector<kv::OptionSpec>& all) {
        "in-place",
        "a value that fits its extent is overwritten in place (published), or every PUT takes a new extent",
        {"in-place", "replace"}},
+      {"pilaf.guard",
+       OptionType::choice,
+       "together",
+       "a bucket and its guard are written together, or the fields where they lie and, when it is computed, "
+       "the "
+       "guard (published code): READs in between start over",
+       {"together", "last"}},
       {"pilaf.step-pause",
        OptionType::duration,
        "0ns",
@@ -135,6 +150,14 @@ void add_message_options(std::vector<kv::OptionSpec>& all) {
        "path of the log of PUTs and DELETEs; .nN.sS is added for node and server; replayed at the start; "
        "empty: none (5: off in the experiments)",
        {}},
+      {"pilaf.log-disk",
+       OptionType::size,
+       "0",
+       "bytes a second of a modelled disk under the log, with or without pilaf.log: PUTs wait while a "
+       "megabyte is behind; 0: none",
+       {},
+       0,
+       1e12},
       {"pilaf.log-sync",
        OptionType::choice,
        "async",

@@ -1,4 +1,5 @@
 // A server: one thread that polls for messages and carries them out one after the other.
+#include <algorithm>
 #include <cstring>
 
 #include "pilaf_em/layout.h"
@@ -7,6 +8,28 @@
 namespace loch::pilaf {
 namespace {
 
+// Takes so many bytes a second. It begins a megabyte behind, so that what is measured is what lasts.
+class ModelledDisk {
+ public:
+  explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}
+  // Waits while more than a megabyte is behind.
+  [[nodiscard]] coro::Task<void> take(fabric::Worker& worker, std::uint64_t bytes) {
+    if (rate_ == 0) co_return;
+    const Nanos now = worker.now(), most = span(std::uint64_t{1} << 20);
+    done_at_ = done_at_ == 0 ? now + most : std::max(done_at_, now);
+    done_at_ += span(bytes);
+    const Nanos ready = done_at_ - most;
+    if (ready > now) co_await worker.spin_until(ready);
+  }
+
+ private:
+  [[nodiscard]] Nanos span(std::uint64_t bytes) const {
+    return static_cast<Nanos>(static_cast<double>(bytes) / rate_ * 1e9);
+  }
+  double rate_;
+  Nanos done_at_ = 0;
+};
+
 class Server {
  public:
   Server(PilafStore& store, fabric::Worker& worker, std::uint32_t index)
@@ -14,7 +37,8 @@ class Server {
         worker_(worker),
         state_(*store.local(worker.node()).servers.at(index)),
         shard_(state_.shard.get()),
-        channel_(settings_.messages, store.local(worker.node()).messages, worker, index) {}
+        channel_(settings_.messages, store.local(worker.node()).messages, worker, index),
+        disk_(settings_.log_disk) {}
 
   [[nodiscard]] coro::Task<void> run() {
     for (;;) {
@@ -118,9 +142,11 @@ class Server {
       if (was_reset != nullptr) *was_reset = true;
     }
     co_await apply();
+    if (state_.log == nullptr && settings_.log_disk == 0) co_return ReplyStatus::ok;
+    co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
+    co_await disk_.take(worker_, Log::put_bytes(item.key.size(), item.value.size));
     if (state_.log == nullptr) co_return ReplyStatus::ok;
     const Bytes value{item.value.data, item.value.size};
-    co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
     co_return state_.log->append_put(item.key, value) ? ReplyStatus::ok : ReplyStatus::not_logged;
   }
 
@@ -132,6 +158,7 @@ class Server {
     ReplyStatus status = ReplyStatus::not_found;
     if (planned == Planned::ready) {
       co_await apply();
+      if (settings_.log_disk > 0) co_await disk_.take(worker_, Log::remove_bytes(key.size()));
       const bool is_logged = state_.log == nullptr || state_.log->append_remove(key);
       status = is_logged ? ReplyStatus::ok : ReplyStatus::not_logged;
     }
@@ -182,6 +209,7 @@ class Server {
   ServerState& state_;
   Shard* shard_;  // null: the emulation
   rpc::MessageServer channel_;
+  ModelledDisk disk_;
   std::vector<std::byte> copy_;
 };
 

@@ -66,8 +66,9 @@ void size_table(const kv::Options& options, double keys, Settings& s) {
 }
 
 void size_extents(const kv::Options& options, double keys, Settings& s) {
+  s.slack = options.real("pilaf.slack");
   s.capacity =
-      static_cast<std::uint32_t>(capacity_for(std::uint64_t{s.config.key_size} + s.config.value_size));
+      static_cast<std::uint32_t>(s.capacity_for(std::uint64_t{s.config.key_size} + s.config.value_size));
   s.block = std::bit_ceil(std::uint64_t{s.capacity});
   // Extents of one deployment are of one size: smaller blocks than an eighth of it are never asked for.
   s.least_block = std::max<std::uint64_t>(8, s.block / 8);
@@ -198,10 +199,12 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   size_extents(options, keys, *s);
   s->hops = static_cast<std::uint32_t>(options.integer("pilaf.hops"));
   s->updates_in_place = options.choice("pilaf.update") == "in-place";
+  s->guards_last = options.choice("pilaf.guard") == "last";
   s->attempts = static_cast<std::uint32_t>(options.integer("pilaf.attempts"));
   s->reconnect_timeout = options.integer("pilaf.reconnect-timeout");
   s->step_pause = options.integer("pilaf.step-pause");
   s->log_path = options.text("pilaf.log");
+  s->log_disk = static_cast<double>(options.integer("pilaf.log-disk"));
   const std::string& sync = options.choice("pilaf.log-sync");
   s->log_sync = sync == "async" ? LogSync::async : sync == "write" ? LogSync::write : LogSync::fsync;
   s->messages = message_shape(options, *s);

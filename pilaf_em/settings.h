@@ -2,6 +2,7 @@
 // every node and constant while it runs.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -53,8 +54,10 @@ struct Settings {
   double table_growth = 2;           // a table of n slots is followed by one of table_growth * n + 1
   std::uint32_t hops = 32;           // entries that one insertion may move
   bool updates_in_place = true;
+  bool guards_last = false;  // a bucket is changed where it lies, its guard computed and written after that
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard
-  std::uint32_t capacity = 0;                         // bytes that a GET READs: 1.25 (k + v)
+  double slack = 1.25;                                // room for longer values later
+  std::uint32_t capacity = 0;                         // bytes that a GET READs: slack (k + v)
   std::uint64_t block = 0, least_block = 0;           // of the allocator
 
   std::uint32_t attempts = 0;  // of one GET
@@ -65,6 +68,7 @@ struct Settings {
 
   std::string log_path;  // empty: no log
   LogSync log_sync = LogSync::async;
+  double log_disk = 0;  // bytes a second of a modelled disk; 0: none
 
   [[nodiscard]] std::uint32_t kept() const {  // bytes of a value that memory keeps
     return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
@@ -79,6 +83,9 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_at(std::uint32_t node, std::uint32_t server) const {
     return server * server_nodes + node;
   }
+  [[nodiscard]] std::uint64_t capacity_for(std::uint64_t bytes) const {
+    return static_cast<std::uint64_t>(std::ceil(slack * static_cast<double>(bytes)));
+  }
   // The shard of a key: by a hash of its own, so that it says nothing about the slots.
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions of a table of so many slots.
@@ -92,9 +99,6 @@ struct Settings {
 };
 
 constexpr std::uint32_t table_head = 64;  // the root, before the tables
-
-// 1.25 times what is stored, as published: room for longer values later.
-[[nodiscard]] constexpr std::uint64_t capacity_for(std::uint64_t bytes) { return (bytes * 5 + 3) / 4; }
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(std::string_view protocol);
 [[nodiscard]] System system_of(std::string_view protocol, const kv::Options& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "common/fabric/memory.h"
 #include "pilaf_em/checksum.h"
@@ -85,7 +86,7 @@ Bucket Shard::bucket_for(const Item& item, std::uint64_t at, std::uint8_t hash) 
           .key_length = item.key.size(),
           .value_length = item.value.size,
           .extent_crc = item.crc,
-          .capacity = static_cast<std::uint32_t>(capacity_for(bytes)),
+          .capacity = static_cast<std::uint32_t>(settings_.capacity_for(bytes)),
           .is_used = true,
           .hash = hash};
 }
@@ -115,7 +116,7 @@ Planned Shard::plan_update(const Item& item, std::uint64_t slot, const Bucket& o
 }
 
 Planned Shard::plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old) {
-  const std::uint64_t capacity = capacity_for(item.key.size() + item.value.size);
+  const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
   std::optional<std::uint64_t> at = allocator_.allocate(capacity);
   // Its own old extent will do where nothing else is left.
   if (!at && allocator_.block_of(capacity) == allocator_.block_of(old.capacity)) {
@@ -140,7 +141,7 @@ Planned Shard::plan_insert(const Item& item, cuckoo::KeyHash& hash) {
   }
   if (path.empty()) path = walk(current_, hash);
   if (path.empty()) return Planned::table_full;
-  const std::uint64_t capacity = capacity_for(item.key.size() + item.value.size);
+  const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
   const std::optional<std::uint64_t> at = allocator_.allocate(capacity);
   if (!at) return Planned::extents_full;
   add({.kind = Step::Kind::write_extent, .at = *at});
@@ -184,16 +185,15 @@ void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& buck
     ++root_.version;
     add({.kind = Step::Kind::write_root, .root = root_});
   }
-  std::vector<Step> writes;
+  std::vector<std::pair<std::uint64_t, Bucket>> writes;
   for (std::size_t i = path.size(); i-- > 1;) {
-    writes.push_back(
-        {.kind = Step::Kind::write_bucket, .at = bucket_at(path[i]), .bucket = load(current_, path[i - 1])});
+    writes.emplace_back(path[i], load(current_, path[i - 1]));
     ++counters_.moved;
   }
-  writes.push_back({.kind = Step::Kind::write_bucket, .at = bucket_at(path[0]), .bucket = bucket});
+  writes.emplace_back(path[0], bucket);
   // From the last move to the first, every key is in one bucket at least at every moment.
   if (!settings_.rules.moves_backwards) std::ranges::reverse(writes);
-  steps_.insert(steps_.end(), writes.begin(), writes.end());
+  for (const auto& [slot, content] : writes) add_bucket(slot, content);
   if (!are_moved) return;
   root_.version += settings_.rules.brackets_moves ? 1 : 2;
   add({.kind = Step::Kind::write_root, .root = root_});
@@ -230,6 +230,11 @@ void Shard::apply(const Step& step) {
       fabric::copy_to_shared(extents_.at(step.at), &first, 1);
       break;
     }
+    case Step::Kind::write_fields: {
+      const BucketBytes bytes = encode(step.bucket);
+      fabric::copy_to_shared(table_.at(step.at), bytes.data(), bucket_guard_at);
+      break;
+    }
     case Step::Kind::write_bucket:
       store(step.at, step.bucket);
       break;
@@ -262,8 +267,10 @@ Nanos Shard::cost(const Step& step, const fabric::CpuCosts& costs) const {
       return costs.copy(item_.value.size / 2);
     case Step::Kind::poison:
       return costs.copy(1);
+    case Step::Kind::write_fields:
+      return costs.copy(bucket_guard_at) + costs.crc(bucket_guard_at);
     case Step::Kind::write_bucket:
-      return bucket;
+      return settings_.guards_last ? costs.copy(bucket_bytes - bucket_guard_at) : bucket;
     case Step::Kind::close_buckets:
       return static_cast<Nanos>(step.end - step.begin) * bucket;
     case Step::Kind::write_root:

@@ -21,6 +21,7 @@ struct Step {
     write_extent,  // key and value into an extent that no bucket names yet
     write_value,   // bytes [begin, end) of the value, in place
     poison,        // the first byte of the key, so that pointers to the extent fail
+    write_fields,  // a bucket but for its guard, which is wrong until the write_bucket that follows
     write_bucket,
     close_buckets,  // buckets [begin, end) of the old table
     write_root,
@@ -113,6 +114,8 @@ class Shard {
   [[nodiscard]] bool build(Table& larger);
   void add(const Step& step) { steps_.push_back(step); }
   void add_bucket(std::uint64_t slot, const Bucket& bucket) {
+    if (settings_.guards_last)
+      add({.kind = Step::Kind::write_fields, .at = bucket_at(slot), .bucket = bucket});
     add({.kind = Step::Kind::write_bucket, .at = bucket_at(slot), .bucket = bucket});
   }
 

@@ -252,6 +252,42 @@ TEST(Shard, AnOverwrittenValueIsNeverHalf) {
 }
 
 // A pointer to an extent that has been given back fails its checksum at once, before it is used again.
+// Fields first, the guard when it has been computed: whoever READs in between starts over, and nobody sees
+// another value than the old or the new one.
+TEST(Shard, ABucketWhoseGuardComesLastIsBusyMeanwhile) {
+  Bench bench({.keys = 300,
+               .value_size = 20,
+               .kept = 20,
+               .options = {{"pilaf.fill", "0.88"}, {"pilaf.guard", "last"}}});
+  std::uint64_t broken = 0, moved = 0;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const std::string key = Bench::key(i), value = value_of(i, 20);
+    bench.plan(bench.item(key, value));
+    moved += bench.shard().steps().size() > 5 ? 1 : 0;
+    bench.step_through([&](const Step& step) {
+      for (std::uint64_t other = 0; other < i; ++other) {
+        const Bench::Seen seen = bench.look(other);
+        if (seen.is_busy) {
+          ASSERT_EQ(step.kind, Step::Kind::write_fields);
+          ++broken;
+        } else {
+          ASSERT_EQ(seen.value, value_of(other, 20));
+        }
+      }
+    });
+    ASSERT_EQ(bench.look(i).value, value);
+  }
+  EXPECT_GT(moved, 0u);
+  EXPECT_GT(broken, 0u);
+  const std::string key = Bench::key(7), value = value_of(8, 20);
+  bench.plan(bench.item(key, value));
+  bench.step_through([&](const Step& step) {
+    const Bench::Seen seen = bench.look(7);
+    EXPECT_EQ(seen.is_busy, step.kind != Step::Kind::write_bucket);
+    if (!seen.is_busy) EXPECT_EQ(seen.value, value);
+  });
+}
+
 TEST(Shard, AFreedExtentIsPoisoned) {
   for (const bool removes : {true, false}) {
     Bench bench({.options = {{"pilaf.update", "replace"}}});
@@ -273,12 +309,12 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   Bench bench({.value_size = 1000, .kept = 1000});
   ASSERT_TRUE(bench.put(1, value_of(1, 20)));
   const Bucket small = *bench.shard().find(Bench::span(Bench::key(1)));
-  EXPECT_EQ(small.capacity, capacity_for(key_size + 20));
+  EXPECT_EQ(small.capacity, bench.settings().capacity_for(key_size + 20));
   ASSERT_TRUE(bench.put(1, value_of(2, 29)));  // 1.25 times 36 is 45
   EXPECT_EQ(bench.shard().find(Bench::span(Bench::key(1)))->key_at, small.key_at);
   ASSERT_TRUE(bench.put(1, value_of(3, 30)));
   const Bucket large = *bench.shard().find(Bench::span(Bench::key(1)));
-  EXPECT_EQ(large.capacity, capacity_for(key_size + 30));
+  EXPECT_EQ(large.capacity, bench.settings().capacity_for(key_size + 30));
   EXPECT_EQ(bench.look(1).value, value_of(3, 30));
   EXPECT_FALSE(bench.is_whole(small));
   EXPECT_EQ(bench.shard().counters().updates_replaced, 1u);

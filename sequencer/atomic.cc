@@ -111,7 +111,7 @@ class AtomicStore final : public NumberStore {
     return {};
   }
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) override {
-    co_return;  // deploy() refuses server workers
+    co_return;  // whatever their number: the NIC does the work
   }
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override {
     std::unique_ptr<WorkerState>& own = workers_.at(worker.node()).at(worker.index());

@@ -94,8 +94,8 @@ class NumberModule : public kv::Module {
   }
 };
 
-// Refuses a shape without clients; `has_servers`: and one without servers, else one with them.
-[[nodiscard]] Result<> check_shape(std::string_view name, const kv::DeployConfig& config, bool has_servers);
+// Refuses a shape without clients and, with `needs_servers`, one without server workers.
+[[nodiscard]] Result<> check_shape(std::string_view name, const kv::DeployConfig& config, bool needs_servers);
 
 [[nodiscard]] std::unique_ptr<kv::Module> make_atomic_module();
 [[nodiscard]] std::unique_ptr<kv::Module> make_rpc_module();

@@ -173,15 +173,15 @@ coro::Task<std::uint64_t> RpcStore::claim(fabric::Worker& worker, std::uint64_t 
     case Fault::none:
       break;
     case Fault::claims_one:  // mutant: a batch's other numbers are the next batches' too
-      co_return next().fetch_add(1, std::memory_order_relaxed);
+      co_return counter().number().fetch_add(1, std::memory_order_relaxed);
     case Fault::splits_claim: {  // mutant: what another worker claims between the two is claimed twice
-      const std::uint64_t first = next().load();
+      const std::uint64_t first = counter().number().load();
       co_await worker.spin_until(worker.now() + 200);
-      next().store(first + numbers);
+      counter().number().store(first + numbers);
       co_return first;
     }
   }
-  co_return next().fetch_add(numbers, std::memory_order_relaxed);
+  co_return counter().number().fetch_add(numbers, std::memory_order_relaxed);
 }
 
 coro::Task<void> RpcStore::serve(fabric::Worker& worker, std::uint32_t index) {
@@ -202,6 +202,7 @@ coro::Task<void> RpcStore::serve(fabric::Worker& worker, std::uint32_t index) {
     if (news.outcome != fabric::WatchOutcome::ready) co_return;
     start = collect(worker, own, row, news.index);
     co_await worker.compute(static_cast<Nanos>(row.batch.size()) * worker.costs().compare(8));
+    co_await worker.compute(counter().wait(worker));
     std::uint64_t number = co_await claim(worker, row.batch.size());
     for (const Found& found : row.batch) {
       if (!own.sender.has_room()) co_await own.sender.room();
@@ -231,9 +232,13 @@ class RpcModule final : public NumberModule {
                    {}});
     return all;
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // A request is one aligned word and a number another: nothing is torn, in whatever order.
-    return {.uc = true, .ud = true, .untorn_bytes = 8, .max_inline_bytes = number_bytes};
+    return {.uc = true,
+            .ud = true,
+            .untorn_bytes = 8,
+            .max_inline_bytes = number_bytes,
+            .ud_lanes = static_cast<std::uint32_t>(options.integer("seq-rpc.lanes"))};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
@@ -244,6 +249,12 @@ class RpcModule final : public NumberModule {
     if (options.boolean("seq-rpc.request-ids")) return {};
     return {{"S1", "a late reply answers the next request, with a number from before it was made",
              "seq-rpc.request-ids"}};
+  }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override {
+    return {{"S1",
+             "a late reply answers the next request, with a number from before it was made",
+             {{"seq-rpc.request-ids", "false"}},
+             12}};
   }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {

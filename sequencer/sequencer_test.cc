@@ -257,5 +257,30 @@ TEST(SeqRpc, BatchesSaveDoorbells) {
   }
 }
 
+// Without response batching each reply has a doorbell of its own, but numbers are claimed for a batch.
+TEST(SeqSpec, RepliesOneByOneAreStillClaimedTogether) {
+  const kv::Registry registry = sequencers();
+  for (const std::string protocol : {"seq-rpc", "seq-spec"}) {
+    StoreRun run = shape("sim", *registry.at(protocol));
+    run.deploy.window = 32;
+    run.operations = 20'000;
+    run.options[protocol + ".reply-list"] = "1";
+    const auto counters = run_store(*registry.at(protocol), run).protocol_counters;
+    EXPECT_EQ(counters.at("replies"), counters.at("reply_lists")) << protocol;
+    EXPECT_GT(counters.at("server_requests") / counters.at("server_batches"), 1.2) << protocol;
+    EXPECT_EQ(counters.at("violations"), 0) << protocol;
+  }
+}
+
+// The NIC adds; server workers beside it change nothing.
+TEST(SeqAtomic, HasNoUseForServerWorkers) {
+  const kv::Registry registry = sequencers();
+  StoreRun run = shape("sim", *registry.at("seq-atomic"));
+  run.deploy.server_workers = 3;
+  const auto outcome = run_store(*registry.at("seq-atomic"), run);
+  EXPECT_EQ(outcome.protocol_counters.at("numbers"), 5'000);
+  EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+}
+
 }  // namespace
 }  // namespace loch::sequencer

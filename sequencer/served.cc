@@ -49,6 +49,16 @@ coro::Task<Drawn> Requests::draw(std::uint32_t slot, fabric::OpStats* stats) {
   co_return drawn;
 }
 
+Nanos SharedCounter::wait(const fabric::Worker& worker) {
+  const Nanos line = worker.costs().line();
+  if (line == 0) return 0;
+  const Nanos now = worker.now();
+  if (holder_ == &worker && free_at_ <= now) return 0;
+  holder_ = &worker;
+  free_at_ = std::max(free_at_, now) + line;
+  return free_at_ - now;
+}
+
 void Requests::end(std::uint32_t slot) {
   requests_[slot].is_waiting = false;
   requests_[slot].stats = nullptr;
@@ -98,7 +108,7 @@ std::unique_ptr<kv::Client> ServedStore::client(fabric::Worker& worker, std::uin
   std::unique_ptr<Requests>& own = node.clients.at(worker.index());
   if (own == nullptr) own = make_requests(worker, *node.receive);
   const bool is_here = nodes_.contains(sequencer_node);
-  return std::make_unique<ServedClient>(worker, ledger(), *own, slot, is_here ? &next_ : nullptr);
+  return std::make_unique<ServedClient>(worker, ledger(), *own, slot, is_here ? &counter_.number() : nullptr);
 }
 
 ServerState& ServedStore::server(fabric::Worker& worker, std::uint32_t index) {
@@ -133,6 +143,13 @@ std::vector<kv::OptionSpec> served_options(const std::string& prefix) {
        "(2016, 4.2); 1: none",
        {},
        1,
+       64},
+      {prefix + ".reply-list",
+       OptionType::integer,
+       "0",
+       "replies behind one doorbell, at most; 0: a batch's; 1: each by itself (2016, 4.2.2: not batched)",
+       {},
+       0,
        64},
       {prefix + ".lanes",
        OptionType::integer,
@@ -183,8 +200,9 @@ Result<ServedSettings> decide_served(const std::string& prefix, const kv::Deploy
   settings.config = config;
   settings.prefix = prefix;
   settings.batch = number("batch");
+  const std::uint32_t list = number("reply-list");
   settings.replies = {.message_bytes = number_bytes,
-                      .list_most = settings.batch,
+                      .list_most = list == 0 ? settings.batch : list,
                       .signal_every = number("signal-every"),
                       .lanes = static_cast<std::uint8_t>(number("lanes")),
                       .inline_below = number_bytes + 1,

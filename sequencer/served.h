@@ -95,6 +95,22 @@ class ServedClient final : public NumberClient {
   const std::atomic<std::uint64_t>* next_;  // null: in another process
 };
 
+// The counter that all server workers of the process add to. A core that adds needs its line, which is at one
+// core at a time: who claims waits for those before, and for the line to come from the core that had it last
+// (4.2: "contention for the shared counter"). Real cores see to that themselves; there wait() is 0.
+class SharedCounter {
+ public:
+  explicit SharedCounter(std::uint64_t first) : next_(first) {}
+  // How long it takes until the worker has the line, for compute(); before its claim.
+  [[nodiscard]] Nanos wait(const fabric::Worker& worker);
+  [[nodiscard]] std::atomic<std::uint64_t>& number() { return next_; }
+
+ private:
+  std::atomic<std::uint64_t> next_;
+  const fabric::Worker* holder_ = nullptr;  // simulated time only, which one thread makes: no race
+  Nanos free_at_ = 0;
+};
+
 // What a server worker keeps.
 struct ServerState {
   ServerState(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& replies,
@@ -107,7 +123,7 @@ struct ServerState {
 class ServedStore : public NumberStore {
  public:
   ServedStore(const ServedSettings& settings, std::uint64_t first, bool numbers_are_ordered)
-      : NumberStore(settings.config, first, numbers_are_ordered), settings_(settings), next_(first) {}
+      : NumberStore(settings.config, first, numbers_are_ordered), settings_(settings), counter_(first) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) final;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) final;
@@ -119,8 +135,8 @@ class ServedStore : public NumberStore {
                                                                 fabric::Region& receive) = 0;
   // Makes a server worker's state; on its own thread.
   [[nodiscard]] ServerState& server(fabric::Worker& worker, std::uint32_t index);
-  // The number that comes next: all server workers', which are of one process.
-  [[nodiscard]] std::atomic<std::uint64_t>& next() { return next_; }
+  // All server workers', which are of one process.
+  [[nodiscard]] SharedCounter& counter() { return counter_; }
   void add_counters(std::map<std::string, double>& counters) const override;
 
  private:
@@ -129,7 +145,7 @@ class ServedStore : public NumberStore {
     std::vector<std::unique_ptr<Requests>> clients;  // by worker
   };
   ServedSettings settings_;
-  std::atomic<std::uint64_t> next_;
+  SharedCounter counter_;
   fabric::Region* replies_ = nullptr;
   std::vector<std::unique_ptr<ServerState>> servers_;
   std::map<fabric::NodeId, NodeState> nodes_;

@@ -2,6 +2,9 @@
 // without payload whose immediate holds the client's guess of the number's high 32 bits. Where the guess
 // is right the reply is a SEND without payload too, with the low 32 bits as its immediate; else an
 // ordinary SEND of all 8 bytes. Replies name no request: a number goes to whoever has waited longest.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <vector>
 
 #include "common/fabric/memory.h"
@@ -26,10 +29,15 @@ struct Settings : ServedSettings {
   Fault fault = Fault::none;
 
   [[nodiscard]] std::uint64_t low_mask() const { return (std::uint64_t{1} << low_bits) - 1; }
-  // RECVs of a server worker: its clients' windows, and what comes again.
-  [[nodiscard]] std::uint32_t receives() const {
-    const std::uint32_t workers = config.driving_nodes() * config.client_workers;
-    return 2 * ((workers + servers() - 1) / servers()) * config.window + 64;
+  // Requests that a server worker's clients may have under way at once.
+  [[nodiscard]] std::uint64_t asked_at_once() const {
+    const std::uint64_t workers = std::uint64_t{config.driving_nodes()} * config.client_workers;
+    return (workers + servers() - 1) / servers() * config.window;
+  }
+  // RECVs of a server worker: those, and what comes again.
+  [[nodiscard]] std::uint32_t receives(const fabric::Capabilities& device) const {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(2 * asked_at_once() + 64, device.recv_queue_depth));
   }
 };
 
@@ -90,7 +98,18 @@ class SpecStore final : public ServedStore {
  protected:
   [[nodiscard]] Result<> setup(fabric::Fabric& fabric, fabric::NodeId node) override {
     if (node != sequencer_node) return {};
-    const std::uint64_t bytes = std::uint64_t{settings_.servers()} * settings_.receives() * receive_bytes;
+    const fabric::Capabilities& device = fabric.capabilities();
+    // A datagram that finds no RECV is lost, and its client waits for nothing until it asks again.
+    if (settings_.asked_at_once() > device.recv_queue_depth) {
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("window {}: a server worker's {} clients may have {} requests under way, and its "
+                      "receive queue holds {}; expected a smaller window, fewer clients or more servers",
+                      settings_.config.window, settings_.asked_at_once() / settings_.config.window,
+                      settings_.asked_at_once(), device.recv_queue_depth));
+    }
+    const std::uint64_t bytes =
+        std::uint64_t{settings_.servers()} * settings_.receives(device) * receive_bytes;
     LOCH_ASSIGN(requests_,
                 fabric.register_region(node, {.name = std::string(requests_region), .bytes = bytes}));
     return {};
@@ -107,17 +126,20 @@ class SpecStore final : public ServedStore {
   };
   [[nodiscard]] std::uint64_t claim(std::uint64_t numbers) {
     // Mutant claims-one: a batch's other numbers are the next batches' too.
-    return next().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers, std::memory_order_relaxed);
+    return counter().number().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers,
+                                        std::memory_order_relaxed);
   }
-  [[nodiscard]] coro::Task<void> reply(ServerState* own, const std::vector<Asked>* batch);
+  [[nodiscard]] coro::Task<void> reply(fabric::Worker* worker, ServerState* own,
+                                       const std::vector<Asked>* batch);
 
   Settings settings_;
   fabric::Region* requests_ = nullptr;
 };
 
-coro::Task<void> SpecStore::reply(ServerState* own, const std::vector<Asked>* batch) {
+coro::Task<void> SpecStore::reply(fabric::Worker* worker, ServerState* own, const std::vector<Asked>* batch) {
   own->counts.requests += batch->size();
   ++own->counts.batches;
+  co_await worker->compute(counter().wait(*worker));
   const std::uint64_t first = claim(batch->size());
   std::uint64_t number = first;
   for (const Asked& asked : *batch) {
@@ -139,8 +161,8 @@ coro::Task<void> SpecStore::reply(ServerState* own, const std::vector<Asked>* ba
 coro::Task<void> SpecStore::serve(fabric::Worker& worker, std::uint32_t index) {
   if (worker.node() != sequencer_node) co_return;
   ServerState& own = server(worker, index);
-  const std::uint32_t receives = std::min(settings_.receives(), worker.capabilities().recv_queue_depth);
-  const std::uint64_t first = std::uint64_t{index} * settings_.receives() * receive_bytes;
+  const std::uint32_t receives = settings_.receives(worker.capabilities());
+  const std::uint64_t first = std::uint64_t{index} * receives * receive_bytes;
   for (std::uint32_t i = 0; i < receives; ++i)
     worker.post_recv(fabric::Transport::ud, {requests_, first + std::uint64_t{i} * receive_bytes},
                      receive_bytes, i);
@@ -156,7 +178,7 @@ coro::Task<void> SpecStore::serve(fabric::Worker& worker, std::uint32_t index) {
       if (got.has_immediate) batch.push_back({{got.from, got.from_worker}, got.immediate});
       if (batch.size() < settings_.batch) continue;
     }
-    co_await reply(&own, &batch);
+    co_await reply(&worker, &own, &batch);
     batch.clear();
   }
 }
@@ -194,8 +216,11 @@ class SpecModule final : public NumberModule {
     all.push_back({"seq-spec.first", OptionType::integer, "0", "the first number", {}, 0, 1e18});
     return all;
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    return {.ud = true, .untorn_bytes = 8, .max_inline_bytes = number_bytes};
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
+    return {.ud = true,
+            .untorn_bytes = 8,
+            .max_inline_bytes = number_bytes,
+            .ud_lanes = static_cast<std::uint32_t>(options.integer("seq-spec.lanes"))};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
@@ -205,6 +230,12 @@ class SpecModule final : public NumberModule {
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.boolean("seq-spec.mend-r1")) return {};
     return {{"R1", "the low bits of a late reply are joined to the newest guess", "seq-spec.mend-r1"}};
+  }
+  [[nodiscard]] std::vector<kv::Hole> holes() const override {
+    return {{"R1",
+             "the low bits of a late reply are joined to the newest guess",
+             {{"seq-spec.mend-r1", "false"}},
+             101}};
   }
   // So few low bits that the guess changes in the middle of a run, once: no reply of it is overtaken by
   // half of them.

@@ -159,6 +159,9 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   if ((load.duration > 0) == (load.operations > 0)) {
     return fail(ErrorCode::invalid_argument, "duration, operations: exactly one of them must be above 0");
   }
+  if (load.think < 0 || (load.think > 0 && load.rate > 0)) {
+    return fail(ErrorCode::invalid_argument, "think: 0 or more, and of a closed loop (rate 0) only");
+  }
   std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
   const Records::Shape& shape = records.shape();
   LOCH_ASSIGN(driver->chooser_,
@@ -168,7 +171,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   return driver;
 }
 
-Result<> Driver::add_workers(std::uint32_t pin) {
+Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out;
     out.node = static_cast<fabric::NodeId>(node);
@@ -176,6 +179,7 @@ Result<> Driver::add_workers(std::uint32_t pin) {
     out.index = static_cast<std::uint16_t>(index);
     out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
     out.name = std::move(name);
+    out.ud_lanes = ud_lanes;
     return out;
   };
   const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
@@ -242,6 +246,9 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
+  constexpr Nanos spin = 1'000'000;  // of CPU time; it lasts longer on a core that is shared
+  const Nanos settled = own->worker->now() + load_.settle;
+  while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
   coro::Scope scope(own->worker->run_queue());
   own->slots_running = deploy_.window;
@@ -262,6 +269,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     const Turn turn = next_turn(*own);
     if (turn == Turn::stop) break;
     slot->is_measured = turn == Turn::measured;
+    co_await worker.compute(load_.think);
     Nanos due = -1;
     if (load_.rate > 0) {
       due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;

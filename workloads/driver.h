@@ -48,6 +48,10 @@ struct LoadConfig {
   DistributionSpec distribution;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
+  // Clients spin so long before the warm-up, as at a barrier: time for the scheduler to spread threads and
+  // hogs.
+  Nanos settle = 0;
+  Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
   Nanos duration = 0;            // 0: by operations
   std::uint64_t operations = 0;  // over the whole cluster; 0: by duration
@@ -77,7 +81,7 @@ class Driver {
 
   // Adds the workers of the local nodes: clients first, then servers. Before Fabric::exchange.
   // `pin`: worker i of a node to core i % pin; 0: not pinned.
-  [[nodiscard]] Result<> add_workers(std::uint32_t pin);
+  [[nodiscard]] Result<> add_workers(std::uint32_t pin, std::uint32_t ud_lanes);
   // Starts every worker's main. After preload.
   void start();
 

@@ -198,6 +198,20 @@ TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
   EXPECT_GT(sum.of(measure::OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
 }
 
+// A worker computes before each operation, with all its window slots on the one thread that it is.
+TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
+  plan_.load.operations = 0;
+  plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;
+  plan_.load.think = plan_.load.duration / 100;
+  const measure::Tally sum = total(run());
+  const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
+  EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));  // a slot's last may begin within the window
+  EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
+  plan_.load.rate = 1'000;
+  const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed);
+  EXPECT_FALSE(run_load(*fabric, plan_));
+}
+
 TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.load.mix = {.get = 0.5, .put = 0, .remove = 0, .insert = 0.5, .read_modify_write = 0};
   plan_.load.distribution.kind = Distribution::latest;

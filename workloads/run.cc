@@ -110,7 +110,7 @@ Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv
     const auto id = static_cast<fabric::NodeId>(node);
     if (fabric.is_local(id)) LOCH_TRY(store.setup_node(fabric, id));
   }
-  LOCH_TRY(driver.add_workers(plan.pin));
+  LOCH_TRY(driver.add_workers(plan.pin, plan.module->requirements(plan.options).ud_lanes));
   LOCH_TRY(fabric.exchange(plan.control_timeout));
   LOCH_TRY(store.connect(fabric));
   LOCH_TRY(store.preload(fabric, records));
@@ -139,7 +139,9 @@ std::string_view name(fabric::RunEnd end) {
 }
 
 Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
-  LOCH_TRY(fabric::check(plan.module->requirements(plan.options), fabric.capabilities()));
+  fabric::Requirements needs = plan.module->requirements(plan.options);
+  if (plan.waives_order) needs.in_order_placement = false;
+  LOCH_TRY(fabric::check(needs, fabric.capabilities()));
   LOCH_ASSIGN(const Records records, Records::make(plan.records));
   LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
               plan.module->deploy(plan.deploy, plan.options, plan.mutant));

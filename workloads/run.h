@@ -20,6 +20,8 @@ struct RunPlan {
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
+  // Layouts that rely on in-order placement run without it too: the fuzzer shows what becomes of them.
+  bool waives_order = false;
   std::uint32_t pin = 0;                        // cores that workers are pinned to; 0: none
   Nanos control_timeout = 120'000'000'000;      // for meeting the other processes
   LogFactory logs;                              // empty: no history

@@ -16,7 +16,7 @@ class SendEchoClient final : public kv::Client {
         worker_(worker),
         receiving_(store.of_client(store.nodes_.at(worker.node()), worker.index())) {
     const kv::DeployConfig& shape = store.settings_.shape;
-    turn_ = shape.client_number(worker.node(), worker.index()) * shape.window + slot;
+    number_ = turn_ = shape.client_number(worker.node(), worker.index()) * shape.window + slot;
     if (slot == 0) fabric::post_receives(worker, receiving_);
   }
 
@@ -36,9 +36,10 @@ class SendEchoClient final : public kv::Client {
     const EchoSettings& settings = store_.settings_;
     const std::uint32_t turn = turn_++;
     fabric::Target server;
-    server.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
+    const std::uint32_t whom = settings.keeps_server ? number_ : turn;
+    server.node = static_cast<NodeId>(whom % settings.shape.serving_nodes());
     server.worker =
-        settings.shape.server_index(turn / settings.shape.serving_nodes() % settings.shape.server_workers);
+        settings.shape.server_index(whom / settings.shape.serving_nodes() % settings.shape.server_workers);
     if (settings.transport == fabric::Transport::rc && !worker_.connected(server.node)) {
       const Nanos until = worker_.now() + settings.reconnect_timeout;
       const bool is_back = co_await worker_.reconnect(server.node, until);
@@ -68,7 +69,7 @@ class SendEchoClient final : public kv::Client {
   SendEchoStore& store_;
   Worker& worker_;
   fabric::Receiving receiving_;
-  std::uint32_t turn_ = 0;
+  std::uint32_t number_ = 0, turn_ = 0;
 };
 
 SendEchoStore::SendEchoStore(EchoSettings settings) : settings_(std::move(settings)) {}

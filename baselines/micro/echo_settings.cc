@@ -25,6 +25,11 @@ std::vector<kv::OptionSpec> echo_option_specs() {
        "rc",
        "of both ways; WRITE: rc, uc; SEND: all",
        {"rc", "uc", "ud"}},
+      {"micro-echo.server",
+       OptionType::choice,
+       "turns",
+       "whom a client asks: all server workers in turn, or one for ever (its number, modulo their number)",
+       {"turns", "one"}},
       {"micro-echo.small",
        OptionType::size,
        "8",
@@ -70,6 +75,7 @@ Result<EchoSettings> decide_echo(const kv::DeployConfig& shape, const kv::Option
   EchoSettings settings;
   settings.shape = shape;
   settings.by_write = options.choice("micro-echo.by") == "write";
+  settings.keeps_server = options.choice("micro-echo.server") == "one";
   settings.transport = transport_of(options.choice("micro-echo.transport"));
   settings.small_bytes = static_cast<std::uint32_t>(options.integer("micro-echo.small") + 7) / 8 * 8;
   settings.inline_up_to = static_cast<std::uint32_t>(options.integer("micro-echo.inline"));

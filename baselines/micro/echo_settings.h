@@ -12,7 +12,8 @@ namespace loch::micro {
 
 struct EchoSettings {
   kv::DeployConfig shape;
-  bool by_write = true;  // else by SEND
+  bool by_write = true;       // else by SEND
+  bool keeps_server = false;  // a window slot asks one server worker all the time; else all in turn
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t small_bytes = 8;  // of a GET's request and of a PUT's reply; the other has the value's size
   std::uint32_t inline_up_to = 0;

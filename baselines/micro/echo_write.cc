@@ -56,7 +56,7 @@ class WriteEchoClient final : public kv::Client {
       : store_(store),
         caller_(store.channel_, worker, store.channel_.config().parties.lane(worker.index(), slot)) {
     const kv::DeployConfig& shape = store.settings_.shape;
-    turn_ = shape.client_number(worker.node(), worker.index()) * shape.window + slot;
+    number_ = turn_ = shape.client_number(worker.node(), worker.index()) * shape.window + slot;
   }
   ~WriteEchoClient() override {
     store_.retries_.fetch_add(caller_.counts().retries, std::memory_order_relaxed);
@@ -77,7 +77,7 @@ class WriteEchoClient final : public kv::Client {
  private:
   coro::Task<kv::OpResult> echo(std::uint8_t code, kv::OpStatus done, fabric::OpStats* stats) {
     const kv::DeployConfig& shape = store_.settings_.shape;
-    const std::uint32_t turn = turn_++;
+    const std::uint32_t turn = store_.settings_.keeps_server ? number_ : turn_++;
     const rpc::ServerId server{static_cast<NodeId>(turn % shape.serving_nodes()),
                                turn / shape.serving_nodes() % shape.server_workers};
     const bool is_free = co_await caller_.prepare(server);
@@ -93,7 +93,7 @@ class WriteEchoClient final : public kv::Client {
 
   WriteEchoStore& store_;
   rpc::WriteCaller caller_;
-  std::uint32_t turn_ = 0;
+  std::uint32_t number_ = 0, turn_ = 0;
 };
 
 WriteEchoStore::WriteEchoStore(const EchoSettings& settings)

@@ -89,6 +89,34 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
   }
 }
 
+// An operation of a round is as many work requests, each waited for.
+TEST_P(OnFabric, ARoundIsManyWorkRequests) {
+  const auto point =
+      run(verbs(GetParam(), {"--micro-verbs.round", "24", "--operations", "200", "--get", "1"}));
+  ASSERT_TRUE(point) << point.error().message;
+  const measure::Tally tally = tally_of(*point);
+  EXPECT_EQ(tally.completed(), 200U);
+  EXPECT_EQ(tally.of(measure::OpKind::get).requests.read, 24 * 200);
+}
+
+// Unreliable SENDs end when they have left; with credits they come no faster than they are received.
+TEST_P(OnFabric, CreditsHoldSendersBack) {
+  const Words sends = {"--micro-verbs.verb",
+                       "send",
+                       "--servers",
+                       "1",
+                       "--micro-verbs.transport",
+                       "ud",
+                       "--micro-verbs.credits",
+                       "16",
+                       "--micro-verbs.unsignaled",
+                       "3"};
+  const auto point = run(verbs(GetParam(), sends));
+  ASSERT_TRUE(point) << point.error().message;
+  EXPECT_EQ(tally_of(*point).completed(), 2000U);
+  EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - 32);
+}
+
 TEST_P(OnFabric, EveryFaaCounts) {
   const auto point = run({"--protocol",
                           "micro-atomic",
@@ -137,6 +165,23 @@ TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   EXPECT_EQ(point->protocol_counters.at("answered"), 2000);
 }
 
+// One of two server workers shares its core with a hog: who keeps to the other one loses nothing.
+TEST_P(OnFabric, AnEchoMayKeepToOneServer) {
+  if (GetParam() != std::string("sim")) GTEST_SKIP() << "needs simulated hogs";
+  const auto completed = [](const char* server) {
+    const auto point = run(
+        {"--protocol",  "micro-echo", "--nodes",    "2",      "--server-nodes",      "1",   "--clients", "2",
+         "--keys",      "16",         "--key-size", "16",     "--value-size",        "8",   "--get",     "1",
+         "--warmup",    "30ms",       "--duration", "60ms",   "--servers",           "2",   "--hogs",    "1",
+         "--hog-nodes", "1",          "--hog-pin",  "shared", "--micro-echo.server", server});
+    EXPECT_TRUE(point) << point.error().message;
+    return point ? tally_of(*point).completed() : 0;
+  };
+  const auto in_turn = completed("turns"), one = completed("one");
+  EXPECT_GT(in_turn, 0U);
+  EXPECT_GT(one, in_turn * 5 / 4);
+}
+
 TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
   for (const std::string transport : {"rc", "uc", "ud"}) {
     const auto point =
@@ -163,7 +208,40 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
   }
 }
 
+Words lookups(const std::string& fabric, const Words& more) {
+  return with({"--protocol", "micro-cuckoo", "--fabric", fabric, "--nodes", "1", "--keys", "50000",
+               "--key-size", "23", "--get", "1", "--warmup", "0s", "--operations", "20000"},
+              more);
+}
+
+// Linear probing: Knuth's (1 + 1 / (1 - fill)) / 2. The cuckoo table never takes more slots than functions.
+TEST_P(OnFabric, LookUpsTakeTheSlotsThatTheTableSays) {
+  for (const std::string table : {"cuckoo", "linear"}) {
+    const auto point =
+        run(lookups(GetParam(), {"--micro-cuckoo.table", table, "--micro-cuckoo.fill", "0.75"}));
+    ASSERT_TRUE(point) << point.error().message;
+    const measure::Tally tally = tally_of(*point);
+    const auto& counters = point->protocol_counters;
+    EXPECT_EQ(tally.completed(), 20000U) << table;
+    EXPECT_EQ(counters.at("missed"), 0) << table;
+    EXPECT_NEAR(counters.at("slots"), 50000 / 0.75, 1) << table;
+    const measure::RequestTotals& requests = tally.of(measure::OpKind::get).requests;
+    const double mean = static_cast<double>(requests.local_accesses) / 20000;
+    EXPECT_NEAR(mean / counters.at("probes_mean"), 1, table == "linear" ? 0.15 : 0.02) << table;
+    EXPECT_EQ(requests.read + requests.write + requests.send, 0U) << table;
+    if (table == "linear") {
+      EXPECT_NEAR(counters.at("probes_mean"), 2.5, 0.15);
+      EXPECT_GT(counters.at("probes_max"), 30);
+    } else {
+      EXPECT_LT(counters.at("probes_mean"), 1.7);
+      EXPECT_EQ(counters.at("probes_max"), 3);
+    }
+  }
+}
+
 TEST(MicroRefuses, WhatCannotBe) {
+  EXPECT_THAT(refusal(lookups("sim", {"--micro-cuckoo.fill", "0.97"})), HasSubstr("no place for key"));
+  EXPECT_THAT(refusal(lookups("sim", {"--keys", "0"})), HasSubstr("keys"));
   EXPECT_THAT(refusal(echo("sim", {"--servers", "0"})), HasSubstr("--servers"));
   EXPECT_THAT(refusal(echo("sim", {"--micro-echo.transport", "ud"})), HasSubstr("micro-echo.by send"));
 
@@ -173,6 +251,7 @@ TEST(MicroRefuses, WhatCannotBe) {
   EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.verb", "send", "--servers", "0"})),
               HasSubstr("--servers"));
   EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.header-only", "true"})), HasSubstr("SEND"));
+  EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.credits", "8"})), HasSubstr("uc or ud"));
   EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.batch", "2", "--micro-verbs.unsignaled", "2"})),
               HasSubstr("unsignaled"));
   EXPECT_THAT(refusal(verbs("sim", {"--nodes", "3", "--micro-verbs.direction", "outbound"})),
@@ -224,6 +303,10 @@ TEST(MicroProtocols, GiveTheRatesOfTheCards) {
                   "4",
                   "--micro-verbs.direction",
                   "outbound"})},
+      {"RECVs (V168)", 82,
+       with(cib, {"--protocol", "micro-verbs", "--window", "2", "--server-nodes", "1", "--servers", "14",
+                  "--value-size", "60", "--micro-verbs.verb", "send", "--micro-verbs.transport", "ud",
+                  "--micro-verbs.credits", "1024"})},
       {"atomics over 4096 counters (V178)", 52,
        with(cib, {"--protocol", "micro-atomic", "--window", "4", "--server-nodes", "1", "--value-size", "8",
                   "--micro-atomic.counters", "4096"})},

@@ -3,11 +3,15 @@
 #include "baselines/micro/echo_send.h"
 #include "baselines/micro/echo_settings.h"
 #include "baselines/micro/echo_write.h"
+#include "baselines/micro/lookup.h"
 #include "baselines/micro/settings.h"
 #include "baselines/micro/store.h"
 
 namespace loch::micro {
 namespace {
+
+constexpr std::string_view stores_nothing =
+    "is a microbenchmark: its operations are traffic and store nothing";
 
 class TrafficModule final : public kv::Module {
  public:
@@ -25,6 +29,7 @@ class TrafficModule final : public kv::Module {
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
     return kv::Consistency::none;
   }
+  [[nodiscard]] std::string_view unverifiable() const override { return stores_nothing; }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     return micro::requirements(kind_, options);
   }
@@ -67,6 +72,7 @@ class EchoModule final : public kv::Module {
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
     return kv::Consistency::none;
   }
+  [[nodiscard]] std::string_view unverifiable() const override { return stores_nothing; }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     return echo_requirements(options);
   }
@@ -89,12 +95,44 @@ class EchoModule final : public kv::Module {
   }
 };
 
+class LookupModule final : public kv::Module {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "micro-cuckoo"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "microbenchmark: look-ups in a local hash table, cuckoo or linear probing; no network";
+  }
+  [[nodiscard]] std::string_view paper() const override {
+    return "Mitchell et al., Pilaf, USENIX ATC 2013, 3.4 and Figure 6";
+  }
+  [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return lookup_option_specs(); }
+  [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
+    return kv::Consistency::none;
+  }
+  [[nodiscard]] std::string_view unverifiable() const override { return "looks keys up and stores no value"; }
+  [[nodiscard]] std::uint32_t useful_bytes(const kv::DeployConfig& /*config*/) const override { return 0; }
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+    return {};
+  }
+  // So few keys as fuzzing has may not fit a fuller table.
+  [[nodiscard]] std::map<std::string, std::string> fuzz_options(
+      Rng& rng, const kv::DeployConfig& /*shape*/) const override {
+    return {{"micro-cuckoo.table", rng.chance(0.5) ? "cuckoo" : "linear"}, {"micro-cuckoo.fill", "0.3"}};
+  }
+  [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
+                                                          const kv::Options& options,
+                                                          std::string_view /*mutant*/) const override {
+    LOCH_ASSIGN(const LookupSettings settings, decide_lookup(config, options));
+    return std::make_unique<LookupStore>(settings);
+  }
+};
+
 }  // namespace
 
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) {
   for (const Kind kind : {Kind::verbs, Kind::atomic})
     modules.push_back(std::make_unique<TrafficModule>(kind));
   modules.push_back(std::make_unique<EchoModule>());
+  modules.push_back(std::make_unique<LookupModule>());
 }
 
 }  // namespace loch::micro

@@ -79,6 +79,23 @@ std::vector<kv::OptionSpec> option_specs(Kind kind) {
                    {},
                    0,
                    1 << 24});
+    all.push_back(
+        {key(kind, "round"),
+         OptionType::integer,
+         "1",
+         "an operation is so many of them, to the nodes in turn, and all are waited for (guidelines "
+         "2016, 5.3.2: windows)",
+         {},
+         1,
+         4096});
+    all.push_back({key(kind, "credits"),
+                   OptionType::integer,
+                   "0",
+                   "unreliable SENDs on their way to all nodes, at most, as a lossless link's credits hold "
+                   "senders back; 0: no limit; one process",
+                   {},
+                   0,
+                   1 << 20});
     all.push_back({key(kind, "header-only"),
                    OptionType::boolean,
                    "false",
@@ -153,6 +170,8 @@ Result<Settings> decide(Kind kind, const kv::DeployConfig& shape, const kv::Opti
   if (kind == Kind::verbs) {
     traffic.transport = transport_of(options.choice(key(kind, "transport")));
     traffic.bytes = number("bytes") > 0 ? number("bytes") : shape.value_size;
+    settings.round = number("round");
+    settings.credits = number("credits");
     const std::string& inlining = options.choice(key(kind, "inline"));
     settings.inlining = inlining == "on"    ? Inlining::always
                         : inlining == "off" ? Inlining::never
@@ -167,6 +186,8 @@ Result<Settings> decide(Kind kind, const kv::DeployConfig& shape, const kv::Opti
     traffic.words = number("counters");
   }
   LOCH_TRY(check_verb(settings));
+  if (settings.credits > 0 && (!settings.sends() || traffic.transport == Transport::rc))
+    LOCH_TRY(refuse(fmt::format("--{}: for SENDs over uc or ud", key(kind, "credits"))));
   LOCH_TRY(check_direction(settings, options.choice(key(kind, "direction"))));
   return settings;
 }
@@ -178,6 +199,7 @@ fabric::Requirements requirements(Kind kind, const kv::Options& options) {
   needs.rc = transport == Transport::rc;
   needs.uc = transport == Transport::uc;
   needs.ud = transport == Transport::ud;
+  if (needs.ud) needs.ud_lanes = static_cast<std::uint32_t>(options.integer(key(kind, "queue-pairs")));
   return needs;
 }
 

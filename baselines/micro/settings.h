@@ -23,6 +23,8 @@ struct Settings {
   kv::DeployConfig shape;
   fabric::Traffic traffic;
   Inlining inlining = Inlining::as_it_fits;
+  std::uint32_t round = 1;    // turns of an operation, to the serving nodes in turn
+  std::uint32_t credits = 0;  // SENDs on their way in the whole cluster, at most; 0: any number
   Nanos reconnect_timeout = 0;
 
   // Places that are read and written on a node that serves, and a landing place of a client's.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/coro/scope.h"
 #include "common/fabric/memory.h"
 
 namespace loch::micro {
@@ -40,19 +41,48 @@ class TrafficClient final : public kv::Client {
  private:
   coro::Task<kv::OpResult> operate(kv::OpStatus done, fabric::OpStats* stats) {
     const Settings& settings = store_.settings_;
-    const std::uint32_t turn = turn_++;
+    bool is_ok = true;
+    if (settings.round == 1) {
+      is_ok = co_await one_turn(turn_++, stats);
+    } else {
+      coro::Scope scope(worker_.run_queue());
+      for (std::uint32_t i = 0; i < settings.round; ++i) scope.spawn(of_round(turn_++, stats, &is_ok));
+      co_await scope.join();
+    }
+    if (!is_ok) co_return failed();
+    co_return kv::OpResult{.status = done};
+  }
+
+  coro::Task<void> of_round(std::uint32_t turn, fabric::OpStats* stats, bool* is_ok) {
+    const bool done = co_await one_turn(turn, stats);
+    *is_ok = *is_ok && done;
+  }
+
+  // Waits while all credits are out; not for ever, because a message that is lost gives none back.
+  coro::Task<void> credit() {
+    constexpr Nanos look = 100, patience = 100'000;
+    const Nanos give_up = worker_.now() + patience;
+    while (store_.on_their_way() > store_.settings_.credits && worker_.now() < give_up) {
+      const Nanos next = worker_.now() + look;
+      co_await worker_.spin_until(next);
+    }
+    store_.posted_.fetch_add(traffic_.per_turn(), std::memory_order_relaxed);
+  }
+
+  coro::Task<bool> one_turn(std::uint32_t turn, fabric::OpStats* stats) {
+    const Settings& settings = store_.settings_;
+    if (settings.credits > 0) co_await credit();
     fabric::Target target;
     target.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
     const bool is_there = co_await reach(target.node);
-    if (!is_there) co_return failed();
+    if (!is_there) co_return false;
     target.region = remote_[target.node];
     const std::uint32_t place = turn / settings.shape.serving_nodes() % Settings::places;
     if (settings.kind == Kind::verbs) target.offset = std::uint64_t{place} * settings.place_bytes();
     if (settings.sends()) target.worker = settings.shape.server_index(place % settings.shape.server_workers);
     const fabric::WcStatus status =
         co_await fabric::post_turn(&worker_, &traffic_, target, landing_, turn, stats);
-    if (status != fabric::WcStatus::success) co_return failed();
-    co_return kv::OpResult{.status = done};
+    co_return status == fabric::WcStatus::success;
   }
 
   [[nodiscard]] kv::OpResult failed() {
@@ -126,6 +156,8 @@ Result<> TrafficStore::setup_node(fabric::Fabric& fabric, NodeId node) {
   if (shape.serves(node) && settings_.sends()) {
     buffers_ = std::min(device.recv_queue_depth, 512u);
     const fabric::Receiving one = receiving(own, 0, buffers_);
+    own.first_received = received_.size();
+    received_.resize(received_.size() + shape.server_workers);
     LOCH_ASSIGN(own.messages,
                 fabric.register_region(
                     node, {.name = "micro.messages", .bytes = shape.server_workers * one.region_bytes()}));
@@ -138,6 +170,8 @@ Result<> TrafficStore::connect(fabric::Fabric& fabric) {
   for (std::uint32_t node = 0; node < settings_.shape.serving_nodes(); ++node) {
     LOCH_ASSIGN(const fabric::RemoteRegion region, fabric.lookup(static_cast<NodeId>(node), "micro.places"));
     places_.push_back(region);
+    if (settings_.credits > 0 && !fabric.is_local(static_cast<NodeId>(node)))
+      return fail(ErrorCode::unsupported, "--micro-verbs.credits: another process counts what it receives");
   }
   return {};
 }
@@ -148,9 +182,15 @@ coro::Task<void> TrafficStore::serve(Worker& worker, std::uint32_t index) {
   if (!settings_.sends()) co_return;
   const fabric::Receiving own = receiving(nodes_.at(worker.node()), index, buffers_);
   fabric::post_receives(worker, own);
-  fabric::Counted counted;
-  co_await fabric::receive_all(&worker, &own, &counted);
-  received_.fetch_add(counted.in_all, std::memory_order_relaxed);
+  fabric::Counted* counted = &received_[nodes_.at(worker.node()).first_received + index];
+  co_await fabric::receive_all(&worker, &own, counted);
+}
+
+std::uint64_t TrafficStore::on_their_way() {
+  std::uint64_t came = 0;
+  for (fabric::Counted& each : received_) came += each.so_far();
+  const std::uint64_t sent = posted_.load(std::memory_order_relaxed);
+  return sent > came ? sent - came : 0;
 }
 
 std::unique_ptr<kv::Client> TrafficStore::client(Worker& worker, std::uint32_t slot) {
@@ -160,7 +200,11 @@ std::unique_ptr<kv::Client> TrafficStore::client(Worker& worker, std::uint32_t s
 std::map<std::string, double> TrafficStore::counters() const {
   std::map<std::string, double> all{{"errors", static_cast<double>(errors_)},
                                     {"reconnects", static_cast<double>(reconnects_)}};
-  if (settings_.sends()) all["received"] = static_cast<double>(received_);
+  if (settings_.sends()) {
+    std::uint64_t came = 0;
+    for (const fabric::Counted& each : received_) came += each.in_all;
+    all["received"] = static_cast<double>(came);
+  }
   if (settings_.traffic.verb == fabric::Verb::faa) {
     double sum = 0;  // of what was added: one for each FAA that was executed
     for (const auto& [id, node] : nodes_) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,16 +32,21 @@ class TrafficStore final : public kv::Store {
     fabric::Region* places = nullptr;    // read, written, counted in; of a node that serves
     fabric::Region* landing = nullptr;   // one place for each client slot; of a node that drives
     fabric::Region* messages = nullptr;  // receive buffers; of a node that serves, for SENDs
+    std::size_t first_received = 0;      // of received_, its server workers' in order
   };
   [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
                                             std::uint32_t buffers) const;
+
+  // SENDs that were posted and have not come; what is lost never comes.
+  [[nodiscard]] std::uint64_t on_their_way();
 
   Settings settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::uint32_t buffers_ = 0;
   std::map<fabric::NodeId, Node> nodes_;  // of this process
   std::vector<fabric::RemoteRegion> places_;
-  std::atomic<std::uint64_t> received_ = 0, errors_ = 0, reconnects_ = 0;
+  std::deque<fabric::Counted> received_;  // by each server worker of this process
+  std::atomic<std::uint64_t> posted_ = 0, errors_ = 0, reconnects_ = 0;
 };
 
 }  // namespace loch::micro

@@ -14,6 +14,9 @@
 #include "common/cli/progress.h"
 #include "common/cli/registry.h"
 #include "common/cli/search.h"
+#include "common/hog/beside.h"
+#include "common/hog/cores.h"
+#include "common/hog/cpu_group.h"
 #include "common/measure/file.h"
 #include "workloads/run.h"
 
@@ -76,6 +79,53 @@ nlohmann::ordered_json option_values(const kv::Options& options) {
   return out;
 }
 
+// Cores that the store's workers had in the mean of the window, over all machines.
+double cores_of_store(const BenchOptions& o, const measure::PointResult& point) {
+  const kv::DeployConfig deploy = deploy_config(o);
+  double cores = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    const auto id = static_cast<fabric::NodeId>(node.node);
+    if (deploy.drives(id)) cores += node.report.client_busy * deploy.client_workers;
+    if (deploy.serves(id)) cores += node.report.server_busy * deploy.server_workers;
+  }
+  return cores;
+}
+
+// What the hogs of all machines did from the end of the warm-up to the end of the run, which may be a little
+// after that of the window; and what they left.
+nlohmann::ordered_json hogs_json(const BenchOptions& o, const measure::PointResult& point) {
+  double hashes = 0, cpu = 0, wall = 0, lost = 0;
+  std::uint32_t machines = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    const auto of = [&](const char* key) {
+      const auto found = node.report.counters.find(key);
+      return found == node.report.counters.end() ? 0.0 : found->second;
+    };
+    if (of(hog::wall_counter) <= 0) continue;
+    ++machines;
+    hashes += of(hog::hashes_counter);
+    cpu += of(hog::cpu_counter);
+    wall += of(hog::wall_counter);
+    lost += of(hog::lost_counter);
+  }
+  nlohmann::ordered_json out;
+  out["workers"] = o.hogs;
+  out["machines"] = machines;
+  out["pin"] = o.hog_pin;
+  out["hashes"] = hashes;
+  const double hogs = static_cast<double>(o.hogs) * machines;
+  out["hashes_per_s"] = wall > 0 ? hashes / (wall / hogs) : 0;
+  out["cpu_share"] = wall > 0 ? cpu / wall : 0;
+  out["cores_used"] = wall > 0 ? cpu / wall * hogs : 0;
+  out["store_cores_used"] = cores_of_store(o, point);
+  out["lost"] = lost;
+  if (o.fabric == "sim") return out;
+  const hog::GroupFacts group = hog::current_group();
+  out["cores"] = hog::format_cores(hog_cores(o).value_or(std::vector<std::uint32_t>()));
+  out["group"] = hog::to_json(group);
+  return out;
+}
+
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -100,6 +150,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
   point.argv = o.argv;
+  point.hogs = hogs_json(o, point);
   return point;
 }
 
@@ -247,7 +298,7 @@ Result<Place> place_of_this_process() {
   Place place;
 #ifdef LOCH_HAVE_CLUSTER
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  place = {env.rank, env.ranks, env.job};
+  place = {env.rank, env.ranks, env.rank_here, env.job};
 #endif
   return place;
 }
@@ -293,7 +344,9 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   out["workload"] = o.workload_files;
   out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
   out["rate"] = load.rate;
+  out["think_s"] = static_cast<double>(load.think) / 1e9;
   out["arrivals"] = load.rate == 0 ? "closed" : load.fixed_gaps ? "fixed" : "poisson";
+  out["settle_s"] = static_cast<double>(load.settle) / 1e9;
   out["warmup_s"] = static_cast<double>(load.warmup) / 1e9;
   out["duration_s"] = static_cast<double>(load.duration) / 1e9;
   out["operations"] = load.operations;
@@ -301,6 +354,8 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   out["repeats"] = o.repeats;
   out["hogs"] = o.hogs;
   out["hog_pin"] = o.hog_pin;
+  out["hog_nodes"] = o.hog_nodes;
+  out["cores"] = o.cores;
   out["pin"] = o.pin;
   out["verify"] = load.verify;
   out["faults"] = o.faults;
@@ -350,6 +405,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
+  if (open.beside != nullptr) result.point.window_began_unix_ns = open.beside->window_began();
   return result;
 }
 

@@ -64,6 +64,8 @@ po::options_description bench_flags() {
   list("property-file,P", "FILE", "a YCSB property file; later ones win");
   list("property,p", "KEY=VALUE", "a YCSB property; wins over files");
   flag("rate", "OPS/S", "open loop: operations a second, whole cluster (0: closed loop)");
+  flag("think", "TIME",
+       "closed loop: CPU time that a client computes before each operation: 20us (0; spun where it is real)");
   flag("arrivals", "KIND", "open loop: poisson (default) or fixed gaps");
   flag("search", "GOAL", "the highest open-loop rate that meets p99:1000us, mean:20us, max:1ms …");
   flag("warmup", "TIME", "before the measurement: 50ms, 10s (sim 1ms, shm 500ms; virtual time on sim)");
@@ -71,8 +73,15 @@ po::options_description bench_flags() {
   flag("operations", "N", "measure so many operations instead of a duration");
   flag("seed", "N", "decides every random draw (1)");
   flag("repeats", "N", "runs with seeds seed, seed+1, …; the result is then a list (1)");
-  flag("hogs", "N", "sim: background CPU workers a node (0)");
-  flag("hog-pin", "WHERE", "sim: none (default), shared, separate");
+  flag("hogs", "N", "background CPU workers (SHA-256) a machine, of which a simulated node is one (0)");
+  flag("hog-pin", "WHERE",
+       "hogs: none (default; the kernel puts them), shared (on the server workers' cores), separate "
+       "(on cores without a worker), clients (sim: on any core without a server worker); shm, verbs: shared "
+       "and separate with --pin");
+  flag("hog-nodes", "N", "sim: the first N nodes alone have hogs (0: all)");
+  flag("settle", "TIME",
+       "sim: clients spin so long before the warm-up, until hogs have spread over the cores (0)");
+  flag("cores", "N", "sim: cores of a node that are in use, a socket's first (0: the profile's)");
   flag("device", "NAME", "verbs: RDMA device (the first with an active port): loch doctor");
   flag("port", "N", "verbs: port of the device (the first active one)");
   flag("gid-index", "N", "verbs: GID of the port (the best: RoCE v2 over IPv4 first)");
@@ -281,9 +290,14 @@ Result<> apply_load(const Given& given, BenchOptions& o) {
   std::string arrivals = "poisson";
   LOCH_TRY(one_of(given, "arrivals", arrivals, {"poisson", "fixed"}));
   load.fixed_gaps = arrivals == "fixed";
+  LOCH_TRY(span(given, "think", load.think));
+  if (load.think > 0 && (load.rate > 0 || !o.search.empty())) {
+    return fail(ErrorCode::invalid_argument, "--think: of a closed loop; without --rate and --search");
+  }
   const bool is_sim = o.fabric == "sim";
   load.warmup = is_sim ? 1'000'000 : 500'000'000;
   LOCH_TRY(span(given, "warmup", load.warmup));
+  LOCH_TRY(span(given, "settle", load.settle));
   if (given.text("duration") && given.text("operations")) {
     return fail(ErrorCode::invalid_argument, "--duration and --operations: give one of them");
   }
@@ -324,7 +338,9 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
   LOCH_TRY(bytes(given, "value-size", o.value_size));
   LOCH_TRY(whole(given, "repeats", o.repeats, 1, 10'000));
   LOCH_TRY(whole(given, "hogs", o.hogs, 0, 10'000));
-  LOCH_TRY(one_of(given, "hog-pin", o.hog_pin, {"none", "shared", "separate"}));
+  LOCH_TRY(one_of(given, "hog-pin", o.hog_pin, {"none", "shared", "separate", "clients"}));
+  LOCH_TRY(whole(given, "hog-nodes", o.hog_nodes, 0, o.nodes));
+  LOCH_TRY(whole(given, "cores", o.cores, 0, 64));
   o.pin = o.fabric == "sim";
   LOCH_TRY(boolean(given, "pin", o.pin));
   for (const char* key : {"device", "port", "gid-index"}) {
@@ -486,9 +502,19 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));
   LOCH_TRY(apply_memory(given, o));
-  if (o.hogs > 0 && o.fabric != "sim") {
-    return fail(ErrorCode::unsupported,
-                fmt::format("--hogs: for --fabric sim; on {} run loch hog beside it", o.fabric));
+  if (o.hogs > 0 && o.fabric != "sim" && o.hog_pin != "none" && !o.pin) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--hog-pin {}: workers have no cores of their own on {} without --pin", o.hog_pin,
+                            o.fabric));
+  }
+  if (o.load.settle > 0 && o.fabric != "sim") {
+    return fail(ErrorCode::unsupported, "--settle: for --fabric sim; elsewhere --warmup is enough");
+  }
+  for (const auto& [key, is_given] :
+       {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.hog_nodes > 0},
+        std::pair{"hog-pin clients", o.hog_pin == "clients"}}) {
+    if (is_given && o.fabric != "sim")
+      return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
   if (!o.history.empty() && o.value_size < 8) {
     return fail(

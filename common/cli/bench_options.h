@@ -24,6 +24,8 @@ struct BenchOptions {
   std::uint32_t repeats = 1;
   std::uint32_t hogs = 0;
   std::string hog_pin = "none";
+  std::uint32_t hog_nodes = 0;  // 0: all
+  std::uint32_t cores = 0;      // sim; 0: the profile's
   bool pin = true;
   std::string device;      // verbs; empty: the first with an active port
   std::uint32_t port = 0;  // verbs; 0: the first active one

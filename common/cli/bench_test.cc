@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "common/check/linearizable.h"
 #include "common/cli/list.h"
@@ -160,6 +161,10 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--mutant", "no-look"}, "did you mean no-lock?"},
            {{"--seed", "-1"}, "--seed"},
            {{"--hog-pin", "everywhere"}, "--hog-pin"},
+           {{"--hog-nodes", "4", "--nodes", "3"}, "--hog-nodes"},
+           {{"--think", "5"}, "with its unit"},
+           {{"--think", "5us", "--rate", "100"}, "--think: of a closed loop"},
+           {{"--settle", "2"}, "with its unit"},
            {{"--verify", "perhaps"}, "--verify"},
            {{"--keys", "1000000000", "--value-size", "128K", "--memory", "1G"}, "do not fit"},
            {{"--value-size", "2M", "--keys", "100"}, "a slot holds 1M"},
@@ -176,6 +181,17 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
   }
 }
 
+#ifdef LOCH_HAVE_SHM
+TEST(BenchOptions, HogsInRealTimeArePinnedBesidePinnedWorkers) {
+  Words words = {"--protocol", "slots", "--fabric", "shm", "--hogs", "2", "--hog-pin", "shared"};
+  const auto refused = parse_bench(words, toys());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("--hog-pin shared: workers have no cores"));
+  words.push_back("--pin");
+  EXPECT_TRUE(parse_bench(words, toys()).has_value());
+}
+#endif
+
 TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   const auto message = [](Words words) {
     const auto options = parse_bench(words, toys());
@@ -186,6 +202,14 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "nesie", "--fabric", a_fabric()}), HasSubstr("did you mean nessie?"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--device", "mlx5_0"}),
               HasSubstr("--device: for --fabric verbs"));
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--settle", "2s"}),
+              HasSubstr("--settle: for --fabric sim"));
+  for (const Words& words :
+       {Words{"--cores", "1"}, Words{"--hog-nodes", "1"}, Words{"--hog-pin", "clients"}}) {
+    Words all = {"--protocol", "slots", "--fabric", "shm"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_THAT(message(all), HasSubstr("for --fabric sim, not shm"));
+  }
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
 }
 
@@ -292,6 +316,39 @@ TEST_P(BenchOn, RepeatsAreAListWithSeedsThatGoUp) {
 TEST_P(BenchOn, HistogramAsHdrText) {
   ASSERT_EQ(bench({"--json", file("a.json"), "--histogram", file("h.hgrm")}), 0);
   EXPECT_THAT(measure::read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
+}
+
+// Hogs and workers have been on their cores for a while when the load begins, and take turns there at
+// instants that differ between machines.
+TEST_P(BenchOn, HogsHaveSettledWhenTheLoadBegins) {
+  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+  ASSERT_EQ(
+      run_bench({"--protocol", "slots", "--fabric", "sim", "--nodes", "3", "--clients", "12", "--keys", "50",
+                 "--hogs", "12", "--settle", "200ms", "--duration", "6ms", "--json", file("a.json")},
+                toys()),
+      0);
+  const auto json = read("a.json");
+  EXPECT_DOUBLE_EQ(json["config"]["settle_s"], 0.2);
+  EXPECT_GT(json["sim"]["virtual_s"], 0.2);
+  std::set<double> hashes;
+  for (const auto& node : json["nodes"]) hashes.insert(node["counters"]["hog_hashes"].get<double>());
+  EXPECT_EQ(hashes.size(), 3U);
+  EXPECT_GT(*hashes.begin(), 0);
+}
+
+TEST_P(BenchOn, SomeNodesHaveHogsAndNodesHaveFewerCores) {
+  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+  ASSERT_EQ(run_bench({"--protocol", "slots",   "--fabric",   "sim",    "--nodes", "3",           "--keys",
+                       "50",         "--cores", "6",          "--hogs", "6",       "--hog-nodes", "1",
+                       "--settle",   "50ms",    "--duration", "6ms",    "--json",  file("a.json")},
+                      toys()),
+            0);
+  const auto json = read("a.json");
+  EXPECT_EQ(json["config"]["cores"], 6);
+  EXPECT_GT(json["nodes"][0]["counters"]["hog_hashes"], 0);
+  EXPECT_EQ(json["nodes"][1]["counters"]["hog_hashes"], 0);
+  EXPECT_EQ(bench({"--cores", "7", "--dry-run"}), 2);  // not as many on each socket of 6
+  EXPECT_EQ(bench({"--cores", "13", "--dry-run"}), 2);
 }
 
 TEST_P(BenchOn, BadInputIsExitTwoAndLeavesNothing) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
+#include "common/hog/cores.h"
 #include "common/measure/file.h"
 
 #ifdef LOCH_HAVE_SIM
@@ -31,6 +33,21 @@ namespace loch::cli {
 namespace {
 
 #ifdef LOCH_HAVE_SIM
+// The first `wanted` cores of a node, socket by socket, as if the others had been switched off.
+Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
+  if (wanted == 0) return {};
+  const std::uint32_t per_socket = cpu.cores / cpu.sockets;
+  const std::uint32_t sockets = (wanted + per_socket - 1) / per_socket;
+  if (wanted > cpu.cores || wanted % sockets != 0) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--cores {}: expected at most {}, and as many on each socket of {}", wanted,
+                            cpu.cores, per_socket));
+  }
+  cpu.cores = wanted;
+  cpu.sockets = sockets;
+  return {};
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
                                                  OpenFabric& open) {
   using namespace fabric::sim;
@@ -38,6 +55,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   config.nodes = o.nodes;
   config.seed = seed;
   LOCH_ASSIGN(config.hardware, load_hardware(o.hardware));
+  LOCH_TRY(use_cores(o.cores, config.hardware.cpu));
   open.hardware = config.hardware.name;
   open.cores = o.pin ? config.hardware.cpu.cores : 0;
   if (!o.faults.empty()) {
@@ -46,7 +64,9 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   config.hogs = o.hogs;
   config.hog_pin = o.hog_pin == "shared"     ? HogPin::shared
                    : o.hog_pin == "separate" ? HogPin::separate
+                   : o.hog_pin == "clients"  ? HogPin::clients
                                              : HogPin::none;
+  config.hog_nodes = o.hog_nodes;
   config.trace = open.trace.get();
   return make_sim(config);
 }
@@ -79,6 +99,7 @@ Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
   if (!root.IsMap())
     return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
   std::vector<std::string> names;
+  names.reserve(fields.size());
   for (const auto& field : fields) names.push_back(field.first);
   for (const auto& item : root) {
     const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
@@ -176,12 +197,35 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 
+// This machine's hogs: of several processes on it, the first has them.
+Result<std::unique_ptr<hog::Hogs>> start_hogs(const BenchOptions& o, const Place& place) {
+  if (o.hogs == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
+  hog::HogsConfig config;
+  config.workers = o.hogs;
+  LOCH_ASSIGN(config.cores, hog_cores(o));
+  return hog::Hogs::start(config);
+}
+
 }  // namespace
 
+Result<std::vector<std::uint32_t>> hog_cores(const BenchOptions& o) {
+  if (o.hogs == 0 || o.fabric == "sim" || o.hog_pin == "none") return std::vector<std::uint32_t>();
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const kv::DeployConfig deploy = deploy_config(o);
+  std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
+  for (std::uint32_t i = 0; i < deploy.server_workers; ++i) servers.push_back(deploy.server_index(i) % cores);
+  for (std::uint32_t i = 0; i < deploy.client_workers; ++i) workers.push_back(i % cores);
+  std::ranges::copy(servers, std::back_inserter(workers));
+  return hog::place_hogs(o.hog_pin, "--hog-pin", o.hog_pin == "shared" ? servers : workers,
+                         hog::usable_cores());
+}
+
 Result<> check_files(const BenchOptions& o) {
+  LOCH_TRY(hog_cores(o));
 #ifdef LOCH_HAVE_SIM
   if (o.fabric == "sim") {
-    LOCH_TRY(fabric::sim::load_hardware(o.hardware));
+    LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
+    LOCH_TRY(use_cores(o.cores, hardware.cpu));
     if (!o.faults.empty()) LOCH_TRY(fabric::sim::load_faults(o.faults));
   }
 #endif
@@ -193,6 +237,7 @@ Result<> check_files(const BenchOptions& o) {
 
 Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const Place& place) {
   OpenFabric open;
+  LOCH_ASSIGN(std::unique_ptr<hog::Hogs> hogs, start_hogs(o, place));
   if (!o.trace.empty()) {
     LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
   }
@@ -214,6 +259,11 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
 #endif
   open.fabric = fabric::count_requests(std::move(open.fabric), count);
 #endif
+  if (o.fabric != "sim") {
+    auto beside = hog::run_beside(std::move(open.fabric), std::move(hogs));
+    open.beside = beside.get();
+    open.fabric = std::move(beside);
+  }
   return open;
 }
 

@@ -22,6 +22,7 @@ struct FuzzOptions {
   bool all_holes = false;    // measure those of the published design instead
   Nanos time = 0;            // stop after this much real time; 0: no limit
   std::uint32_t jobs = 0;    // threads; 0: one a core
+  bool first_only = false;   // the first finding ends it, and is not explained
   bool keep_going = false;   // else the first finding ends it, or the first of each hole is reported
   bool verbose = false;      // one line a seed
   std::string history;       // of the first finding, for loch check

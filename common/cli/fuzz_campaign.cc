@@ -14,7 +14,9 @@ namespace loch::cli {
 Campaign::Campaign(const FuzzOptions& options, const kv::Module& module)
     : options_(options),
       module_(module),
-      ends_at_first_(!options.keep_going && (!options.mutant.empty() || mends_of(options, module).empty())) {}
+      ends_at_first_(options.first_only || (!options.keep_going &&
+                                            (!options.mutant.empty() || mends_of(options, module).empty()))) {
+}
 
 void Campaign::run() {
   started_ = Clock::now();
@@ -48,7 +50,7 @@ void Campaign::work() {
     if (options_.verbose) say(finding);
     if (finding.verdict == FuzzVerdict::holds) continue;
     ++found_;
-    explain(finding, options_, module_);
+    if (!options_.first_only) explain(finding, options_, module_);
     const std::lock_guard lock(mutex_);
     findings_.push_back(std::move(finding));
   }

@@ -7,6 +7,7 @@
 #include "common/base/version.h"
 #include "common/check/history.h"
 #include "common/cli/bench_options.h"
+#include "common/cli/flags.h"
 #include "common/cli/fuzz.h"
 #include "common/cli/fuzz_campaign.h"
 #include "common/cli/fuzz_mutants.h"
@@ -151,19 +152,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string flag = arguments[i], value;
-    const auto equals = flag.find('=');
-    const bool has_value = flag.starts_with("--") && equals != std::string::npos;
-    if (has_value) {
-      value = flag.substr(equals + 1);
-      flag.resize(equals);
-    }
-    if (std::ranges::find(flags, flag) == flags.end()) {
-      const std::string near = kv::nearest(flag, flags);
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}: no such flag{}", flag,
-                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
-    }
+    auto [flag, value, has_value] = split_flag(arguments[i]);
+    LOCH_TRY(known_flag(flag, flags));
     if (flag == "--keep-going") {
       o.keep_going = true;
       continue;

@@ -13,7 +13,7 @@ namespace {
 
 // Prints a row; whether it was found, or nothing where it was interrupted.
 std::optional<bool> measure(FuzzOptions options, const kv::Module& module, const std::string& name_cells) {
-  options.keep_going = false;
+  options.first_only = true;
   Campaign campaign(options, module);
   campaign.run();
   if (was_interrupted()) return std::nullopt;

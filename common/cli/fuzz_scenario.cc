@@ -362,6 +362,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   const Profile& profile = draw_profile(shape);
   s.profile = profile.name;
   s.plan.module = &module;
+  s.plan.waives_order = true;
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, s);

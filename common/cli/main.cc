@@ -10,6 +10,7 @@
 
 #include "common/cli/bench.h"
 #include "common/cli/check_command.h"
+#include "common/cli/hog_command.h"
 #ifdef LOCH_HAVE_SIM
 #include "common/cli/fuzz.h"
 #include "common/fabric/sim/calibrate.h"
@@ -22,12 +23,14 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Command = std::function<int(const Arguments&, const loch::kv::Registry&)>;
 
+#ifndef LOCH_HAVE_SIM
 Command not_here(const char* name) {
   return [name](const Arguments&, const loch::kv::Registry&) {
     fmt::print(stderr, "loch {}: this build does not have it\n", name);
     return 2;
   };
 }
+#endif
 
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> all = {
@@ -43,8 +46,7 @@ const std::map<std::string, Command>& commands() {
       {"calibrate", not_here("calibrate")},
 #endif
       {"list", loch::cli::run_list},
-      {"hog", not_here("hog")},
-      {"power", not_here("power")},
+      {"hog", [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_hog_command(a); }},
   };
   return all;
 }

@@ -78,9 +78,9 @@ kv::Registry make_registry() {
 
 const std::vector<std::string>& protocol_names() {
   static const std::vector<std::string> all = {
-      "nessie",    "nessie-sd",   "nessie-hy",   "pilaf",      "pilaf-vo",    "herd",
-      "farm-em",   "farm-em-var", "drtm-em",     "seq-rpc",    "seq-spec",    "seq-atomic",
-      "memcached", "redis",       "micro-verbs", "micro-echo", "micro-atomic"};
+      "nessie",    "nessie-sd",   "nessie-hy",   "pilaf",      "pilaf-vo",     "herd",
+      "farm-em",   "farm-em-var", "drtm-em",     "seq-rpc",    "seq-spec",     "seq-atomic",
+      "memcached", "redis",       "micro-verbs", "micro-echo", "micro-atomic", "micro-cuckoo"};
   return all;
 }
 

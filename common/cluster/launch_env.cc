@@ -17,6 +17,7 @@ struct Launcher {
   const char* rank;
   const char* size;
   const char* here;         // ranks on this machine, if it says
+  const char* rank_here;    // which of those this is
   const char* const* jobs;  // first one that is set names the job
 };
 constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
@@ -24,9 +25,10 @@ constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobi
 constexpr const char* srun_jobs[] = {"SLURM_JOB_ID", nullptr};
 constexpr const char* pmi_jobs[] = {"PMI_ID", "PMI_KVSNAME", "PMI_JOBID", nullptr};
 constexpr Launcher launchers[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", mpirun_jobs},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", srun_jobs},
-    {"pmi", "PMI_RANK", "PMI_SIZE", nullptr, pmi_jobs},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", mpirun_jobs},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID", srun_jobs},
+    {"pmi", "PMI_RANK", "PMI_SIZE", nullptr, nullptr, pmi_jobs},
 };
 
 Result<std::uint32_t> read_number(const char* variable, std::uint32_t most) {
@@ -92,6 +94,9 @@ Result<LaunchEnv> launch_env() {
     if (launcher.here != nullptr && std::getenv(launcher.here) != nullptr) {
       LOCH_ASSIGN(const std::uint32_t here, read_number(launcher.here, 65'536));
       env.ranks_here = std::min(here, env.ranks);  // an allocation may have room for more
+    }
+    if (launcher.rank_here != nullptr && std::getenv(launcher.rank_here) != nullptr) {
+      LOCH_ASSIGN(env.rank_here, read_number(launcher.rank_here, env.ranks - 1));
     }
     env.job = job_name(launcher);
     return env;

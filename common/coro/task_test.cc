@@ -199,7 +199,8 @@ TEST(FramePool, FramesComeFromFreeListsOnceWarm) {
   run(queue, many_calls(&range, &sum));
   const std::uint64_t after = FramePool::local().system_allocations();
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-  EXPECT_GT(after, before);  // by how much is the optimiser's choice: it may keep a callee's frame in its caller's
+  EXPECT_GT(after,
+            before);  // by how much is the optimiser's choice: it may keep a callee's frame in its caller's
 #else
   EXPECT_EQ(after, before);
 #endif

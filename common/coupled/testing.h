@@ -22,6 +22,29 @@
 
 namespace loch::coupled::testing {
 
+constexpr std::uint32_t key_size = 32, value_size = 600;
+
+// The first of a room's protocols.
+inline std::unique_ptr<kv::Module> first_module(void (*add)(std::vector<std::unique_ptr<kv::Module>>&)) {
+  std::vector<std::unique_ptr<kv::Module>> made;
+  add(made);
+  return std::move(made.front());
+}
+
+// A cluster in which every byte of every value is kept.
+inline kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint32_t servers,
+                              std::uint64_t keys) {
+  kv::DeployConfig config;
+  config.nodes = nodes;
+  config.client_workers = clients;
+  config.server_workers = servers;
+  config.key_size = key_size;
+  config.value_size = config.kept_value_bytes = value_size;
+  config.keys = keys;
+  config.max_keys = keys + keys / 2;
+  return config;
+}
+
 using kv::testing::PatternData;
 
 // What one client lane asks for: keys and values by number.

@@ -49,11 +49,11 @@ class WrappedWorker : public Worker {
   Worker* inner_;
 };
 
-// `Wrapper` is a WrappedWorker; a decorator makes its own kind in wrap().
-template <typename Wrapper>
-class WrappedFabric : public Fabric {
+// Forwards everything; `Base` is Fabric, or an interface that adds to it.
+template <typename Base = Fabric>
+class ForwardingFabric : public Base {
  public:
-  explicit WrappedFabric(std::unique_ptr<Fabric> inner) : inner_(std::move(inner)) {}
+  explicit ForwardingFabric(std::unique_ptr<Fabric> inner) : inner_(std::move(inner)) {}
   [[nodiscard]] Fabric& inner() const { return *inner_; }
 
   [[nodiscard]] const Capabilities& capabilities() const override { return inner_->capabilities(); }
@@ -63,9 +63,7 @@ class WrappedFabric : public Fabric {
     return inner_->register_region(node, spec);
   }
   [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override {
-    LOCH_ASSIGN(Worker * worker, inner_->add_worker(spec));
-    wrappers_.push_back(wrap(worker));
-    return wrappers_.back().get();
+    return inner_->add_worker(spec);
   }
   [[nodiscard]] Result<> exchange(Nanos within) override { return inner_->exchange(within); }
   [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override {
@@ -82,12 +80,7 @@ class WrappedFabric : public Fabric {
   }
   [[nodiscard]] std::uint32_t rank() const override { return inner_->rank(); }
   [[nodiscard]] std::uint32_t ranks() const override { return inner_->ranks(); }
-  void start(Worker& worker, coro::Task<void> main) override {
-    for (const auto& wrapper : wrappers_) {
-      if (wrapper.get() == &worker) return inner_->start(wrapper->inner(), std::move(main));
-    }
-    LOCH_CHECK(false, "the worker is not one of this fabric's");
-  }
+  void start(Worker& worker, coro::Task<void> main) override { inner_->start(worker, std::move(main)); }
   [[nodiscard]] Result<RunEnd> run() override { return inner_->run(); }
   void interrupt() override { inner_->interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return inner_->clock_error(); }
@@ -95,12 +88,33 @@ class WrappedFabric : public Fabric {
   void reset_counters() override { inner_->reset_counters(); }
   [[nodiscard]] FabricReport report() const override { return inner_->report(); }
 
+ private:
+  std::unique_ptr<Fabric> inner_;
+};
+
+// `Wrapper` is a WrappedWorker; a decorator makes its own kind in wrap().
+template <typename Wrapper>
+class WrappedFabric : public ForwardingFabric<> {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+
+  [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override {
+    LOCH_ASSIGN(Worker * worker, inner().add_worker(spec));
+    wrappers_.push_back(wrap(worker));
+    return wrappers_.back().get();
+  }
+  void start(Worker& worker, coro::Task<void> main) override {
+    for (const auto& wrapper : wrappers_) {
+      if (wrapper.get() == &worker) return inner().start(wrapper->inner(), std::move(main));
+    }
+    LOCH_CHECK(false, "the worker is not one of this fabric's");
+  }
+
  protected:
   [[nodiscard]] virtual std::unique_ptr<Wrapper> wrap(Worker* inner) = 0;
   [[nodiscard]] const std::vector<std::unique_ptr<Wrapper>>& wrappers() const { return wrappers_; }
 
  private:
-  std::unique_ptr<Fabric> inner_;  // outlives the wrappers
   std::vector<std::unique_ptr<Wrapper>> wrappers_;
 };
 

@@ -76,9 +76,10 @@ struct Capabilities {
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
-  std::uint32_t send_queue_depth = 128;
+  std::uint32_t send_queue_depth = 128;  // of one queue pair
   std::uint32_t recv_queue_depth = 512;
-  bool simulated = false;  // decides labels of results, never protocol behaviour
+  std::uint32_t datagram_queue_pairs = 1;  // of a worker: its lanes of datagrams share them
+  bool simulated = false;                  // decides labels of results, never protocol behaviour
 };
 
 // What a protocol needs; check() names the first thing that is missing.
@@ -89,6 +90,7 @@ struct Requirements {
   bool in_order_placement = false;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
+  std::uint32_t ud_lanes = 1;  // of a worker
 };
 [[nodiscard]] Result<> check(const Requirements& needs, const Capabilities& has);
 
@@ -233,12 +235,14 @@ struct CpuCosts {
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
   double memory_fixed = 0;     // a random access to memory: what prefetching hides
+  double line_fixed = 0;       // to get a cache line that another core has changed
   double operation_fixed = 0;  // a store operation's own bookkeeping: request set-up, random draw
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }
   [[nodiscard]] Nanos copy(std::uint64_t bytes) const { return span(copy_fixed, copy_byte, bytes); }
   [[nodiscard]] Nanos crc(std::uint64_t bytes) const { return span(0, crc_byte, bytes); }
   [[nodiscard]] Nanos memory() const { return static_cast<Nanos>(memory_fixed); }
+  [[nodiscard]] Nanos line() const { return static_cast<Nanos>(line_fixed); }
   [[nodiscard]] Nanos operation() const { return static_cast<Nanos>(operation_fixed); }
 
  private:
@@ -255,6 +259,8 @@ struct WorkerSpec {
   std::uint16_t index = 0;  // unique on its node, dense from 0 over both roles
   int core = -1;            // pinned to this core of its node, or -1
   std::string name;         // "client 3"; shown in traces
+  // UD lanes that it posts on; messages arrive on lane 0. A device makes as many queue pairs.
+  std::uint32_t ud_lanes = 1;
 };
 
 class Fabric;
@@ -320,7 +326,7 @@ class Worker {
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;
   virtual void begin_reconnect(ReconnectWait* wait) = 0;
-  // CPU work of `span` > 0 ns; simulation only (the others' costs are 0).
+  // CPU work of `span` > 0 ns: charged in simulation, spun elsewhere (where all costs() are 0).
   virtual void begin_compute(Nanos span, std::coroutine_handle<> waiter) = 0;
 
   // ---- Awaitables: const Completion done = co_await worker.read(…); ---------------------------
@@ -351,7 +357,7 @@ class Worker {
   [[nodiscard]] Sleep sleep_until(Nanos at);
   // Burns the core until `at`: short back-offs.
   [[nodiscard]] Sleep spin_until(Nanos at);
-  // Charges CPU time; ready at once where span is 0.
+  // Charges CPU time, or spends it; ready at once where span is 0.
   [[nodiscard]] Compute compute(Nanos span);
   // Polls: burns the core until the word answers, or the deadline (now() time) passes.
   [[nodiscard]] WatchOne watch(const WatchWord& word, Nanos deadline = forever);

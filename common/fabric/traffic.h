@@ -2,6 +2,7 @@
 // of SENDs. The simulator's calibration, verbs_micro and the protocols micro-* run these same loops.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
@@ -54,9 +55,14 @@ void post_receives(Worker& worker, const Receiving& receiving);
 struct Counted {
   Nanos from = 0, to = forever;
   std::uint64_t in_interval = 0, in_all = 0;
+  // Its own worker's; of the others' threads, only so_far() may be called.
   void add(Nanos now, std::uint64_t n = 1) {
-    in_all += n;
+    const std::atomic_ref<std::uint64_t> all(in_all);
+    all.store(all.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
     if (now >= from && now <= to) in_interval += n;
+  }
+  [[nodiscard]] std::uint64_t so_far() {
+    return std::atomic_ref<std::uint64_t>(in_all).load(std::memory_order_relaxed);
   }
 };
 // How messages are answered, each by one SEND to its sender: those of up to `small` bytes by one kind, the

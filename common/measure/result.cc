@@ -169,6 +169,13 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
+// When it was, by the wall clock: what other instruments saw of it.
+ordered_json window_json(const PointResult& point) {
+  if (!point.window_began_unix_ns) return nullptr;
+  const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);
+  return {{"from_unix_ns", *point.window_began_unix_ns}, {"to_unix_ns", *point.window_began_unix_ns + span}};
+}
+
 ordered_json nodes_json(const PointResult& point) {
   ordered_json out = ordered_json::array();
   for (const NodePart& node : point.nodes) {
@@ -219,6 +226,7 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"mtu_bytes", c.mtu_bytes},
           {"send_queue_depth", c.send_queue_depth},
           {"recv_queue_depth", c.recv_queue_depth},
+          {"datagram_queue_pairs", c.datagram_queue_pairs},
           {"simulated", c.simulated}};
 }
 
@@ -247,6 +255,8 @@ ordered_json to_json(const PointResult& point) {
   out["wire_bytes"] = wire_json(all, point.nodes);
   out["cpu"] = cpu_json(point.nodes);
   out["power_w"] = power_json(point.nodes);
+  out["hogs"] = point.hogs;
+  out["window"] = window_json(point);
   out["nodes"] = nodes_json(point);
   out["run_end"] = point.run_end;
   out["lost_nodes"] = point.lost_nodes;

@@ -29,16 +29,18 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;  // everything, defaults included
   fabric::Capabilities capabilities;
-  std::string transport;         // what the protocol's requests travelled over; empty: the fabric's verbs
-  double duration_s = 0;         // of the measurement window
-  std::uint32_t value_size = 0;  // bytes: goodput is operations times this
-  std::vector<NodePart> nodes;   // by node; a lost node has what it told before
+  std::string transport;  // what the protocol's requests travelled over; empty: the fabric's verbs
+  double duration_s = 0;  // of the measurement window
+  std::optional<std::int64_t> window_began_unix_ns;  // real time only
+  std::uint32_t value_size = 0;                      // bytes: goodput is operations times this
+  std::vector<NodePart> nodes;                       // by node; a lost node has what it told before
   std::optional<fabric::SimReport> sim;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::string run_end = "finished";  // or deadlock, deadline, interrupted
   std::vector<std::uint32_t> lost_nodes;
   nlohmann::ordered_json scrub = nullptr;   // what the dead had held, when asked for
   nlohmann::ordered_json check = nullptr;   // a verdict on the history, when one was taken in memory
+  nlohmann::ordered_json hogs = nullptr;    // background CPU load beside the run
   nlohmann::ordered_json search = nullptr;  // of --search: the goal, whether it was met, what was tried
   std::vector<std::string> notes;           // what the reader should know (ignored workload keys, …)
   std::vector<std::string> argv;

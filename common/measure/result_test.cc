@@ -70,7 +70,8 @@ TEST(Result, HasEveryKeyOfSchemaOne) {
                           "wire_bytes",      "cpu",
                           "power_w",         "nodes",
                           "provenance",      "sim",
-                          "transport"}) {
+                          "transport",       "hogs",
+                          "window"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   for (const char* key : {"total", "get", "put", "delete", "ok", "not_found", "conflict", "timeout", "error",

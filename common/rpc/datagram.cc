@@ -12,7 +12,9 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
     : worker_(worker), shape_(shape) {
   const fabric::Capabilities& can = worker.capabilities();
   LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
-  depth_ = std::min(shape.queue_depth, can.send_queue_depth) / shape.lanes;
+  // Where each lane is a queue pair it has a send queue of its own; else they share one.
+  const std::uint32_t queue_pairs = std::min<std::uint32_t>(shape.lanes, can.datagram_queue_pairs);
+  depth_ = std::min(shape.queue_depth, queue_pairs * can.send_queue_depth) / shape.lanes;
   LOCH_CHECK_GE(depth_, 2U);
   shape_.signal_every = std::min(shape.signal_every, depth_ / 2);
   shape_.list_most = std::min(shape.list_most, depth_);

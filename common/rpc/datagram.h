@@ -32,7 +32,7 @@ struct DatagramShape {
   std::uint32_t signal_every = 64;   // no more than half of a lane's share of the send queue
   std::uint8_t lanes = 1;            // queue pairs
   std::uint32_t inline_below = 144;  // payloads below so many bytes are inlined, if the device can
-  std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; the device's depth caps it
+  std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; send queues cap it
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
   // Of the memory that a sender takes.

@@ -137,6 +137,20 @@ TEST_P(Datagrams, ArriveInlineOrNotOverLanesAndLists) {
   }
 }
 
+// A lane is a queue pair with a send queue of its own, where the fabric has several; else lanes share one.
+TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
+  Pair pair(GetParam(), {.signal_every = 64, .lanes = 3, .queue_depth = 3 * 128});
+  const fabric::Capabilities& can = pair.fabric->capabilities();
+  ASSERT_EQ(can.send_queue_depth, 128u);
+  pair.fabric->start(*pair.server, flood(&pair, 400));
+  pair.fabric->start(*pair.client, listen_all(&pair, 396, 2'000'000'000));
+  ASSERT_EQ(pair.fabric->run().value(), fabric::RunEnd::finished);
+  EXPECT_EQ(pair.arrived, 400u);
+  const std::uint32_t lane_depth = can.datagram_queue_pairs >= 3 ? 128 : 128 / 3;
+  EXPECT_EQ(pair.sender->shape().signal_every, lane_depth / 2);
+  if (GetParam() == "sim") EXPECT_EQ(pair.sender->shape().signal_every, 64u);
+}
+
 // What is below the limit and above what the device inlines is fetched by it.
 TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   Pair pair(GetParam(), {.inline_below = 100'000});

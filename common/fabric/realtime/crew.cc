@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -86,10 +88,35 @@ std::uint32_t Crew::started() const {
   return count;
 }
 
+namespace {
+
+// The kernel's struct sched_attr, whose header cannot stand beside <sched.h>; its first form.
+struct SchedulingAttributes {
+  std::uint32_t size, policy;
+  std::uint64_t flags;
+  std::int32_t nice;
+  std::uint32_t priority;
+  std::uint64_t runtime_ns, deadline_ns, period_ns;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
+// Turns of 100 us, the shortest there are, in place of some ms: who has been woken, or has yielded, is
+// served sooner, for the same share of the core. Kernels before 6.12 have one length for all.
+void take_short_turns() {
+  SchedulingAttributes attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  if (attributes.policy != SCHED_OTHER) return;
+  attributes.runtime_ns = 100'000;
+  (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace
+
 void Crew::thread_body(Member& local) {
   const WorkerSpec& spec = local.worker->spec();
   pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
   prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
+  if (shared_->is_crowded.load()) take_short_turns();
   if (pin_ && spec.core >= 0) {
     cpu_set_t set;
     CPU_ZERO(&set);

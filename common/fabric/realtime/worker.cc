@@ -3,10 +3,12 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
+#include "common/fabric/realtime/crew.h"
 
 namespace loch::fabric::realtime {
 namespace {
@@ -16,6 +18,11 @@ constexpr std::uint64_t turns_per_clock = 8;
 // Crowded workers give their core up after a number of fruitless turns, and sleep after many more.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
+// What no doorbell tells (a deadline, the end of the run) is looked for this often.
+constexpr Nanos longest_sleep = 500'000;
+// A yield that took so long went to a stranger; for how long cores are then given up by sleeping.
+constexpr Nanos dear_yield = 1'000'000;
+constexpr Nanos sleeping_span = 100'000'000;
 // Shorter sleeps than this are spun: the kernel's wake-up costs as much.
 constexpr Nanos shortest_sleep = 3'000;
 
@@ -70,9 +77,22 @@ Nanos Shared::now() const {
 
 void RealtimeWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
   store_word_release(region.at(offset), value);
+  has_stored(region, offset);
 }
 
-void RealtimeWorker::begin_compute(Nanos, std::coroutine_handle<> waiter) { run_queue_.push(waiter); }
+// The thread's CPU time is what counts, so that one that loses its core meanwhile computes as much as others.
+void RealtimeWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
+  constexpr int rounds_between_looks = 256;
+  const Nanos until = read_clock(CLOCK_THREAD_CPUTIME_ID) + span;
+  while (read_clock(CLOCK_THREAD_CPUTIME_ID) < until) {
+    std::uint64_t mixed = turns_;
+    for (int i = 0; i < rounds_between_looks; ++i) {
+      mixed = (mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9ULL + 1;
+      asm volatile("" : "+r"(mixed));
+    }
+  }
+  run_queue_.push(waiter);
+}
 
 void RealtimeWorker::begin_timer(TimerWait* wait) {
   TimerWait** at = &timers_;
@@ -236,6 +256,65 @@ void RealtimeWorker::give_up_core() {
   sched_yield();
 }
 
+RealtimeWorker::Span RealtimeWorker::watched() const {
+  Span all;
+  for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
+    Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
+    if (const WatchSet& set = wait->set; set.count != 0) {
+      // A slot's word is its last.
+      const std::uint64_t first = set.offset + 8;
+      one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
+             first + std::uint64_t{set.count - 1} * set.stride};
+    }
+    if (all.region == nullptr) {
+      all = one;
+    } else if (all.region == one.region) {
+      all = {one.region, std::min(all.begin, one.begin), std::max(all.end, one.end)};
+    } else {
+      return {};
+    }
+  }
+  return all;
+}
+
+void RealtimeWorker::wake_up() {
+  is_armed_ = false;
+  disarm_doorbell();
+}
+
+// A yield is cheap among workers that all yield, and no core goes idle, which would take long to wake.
+// But to strangers that compute the kernel may give a whole slice of theirs for each yield (EEVDF charges
+// the yielding thread one). After such a yield cores are given up by sleeping for a while, which forfeits
+// nothing.
+void RealtimeWorker::share_core() {
+  if (is_armed_) {  // and looked once more
+    Nanos most = device_is_busy() || reconnects_ != nullptr ? nap : longest_sleep;
+    if (timers_ != nullptr) most = std::min(most, timers_->at - now());
+    if (most > 0) {
+      sleeps.fetch_add(1, std::memory_order_relaxed);
+      sleep_until_rung(most);
+    }
+    wake_up();
+    time_ = now();
+    return;
+  }
+  const Nanos before = now();
+  const bool is_late = fruitless_turns_ > turns_before_nap;
+  if (is_late || before < sleeps_until_) {
+    is_armed_ = arm_doorbell();
+    if (is_armed_) return;
+  }
+  if (is_late) {
+    sleeps.fetch_add(1, std::memory_order_relaxed);
+    const timespec span{0, nap};
+    nanosleep(&span, nullptr);
+    return;
+  }
+  give_up_core();
+  time_ = now();
+  if (time_ - before > dear_yield) sleeps_until_ = time_ + sleeping_span;
+}
+
 bool RealtimeWorker::idle() {
   ++fruitless_turns_;
   const bool is_polling = watches_ != nullptr || is_receiving() || device_is_busy() || reconnects_ != nullptr;
@@ -253,13 +332,7 @@ bool RealtimeWorker::idle() {
     }
   }
   if (fruitless_turns_ > shared_->turns_before_yield && shared_->is_crowded.load(std::memory_order_relaxed)) {
-    if (fruitless_turns_ > turns_before_nap) {
-      sleeps.fetch_add(1, std::memory_order_relaxed);
-      const timespec span{0, nap};
-      nanosleep(&span, nullptr);
-    } else {
-      give_up_core();
-    }
+    share_core();
   } else if (shared_->pauses) {
     pause_cpu();
   }
@@ -267,12 +340,14 @@ bool RealtimeWorker::idle() {
 }
 
 bool RealtimeWorker::run(coro::Task<void>* main) {
+  enter_thread();
   main_ended_ = false;
   const std::uint64_t frames_before = coro::FramePool::local().live();
   run_queue_.push(run_main(main, &main_ended_).handle);
   while (!main_ended_ || !run_queue_.empty() || owes_completions()) {
     if (turn()) {
       fruitless_turns_ = 0;
+      if (is_armed_) wake_up();
     } else if (!main_ended_ && !idle()) {
       return false;
     }

@@ -2,7 +2,8 @@
 // order in which it polls. What a device does (posting, completions, arrivals, reconnecting) is the
 // deriving fabric's. Nothing here allocates, locks, throws or enters the kernel per operation once
 // warm; the kernel is entered to sleep (sleep_until), and, when there are more workers than cores, to
-// give a core up after a number of fruitless polls.
+// give a core up after a number of fruitless polls: by sched_yield, or, where strangers take the core
+// for long after each yield, by sleeping until a doorbell rings.
 #pragma once
 
 #include <atomic>
@@ -60,8 +61,24 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] virtual bool owes_completions() const = 0;
   // Takes arrived messages of a transport to the first of `waiters`, by finish_receive.
   virtual bool poll_arrivals(Transport transport, ReceiveWait*& waiters) = 0;
+  // On the worker's own thread, before its main runs.
+  virtual void enter_thread() {}
   // Goes on with connecting to a peer; true once connected.
   [[nodiscard]] virtual bool try_reconnect(NodeId peer) = 0;
+
+  // Sleeping until what is awaited may be there, where cores are shared. False: this fabric cannot tell.
+  [[nodiscard]] virtual bool arm_doorbell() { return false; }
+  virtual void disarm_doorbell() {}
+  virtual void sleep_until_rung(Nanos /*most*/) {}
+  // This worker has changed a word of its node's memory that others may wait for.
+  virtual void has_stored(const Region& /*region*/, std::uint64_t /*offset*/) {}
+  // The bytes that watches wait for: a span of one region (null: of several, or none at all).
+  struct Span {
+    const Region* region = nullptr;
+    std::uint64_t begin = 0, end = 0;
+  };
+  [[nodiscard]] Span watched() const;
+  [[nodiscard]] bool is_watching() const { return watches_ != nullptr; }
 
   // The first waiter has its message in `result`.
   void finish_receive(ReceiveWait*& waiters);
@@ -80,6 +97,8 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
   [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
   [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
+  void share_core();          // the same where cores are shared, after a number of fruitless turns
+  void wake_up();
   [[nodiscard]] bool is_receiving() const {
     return receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;
   }
@@ -94,6 +113,8 @@ class RealtimeWorker : public Worker {
   std::uint64_t turns_ = 0;
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
+  Nanos sleeps_until_ = 0;  // until then a core is given up by sleeping
+  bool is_armed_ = false;   // the doorbell wakes it
   bool main_ended_ = false;
 };
 

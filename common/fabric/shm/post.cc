@@ -80,13 +80,24 @@ WcStatus ShmWorker::one_sided(WorkRequest& request, const std::byte* inline_data
     if (request.remote_offset % 8 != 0) return WcStatus::remote_access;
     request.result = swap_word(there, request);
     if (request.local.region != nullptr) copy_to_shared(request.local.data(), &request.result, 8);
+    ring_doorbells(request.peer, remote.id, request.remote_offset, 8);
   } else if (length != 0) {
-    if (request.verb == Verb::read)
+    if (request.verb == Verb::read) {
       transfer(request.local.data(), there, request.length);
-    else
+    } else {
       transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length);
+      ring_doorbells(request.peer, remote.id, request.remote_offset, length);
+    }
   }
   return WcStatus::success;
+}
+
+void ShmWorker::ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t offset, std::uint64_t bytes) {
+  if (!shared_->is_crowded.load(std::memory_order_relaxed)) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (ReceiveArea* area : shared_->nodes[node].receive_areas) {
+    if (area != nullptr && area->doorbell.awaits(region, offset, offset + bytes)) area->doorbell.ring();
+  }
 }
 
 // Gives a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
@@ -122,6 +133,11 @@ ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* pay
   slot->has_immediate = request.has_immediate;
   slot->immediate = request.immediate;
   ReceiveRing::finish(*slot, ReceiveRing::filled);
+  if (shared_->is_crowded.load(std::memory_order_relaxed)) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    Doorbell& doorbell = areas[request.peer_worker]->doorbell;
+    if (doorbell.state.load(std::memory_order_relaxed) == Doorbell::asleep) doorbell.ring();
+  }
   return Attempt::done;
 }
 

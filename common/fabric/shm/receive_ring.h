@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "common/fabric/region.h"
+#include "common/fabric/shm/doorbell.h"
 
 namespace loch::fabric::shm {
 
@@ -79,8 +80,10 @@ struct ReceiveRing {
   }
 };
 
-// What a worker gives to senders: one ring a transport (rc, uc, ud). Zeroed memory is a valid one.
+// What a worker gives to senders: one ring a transport (rc, uc, ud), and its doorbell. Zeroed memory is
+// a valid one.
 struct ReceiveArea {
+  Doorbell doorbell;
   ReceiveRing ring[3];
 };
 

@@ -3,8 +3,9 @@
 // by the issuing thread.
 //
 // A worker that polls burns its core. When more workers run than there are cores, one gives its core
-// up (sched_yield) after 64 fruitless turns, and sleeps 50 us at a time after 20,000: this device's
-// completion moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
+// up after 64 fruitless turns: by sched_yield; after 20,000 of them, or where other programs keep the core
+// for long after a yield, by sleeping until its doorbell rings (doorbell.h): this device's completion
+// moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
 #pragma once
 
 #include <memory>

@@ -8,7 +8,8 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
     : RealtimeWorker(spec, seed, shared),
       shared_(shared),
       receive_{ReceiveQueue(&receive_area->ring[0]), ReceiveQueue(&receive_area->ring[1]),
-               ReceiveQueue(&receive_area->ring[2])} {
+               ReceiveQueue(&receive_area->ring[2])},
+      doorbell_(receive_area->doorbell) {
   completions_.reserve(256);
   completing_.reserve(256);
 }
@@ -65,6 +66,17 @@ bool ShmWorker::try_reconnect(NodeId peer) {
   if (link.failed_lanes != 0) {
     link.failed_lanes = 0;
     ++link.epoch;
+  }
+  return true;
+}
+
+bool ShmWorker::arm_doorbell() {
+  const Span span = watched();
+  // Messages wake it whatever it watches.
+  if (span.region != nullptr) {
+    doorbell_.arm(span.region->id(), span.begin, span.end);
+  } else {
+    doorbell_.arm(is_watching() ? Doorbell::every_region : 0, 0, 0);
   }
   return true;
 }

@@ -61,6 +61,12 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool owes_completions() const override { return !completions_.empty(); }
   bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
+  [[nodiscard]] bool arm_doorbell() override;
+  void disarm_doorbell() override { doorbell_.disarm(); }
+  void sleep_until_rung(Nanos most) override { doorbell_.sleep(most); }
+  void has_stored(const Region& region, std::uint64_t offset) override {
+    ring_doorbells(region.node(), region.id(), offset, 8);
+  }
 
  private:
   // The RC queue pairs to one peer, one bit a lane.
@@ -93,6 +99,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
+  // Wakes the workers of `node` that sleep and wait for a change of these bytes.
+  void ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t offset, std::uint64_t bytes);
   void fill(Received& message, const ReceiveSlot& slot) const;
 
   Shared* shared_;
@@ -104,6 +112,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
   std::vector<std::unique_ptr<Copy>> copies_;
   std::vector<Copy*> free_copies_;
   ReceiveQueue receive_[3];
+  Doorbell& doorbell_;
   std::uint32_t posted_receives_[3] = {};
 };
 

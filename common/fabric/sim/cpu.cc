@@ -49,6 +49,8 @@ SimThread* NodeCpu::add_thread(const ThreadSpec& spec, const ThreadHooks& hooks)
   LOCH_CHECK((spec.allowed & existing) != 0, "thread {} may run on no core of the {}", spec.name,
              cores_.size());
   LOCH_CHECK(spec.weight > 0, "thread {} has no weight", spec.name);
+  LOCH_CHECK(spec.parent_core < cores_.size(), "thread {} is started from core {} of {}", spec.name,
+             spec.parent_core, cores_.size());
   threads_.push_back(std::unique_ptr<SimThread>(new SimThread(spec, hooks)));
   SimThread* const thread = threads_.back().get();
   thread->allowed &= existing;

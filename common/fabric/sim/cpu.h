@@ -51,6 +51,7 @@ struct ThreadSpec {
   ThreadRole role = ThreadRole::other;  // for the books
   bool is_hog = false;                  // wakes at once, never blocks, computes for ever
   std::uint32_t weight = 1024;          // 1024: nice 0
+  std::uint32_t parent_core = 0;        // where it is started from: it comes first among equals
 };
 
 class SimThread : SchedEntity {
@@ -68,6 +69,7 @@ class SimThread : SchedEntity {
   SimThread(const ThreadSpec& spec, const ThreadHooks& hooks) : spec_(spec), hooks_(hooks) {
     allowed = spec.allowed;
     weight = spec.weight;
+    SchedEntity::core = spec.parent_core;
   }
 
   ThreadSpec spec_;

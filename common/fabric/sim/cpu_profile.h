@@ -21,6 +21,7 @@ struct CpuProfile {
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
   double memory_ns = 0;      // a random access to memory that nothing prefetched
+  double line_ns = 0;        // to get a cache line that another core has changed
   double operation_ns = 0;   // a store operation's own bookkeeping
   double hog_hash_ns = 500;  // SHA-256 of a small buffer: what a background hog does all day
 };

@@ -205,7 +205,30 @@ TEST(NodeCpu, HogsTakeFreeCoresFirst) {
   EXPECT_GT(node.cpu.usage().role_fraction(ThreadRole::hog), 0.98);
 }
 
+// As fork does: where all cores are loaded alike, a new thread stays with its parent.
+TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
+  for (const std::uint32_t parent : {3U, 7U}) {
+    Node node(twelve_cores());
+    for (std::uint32_t i = 0; i < 12; ++i) node.poller(one_core(i));
+    node.run_to(1 * ms);
+    const SimThread* hog = node.cpu.add_thread({.name = "hog", .is_hog = true, .parent_core = parent});
+    node.run_to(100 * ms);
+    EXPECT_EQ(hog->core(), parent);
+  }
+}
+
 // Hogs that start packed on one socket spread out over both.
+TEST(NodeCpu, ANewThreadStaysOnItsParentsSocketUnlessTheOtherIsLessLoaded) {
+  for (const std::uint32_t parent : {0U, 5U, 6U, 11U}) {
+    Node node(twelve_cores());
+    for (std::uint32_t core = 0; core < 12; ++core) node.poller(one_core(core));
+    SimThread* const first = node.cpu.add_thread({.name = "first", .is_hog = true, .parent_core = parent});
+    SimThread* const second = node.cpu.add_thread({.name = "second", .is_hog = true, .parent_core = parent});
+    EXPECT_EQ(first->core() / 6, parent / 6);
+    EXPECT_NE(second->core() / 6, parent / 6);
+  }
+}
+
 TEST(NodeCpu, BalancingFillsIdleCoresOfBothSockets) {
   Node node(twelve_cores());
   std::vector<Diary*> parked;

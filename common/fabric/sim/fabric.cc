@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 
 #include "common/fabric/sim/report.h"
 #include "common/fabric/sim/sim.h"
@@ -28,6 +29,7 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   can.mtu_bytes = hardware.link.mtu_bytes;
   can.send_queue_depth = hardware.nic.send_queue_depth;
   can.recv_queue_depth = hardware.nic.recv_queue_depth;
+  can.datagram_queue_pairs = SimWorker::most_lanes;
   can.simulated = true;
   return can;
 }
@@ -138,6 +140,11 @@ class SimFabric final : public Fabric {
                 fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
   }
 
+  struct HogStart : Event {
+    NodeCpu* cpu = nullptr;
+    ThreadSpec spec;
+  };
+
   void add_hogs();
   RunEnd run_events();
   void tell_deadlock() const;
@@ -146,20 +153,31 @@ class SimFabric final : public Fabric {
   Simulation sim_;
   std::atomic<bool> is_interrupted_{false};
   Books books_;
+  std::deque<HogStart> hog_starts_;
   double wall_s_ = 0;
 };
 
-// Background threads: anywhere, on the servers' cores, or on cores that no worker is pinned to.
+// Background threads: anywhere, on the servers' cores, on cores that no worker is pinned to, or on cores
+// that no server is pinned to. Each starts at an instant of its own within one of the scheduler's periods,
+// from a core of its own: if all did at once, every core of the cluster would switch between hog and worker
+// at the same ticks for ever.
 void SimFabric::add_hogs() {
+  const auto period = static_cast<std::uint64_t>(sim_.config.hardware.scheduler.latency_ms * 1e6);
+  Rng rng(sim_.config.seed, "hogs");
   const std::uint32_t cores = sim_.config.hardware.cpu.cores;
+  const std::uint32_t hog_nodes = sim_.config.hog_nodes;
   for (auto& node : sim_.nodes) {
+    if (hog_nodes > 0 && node->id >= hog_nodes) break;
     std::vector<std::uint32_t> server_cores, free_cores;
+    CoreSet served = 0;
     std::vector<bool> is_taken(cores, false);
     for (const SimWorker* worker : node->workers) {
       if (worker == nullptr || worker->spec().core < 0) continue;
       is_taken[static_cast<std::size_t>(worker->spec().core)] = true;
-      if (worker->spec().role == Role::server)
+      if (worker->spec().role == Role::server) {
         server_cores.push_back(static_cast<std::uint32_t>(worker->spec().core));
+        served |= one_core(server_cores.back());
+      }
     }
     for (std::uint32_t core = 0; core < cores; ++core) {
       if (!is_taken[core]) free_cores.push_back(core);
@@ -170,8 +188,18 @@ void SimFabric::add_hogs() {
       hog.name = fmt::format("hog {}", i);
       hog.role = ThreadRole::hog;
       hog.is_hog = true;
-      if (sim_.config.hog_pin != HogPin::none && !on.empty()) hog.allowed = one_core(on[i % on.size()]);
-      node->cpu->add_thread(hog);
+      const bool has_own = sim_.config.hog_pin == HogPin::shared || sim_.config.hog_pin == HogPin::separate;
+      if (has_own && !on.empty()) hog.allowed = one_core(on[i % on.size()]);
+      if (sim_.config.hog_pin == HogPin::clients && server_cores.size() < cores) hog.allowed = ~served;
+      HogStart& start = hog_starts_.emplace_back();
+      start.fire = [](Event* event) {
+        auto* self = static_cast<HogStart*>(event);
+        self->cpu->add_thread(self->spec);
+      };
+      start.cpu = node->cpu.get();
+      start.spec = hog;
+      start.spec.parent_core = static_cast<std::uint32_t>(rng.below(cores));
+      sim_.queue.push(&start, sim_.now() + static_cast<Nanos>(rng.below(period)));
     }
   }
 }

@@ -71,6 +71,9 @@ struct LinkProfile {
   std::uint32_t framing_bytes = 0;  // time of a packet on the link beside its bytes: preamble, gap, credits
   double switch_ns = 0;             // one switch, port to port
   double cable_ns = 0;              // both cables, node to node
+  // What the switch takes from a node while the ports that it goes to are busy; then the node's link is
+  // held, for all destinations alike (IEEE 802.3x, 802.1Qbb; credits on InfiniBand). 0: it never is.
+  std::uint32_t port_buffer_bytes = 0;
 };
 
 struct HardwareProfile {

@@ -48,6 +48,7 @@ struct alignas(64) SimRequest : Event {
   Nanos late_by = 0;                              // acknowledged so long before it is visible
   std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
   std::uint32_t sequence = 0;                     // on its queue pair
+  std::uint32_t held_seen = 0;                    // SwitchPort::held_ns when its link took it
   std::uint8_t tries = 0, rnr_tries = 0;
   bool owns_wr = false;     // wr is the simulation's own copy
   bool is_done = false;     // waits for its elders on the queue pair

@@ -251,6 +251,7 @@ void Stages::depart(Event* event) {
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
     first_bytes = nanos_up(left - span + sim.timing.network);
+    message->held_seen = node.port.held_ns;
     trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   }
   message->fire = &Stages::arrive;
@@ -274,8 +275,10 @@ void Stages::answered(Event* event) {
   Picos turn = 0, span = 0;
   if (r->to != r->from) {
     if (!sim.reachable(node, *r->to)) return unreachable(r, &Stages::depart);
+    if (timing.port_buffer != 0 && held_at_switch(r, *r->to)) return;
     span = timing.link(r->response_wire, response_payload(*r));
     turn = node.ingress.turn(now, span);
+    if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, turn, span);
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }

@@ -89,6 +89,7 @@ void Stages::arrive(Event* event) {
   if (!sim.reachable(source, node) || (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
+  if (timing.port_buffer != 0 && r->from != r->to && held_at_switch(r, source)) return;
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
     return;
@@ -105,6 +106,7 @@ void Stages::arrive(Event* event) {
   if (r->from != r->to) {
     span = timing.link(r->request_wire, request_payload(*r));
     turn = node.ingress.turn(now, span);
+    if (timing.port_buffer != 0) wait_at_switch(sim, source, turn, span);
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
@@ -370,6 +372,7 @@ void Stages::respond(SimRequest* r) {
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
+  r->held_seen = node.port.held_ns;
   sim.queue.push(r, nanos_up(left - span + sim.timing.network));
 }
 

@@ -186,11 +186,12 @@ std::uint32_t Scheduler::place(const SchedEntity& entity) const {
   return last;
 }
 
-// The least loaded socket by its allowed cores, and there the least loaded core.
+// The least loaded socket by its allowed cores, and there the least loaded core; of equals the parent's.
 std::uint32_t Scheduler::place_new(const SchedEntity& entity) const {
   std::optional<std::uint32_t> best;
   double best_average = 0;
-  for (std::uint32_t socket = 0; socket < sockets_; ++socket) {
+  for (std::uint32_t i = 0; i < sockets_; ++i) {
+    const std::uint32_t socket = (socket_of(entity.core) + i) % sockets_;
     CoreSet candidates = entity.allowed & socket_mask(socket);
     if (candidates == 0) continue;
     const double average = group_of(socket_mask(socket)).average();
@@ -199,7 +200,8 @@ std::uint32_t Scheduler::place_new(const SchedEntity& entity) const {
     best = static_cast<std::uint32_t>(std::countr_zero(candidates));
     for (; candidates != 0; candidates &= candidates - 1) {
       const auto core = static_cast<std::uint32_t>(std::countr_zero(candidates));
-      if (cores_[core].load < cores_[*best].load) best = core;
+      const double load = cores_[core].load, least = cores_[*best].load;
+      if (load < least || (load == least && core == entity.core)) best = core;
     }
   }
   LOCH_CHECK(best.has_value(), "a thread may run on none of the node's {} cores", cores_.size());

@@ -29,7 +29,7 @@ struct SchedEntity {
   Nanos ran_since_pick = 0;        // since it was last chosen
   Nanos last_ran = INT64_MIN / 2;  // when it was last seen running; a recent runner is hot
   std::uint32_t weight = 1024;     // 1024: nice 0
-  std::uint32_t core = 0;          // where it runs, waits, or ran last
+  std::uint32_t core = 0;          // where it runs, waits, or ran last; a new one: where it was started
   CoreSet allowed = all_cores;
   bool is_queued = false;  // runnable, running included
   bool is_new = true;      // never queued yet
@@ -50,7 +50,8 @@ class Scheduler {
 
   // ---- Life on a queue ----
   // The core on which a waking thread goes: its last one if idle, else an idle one that shares the
-  // cache, else its last one; a new thread goes to the least loaded socket and core.
+  // cache, else its last one; a new thread goes to the least loaded socket and core (of equals to the
+  // one where it was started).
   [[nodiscard]] std::uint32_t place(const SchedEntity& entity) const;
   // Queues a blocked thread on `core` at `now`.
   void enqueue(SchedEntity* entity, std::uint32_t core, Nanos now);

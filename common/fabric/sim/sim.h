@@ -18,9 +18,9 @@ class TraceWriter;  // common/fabric/trace/trace_writer.h
 
 namespace loch::fabric::sim {
 
-// Where background CPU hogs run: wherever the scheduler puts them, on the servers' cores, or on
-// cores of their own while there are any.
-enum class HogPin : std::uint8_t { none, shared, separate };
+// Where background CPU hogs run: wherever the scheduler puts them, on the servers' cores, on cores of
+// their own while there are any, or wherever the scheduler puts them but on the servers' cores.
+enum class HogPin : std::uint8_t { none, shared, separate, clients };
 
 struct SimConfig {
   std::uint32_t nodes = 1;
@@ -29,6 +29,7 @@ struct SimConfig {
   SimFaults faults;        // all off by default
   std::uint32_t hogs = 0;  // background CPU workers a node
   HogPin hog_pin = HogPin::none;
+  std::uint32_t hog_nodes = 0;    // the first so many nodes have them; 0: all
   bool random_tie_order = false;  // simultaneous events in random order: for tests, not figures
   TraceWriter* trace = nullptr;   // every stage of every request, on its node's track
   Nanos deadline = forever;       // virtual time at which the run is ended (RunEnd::deadline)

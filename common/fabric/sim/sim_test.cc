@@ -42,6 +42,61 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
   EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
 }
 
+coro::Task<void> write_one(TestCluster* cluster, NodeId from, NodeId to, std::uint32_t bytes, Nanos* done) {
+  Worker& self = *cluster->clients[from];
+  const Completion end = co_await self.write(cluster->remote[to], 0, cluster->at(from, 0), bytes);
+  EXPECT_TRUE(end.ok());
+  *done = self.now();
+}
+
+// Writes 64 KB to node 3 four times at once.
+coro::Task<void> flood(TestCluster* cluster, Nanos* done) {
+  coro::Scope scope(cluster->clients[1]->run_queue());
+  for (int i = 0; i < 4; ++i) scope.spawn(write_one(cluster, 1, 3, 65536, done));
+  co_await scope.join();
+}
+
+// While node 3 is flooded: 64 KB to it, and behind that a word to node 2, to which nobody else writes.
+coro::Task<void> write_behind(TestCluster* cluster, Nanos* big, Nanos* small) {
+  Worker& self = *cluster->clients[0];
+  co_await self.sleep_until(self.now() + 20'000);
+  coro::Scope scope(self.run_queue());
+  scope.spawn(write_one(cluster, 0, 3, 65536, big));
+  scope.spawn(write_one(cluster, 0, 2, 8, small));
+  co_await scope.join();
+}
+
+struct Flooded {
+  Nanos flood = 0, big = 0, small = 0;
+  double held = 0;
+};
+Flooded flooded(std::uint32_t port_buffer) {
+  SimConfig config = small_config(4);
+  config.hardware.link.port_buffer_bytes = port_buffer;
+  TestCluster cluster(config);
+  Flooded out;
+  cluster.fabric->start(*cluster.clients[1], flood(&cluster, &out.flood));
+  cluster.fabric->start(*cluster.clients[0], write_behind(&cluster, &out.big, &out.small));
+  EXPECT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  out.held = cluster.fabric->report().nodes[0].counters.at("link_held");
+  return out;
+}
+
+TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
+  const Flooded free = flooded(0), roomy = flooded(128 << 10), tight = flooded(16 << 10);
+  EXPECT_EQ(free.held, 0);
+  EXPECT_EQ(roomy.held, 0) << "64 KB fit into 128";
+  EXPECT_EQ(roomy.small, free.small);
+  EXPECT_GT(tight.held, 0);
+  // The word leaves right behind the big one where the switch takes that in; else when all but 16 KB (13 us)
+  // of it has left for node 3, where it waits for some 30 us.
+  EXPECT_GT(tight.small, free.small + 10'000);
+  EXPECT_LT(tight.small, tight.big);
+  // Who waits for whom at node 3 is the same, and so is when all of it is there.
+  EXPECT_EQ(tight.flood, free.flood);
+  EXPECT_NEAR(static_cast<double>(tight.big), static_cast<double>(free.big), 10);
+}
+
 TEST(SimStages, ACacheMissIsOnePcieReadEach) {
   TestCluster cluster(small_config());
   Nanos took = 0, warm = 0;
@@ -115,6 +170,31 @@ SimReport run_mix(std::uint64_t seed, bool has_faults, int rounds = 200) {
   }
   EXPECT_EQ(cluster.fabric->run().value(), RunEnd::finished);
   return *cluster.fabric->report().sim;
+}
+
+coro::Task<void> compute_for(Worker* worker, Nanos span, Nanos* took) {
+  const Nanos from = worker->now();
+  co_await worker->compute(span);
+  *took = worker->now() - from;
+}
+
+TEST(SimHogs, KeepOffTheServersCores) {
+  constexpr Nanos span = 60'000'000;
+  SimConfig config = small_config(1);
+  config.hardware.cpu.cores = 2;
+  config.hardware.cpu.sockets = 1;
+  config.hogs = 2;
+  config.hog_pin = HogPin::clients;
+  const auto fabric = make_sim(config).value();
+  Worker* client = fabric->add_worker({0, Role::client, 0, 0, "client"}).value();
+  Worker* server = fabric->add_worker({0, Role::server, 1, 1, "server"}).value();
+  ASSERT_TRUE(fabric->exchange(1));
+  Nanos client_took = 0, server_took = 0;
+  fabric->start(*client, compute_for(client, span, &client_took));
+  fabric->start(*server, compute_for(server, span, &server_took));
+  ASSERT_EQ(fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(server_took, span);
+  EXPECT_GT(client_took, 2 * span);  // shared with two hogs, which start within the first 24 ms
 }
 
 TEST(SimDeterminism, TheSameSeedGivesTheSameTrace) {

@@ -52,6 +52,7 @@ Timing::Timing(const HardwareProfile& profile) {
   framing = profile.link.framing_bytes;
   network = picos(profile.link.switch_ns + profile.link.cable_ns);
   link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
+  port_buffer = static_cast<Picos>(profile.link.port_buffer_bytes) * link_femtos_byte / 1000;
   const CpuProfile& cpu = profile.cpu;
   post = rounded(cpu.post_ns);
   post_recv = rounded(cpu.post_recv_ns);

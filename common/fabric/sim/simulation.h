@@ -29,6 +29,7 @@ struct Timing {
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
   Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // on the bus, towards the NIC
   Picos completion_entry = 0;                                // on the bus, from the NIC
+  Picos port_buffer = 0;                                     // as time on the link; 0: without limit
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
   Picos answer_packet = 0, write_packet = 0;  // beside their data, of up to `pcie_packet` bytes
   Divisor pcie_packet;
@@ -59,6 +60,21 @@ enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
                                                   : pace_send;
 }
 
+// Where a node's link enters the switch. What finds its way out busy waits here; while there is no room
+// left the node's link is held, and all that is behind is late by as much.
+struct SwitchPort {
+  struct Waiting {
+    Picos gone = 0;    // when the last of it leaves
+    Picos amount = 0;  // of it, as time on the link
+  };
+  std::vector<Waiting> waiting;
+  std::uint32_t held_ns = 0;  // in all; wraps around
+  Picos held = 0;             // the same, since the last reset of the counters
+  [[nodiscard]] Picos filled(Picos now) const;
+  // When `amount` of it will have left, if it is filled by as much.
+  [[nodiscard]] Picos drained(Picos now, Picos amount) const;
+};
+
 // A node: its NIC, its link, its memory, its cores. What the stages look at comes first, a cache line
 // for the link, one for the NIC's units.
 struct alignas(64) SimNode {
@@ -87,6 +103,7 @@ struct alignas(64) SimNode {
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
+  SwitchPort port;
   std::int64_t skew = 0;  // of its clock, ns
   std::int64_t drift_ppb = 0;
   std::unique_ptr<NodeCpu> cpu;
@@ -203,6 +220,11 @@ struct Stages {
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
   // Requests behind one that is being retried on their queue pair wait for it, in their order.
+  // True when a message from `sender` is not at the switch yet after all, because its link was held, or finds
+  // no room there: it comes back later.
+  static bool held_at_switch(SimRequest* request, SimNode& sender);
+  // What has its turn on the way out `turn` from now, and takes `span`, waits at the switch until then.
+  static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }

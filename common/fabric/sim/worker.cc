@@ -18,9 +18,9 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       capabilities_(capabilities),
       poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
-  cpu_costs_ = {cpu.hash_fixed_ns,   cpu.hash_byte_ns,  cpu.compare_fixed_ns,
-                cpu.compare_byte_ns, cpu.copy_fixed_ns, cpu.copy_byte_ns,
-                cpu.crc_byte_ns,     cpu.memory_ns,     cpu.operation_ns};
+  cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
+                cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.memory_ns,
+                cpu.line_ns,       cpu.operation_ns};
   set_costs(&cpu_costs_);
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;

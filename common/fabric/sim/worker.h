@@ -49,6 +49,8 @@ struct PostedReceive {
 
 class SimWorker final : public Worker {
  public:
+  static constexpr std::uint32_t most_lanes = 16;  // queue pairs to a peer; and of datagrams, in all
+
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
   ~SimWorker() override;
 
@@ -185,7 +187,6 @@ class SimWorker final : public Worker {
   ReconnectWait* reconnects_ = nullptr;
   CachedContext datagram_context_;
   std::vector<Peer> peers_;
-  static constexpr std::uint32_t most_lanes = 16;
   Rng poll_rng_;
   Nanos late_by_ = 0;  // polls, at most: jitter, and a laggard's lag
 };

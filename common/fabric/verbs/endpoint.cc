@@ -10,6 +10,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t qpn_most = (1u << 24) - 1;
+constexpr std::size_t ud_lanes_most = 64;
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;
 constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
 
@@ -87,8 +88,10 @@ Json node_json(const NodeRecord& node) {
     regions.push_back(
         {{"name", region.name}, {"address", region.address}, {"bytes", region.bytes}, {"rkey", region.rkey}});
   }
-  for (const WorkerRecord& worker : node.workers)
+  for (const WorkerRecord& worker : node.workers) {
     workers.push_back({{"index", worker.index}, {"ud_qpn", worker.ud_qpn}});
+    if (!worker.ud_also.empty()) workers.back()["ud_also"] = worker.ud_also;
+  }
   return {{"node", node.node},
           {"life", node.life},
           {"address", address_json(node.address)},
@@ -118,7 +121,11 @@ NodeRecord node_of(const Json& json, const Limits& limits) {
   }
   for (const Json& worker : array_in(json, "workers", workers_most)) {
     node.workers.push_back({static_cast<std::uint16_t>(number_in(worker, "index", u16_most)),
-                            static_cast<std::uint32_t>(number_in(worker, "ud_qpn", qpn_most))});
+                            static_cast<std::uint32_t>(number_in(worker, "ud_qpn", qpn_most)),
+                            {}});
+    if (!worker.contains("ud_also")) continue;
+    for (const Json& qpn : array_in(worker, "ud_also", ud_lanes_most))
+      node.workers.back().ud_also.push_back(static_cast<std::uint32_t>(number(qpn, "ud_also", qpn_most)));
   }
   return node;
 }

@@ -33,7 +33,8 @@ struct RegionRecord {
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;
+  std::uint32_t ud_qpn = 0;            // where it receives, and lane 0 of what it sends
+  std::vector<std::uint32_t> ud_also;  // of the lanes behind: it only sends from them
   bool operator==(const WorkerRecord&) const = default;
 };
 

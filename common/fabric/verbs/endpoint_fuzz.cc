@@ -30,7 +30,10 @@ void read_node(std::string_view text) {
   LOCH_CHECK(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0);
   for (const RegionRecord& region : node->regions)
     LOCH_CHECK(region.bytes > 0 && region.address + region.bytes >= region.address);
-  for (const WorkerRecord& worker : node->workers) LOCH_CHECK(worker.ud_qpn < beyond_24_bits);
+  for (const WorkerRecord& worker : node->workers) {
+    LOCH_CHECK(worker.ud_qpn < beyond_24_bits);
+    for (const std::uint32_t qpn : worker.ud_also) LOCH_CHECK(qpn < beyond_24_bits);
+  }
   LOCH_CHECK(parse_node(to_text(*node), limits) == *node);
 }
 

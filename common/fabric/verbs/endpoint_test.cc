@@ -17,7 +17,7 @@ NodeRecord example_node() {
   node.rd_atomic_out = 128;
   node.qkey = 0x12345678;
   node.regions = {{"index", 0x7f0012345000, 4096, 0xdeadbeef}, {"data", 1, 1, 2}};
-  node.workers = {{0, 17}, {5, 0xffffff}};
+  node.workers = {{0, 17, {}}, {5, 0xfffffe, {18, 0xffffff}}};
   return node;
 }
 
@@ -81,7 +81,8 @@ TEST(Endpoint, DamagedNodesAreRefusedByField) {
                                {"\"bytes\":4096", "\"bytes\":0", "index"},
                                {"\"bytes\":4096", "\"bytes\":18446744073709551615", "index"},
                                {"\"name\":\"index\"", "\"name\":7", "name"},
-                               {"16777215", "16777216", "ud_qpn"},
+                               {"16777214", "16777216", "ud_qpn"},
+                               {"16777215", "16777216", "ud_also"},
                                {"{", "", "JSON"}}) {
     std::string text = to_text(example_node());
     const auto at = text.find(damage.from);

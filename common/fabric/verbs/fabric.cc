@@ -233,8 +233,10 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
         {region->name(), reinterpret_cast<std::uintptr_t>(region->at(0)), region->bytes(), region->rkey()});
   }
   for (Worker* worker : crew_.workers(node)) {
-    record.workers.push_back(
-        {worker->index(), shared_.capabilities.ud ? worker_at(worker).datagram_qpn() : 0});
+    record.workers.push_back({worker->index(), 0, {}});
+    if (!shared_.capabilities.ud) continue;
+    record.workers.back().ud_qpn = worker_at(worker).datagram_qpn();
+    record.workers.back().ud_also = worker_at(worker).further_datagram_qpns();
   }
   return record;
 }

@@ -37,8 +37,15 @@ void Peers::publish_senders() {
   for (const auto& peer : shared_->peers) {
     if (peer == nullptr) continue;
     const NodeRecord& record = peer.load()->record;
-    for (const WorkerRecord& worker : record.workers)
-      senders.push_back({worker.ud_qpn, record.address.lid, record.address.gid, {record.node, worker.index}});
+    for (const WorkerRecord& worker : record.workers) {
+      DatagramSources::Sender sender{
+          worker.ud_qpn, record.address.lid, record.address.gid, {record.node, worker.index}};
+      senders.push_back(sender);
+      for (const std::uint32_t qpn : worker.ud_also) {
+        sender.qpn = qpn;
+        senders.push_back(sender);
+      }
+    }
   }
   senders_.push_back(std::make_unique<DatagramSources>());
   senders_.back()->set(std::move(senders));

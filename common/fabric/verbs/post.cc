@@ -79,7 +79,11 @@ bool VerbsWorker::lands_in_place(const WorkRequest& request) const {
 }
 
 SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
-  if (request.transport == Transport::ud) return datagram_;
+  if (request.transport == Transport::ud) {
+    LOCH_CHECK(request.lane < datagram_lanes_.size(), "UD lane {} of {}", request.lane,
+               datagram_lanes_.size());
+    return *datagram_lanes_[request.lane];
+  }
   const auto& queues =
       request.transport == Transport::rc ? links_[request.peer].queues : unreliable_[request.peer];
   for (SendQueue* queue : queues) {
@@ -218,8 +222,8 @@ void VerbsWorker::ring_doorbell() {
   if (staged_ == 0) return;
   ibv_send_wr* bad = nullptr;
   const int reason = ibv_post_send(staged_queue_->qp.get(), staged_requests_.data(), &bad);
-  ++counters_.doorbells;
-  counters_.posted += staged_;
+  count(counters_.doorbells, 1);
+  count(counters_.posted, staged_);
   if (reason != 0) [[unlikely]]
     refuse_staged(bad != nullptr ? bad : staged_requests_.data());
   staged_ = 0;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <map>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,10 +87,10 @@ Result<> set_up(Bench& bench, const std::string& name) {
   for (NodeId node = 0; node < 2; ++node) {
     LOCH_ASSIGN(bench.remote[node], bench.fabric->lookup(node, "memory"));
   }
+  const std::uint32_t slot_bytes = bench.test.bytes + grh, stride = (slot_bytes + 63) / 64 * 64;
   for (int node = 0; node < 2; ++node) {  // before anyone sends: a datagram without a buffer is lost
     for (std::uint32_t i = 0; i < 64; ++i)
-      bench.workers[node]->post_recv(Transport::ud, bench.at(node, 65536 + i * 8192), bench.test.bytes + grh,
-                                     0);
+      bench.workers[node]->post_recv(Transport::ud, bench.at(node, 65536 + i * stride), slot_bytes, 0);
   }
   bench.spans.reserve(bench.test.operations);
   return {};
@@ -158,16 +159,18 @@ coro::Task<void> play(Bench* bench, int self) {
   const std::uint32_t slot_bytes = bench->test.bytes + grh;
   WatchWord arrival{bench->memory[self], 4096 + bench->test.bytes - 8};
   const Nanos deadline = worker.now() + patience;
+  std::optional<LocalSlice> empty;  // a receive buffer to be posted again, once the ball is on its way
   for (std::uint64_t i = 1; i <= warm_up + bench->test.operations; ++i) {
     const std::uint64_t start = ticks();
     if (self == 0 && i == warm_up + 1) bench->allocated = allocations;
     if (self == 0) throw_ball(bench, self, i);
+    if (empty) worker.post_recv(Transport::ud, *empty, slot_bytes, 0);
     arrival.value = i;
     if (is_datagram) {
       const Received got = co_await worker.receive(Transport::ud, deadline);
       if (got.outcome != Received::Outcome::message) ++bench->failed;
       if (got.outcome != Received::Outcome::message) co_return;
-      worker.post_recv(Transport::ud, got.buffer, slot_bytes, 0);
+      empty = got.buffer;
     } else {
       const WatchOutcome seen = co_await worker.watch(arrival, deadline);
       if (seen != WatchOutcome::ready) ++bench->failed;

@@ -1,6 +1,7 @@
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -96,20 +97,49 @@ Result<> VerbsWorker::open() {
                   fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
   }
   if (!can.ud) return {};
-  datagram_.key.transport = Transport::ud;
-  datagram_.depth = std::bit_floor(can.send_queue_depth);
-  datagram_.slots.resize(datagram_.depth);
-  LOCH_ASSIGN(datagram_.qp,
-              QueuePair::create(device.pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
-                                              datagram_.depth, can.recv_queue_depth, can.max_inline_bytes}));
+  LOCH_TRY(open_datagram_lane(datagram_, can.recv_queue_depth));
+  for (std::uint32_t lane = 1; lane < spec().ud_lanes; ++lane) {
+    auto made = std::make_unique<SendQueue>();
+    LOCH_TRY(open_datagram_lane(*made, 0));
+    made->number = static_cast<std::uint32_t>(queues_.size());
+    queues_.push_back(std::move(made));
+  }
   return {};
 }
 
-Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
-  if (!datagram_.qp) return {};
-  LOCH_TRY(datagram_.qp.make_datagram(shared_->device->port(), qkey));
-  datagram_.state = SendQueue::State::ready;
+Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth) {
+  const Device& device = *shared_->device;
+  const Capabilities& can = device.capabilities();
+  lane.key.transport = Transport::ud;
+  lane.depth = std::bit_floor(can.send_queue_depth);
+  lane.slots.resize(lane.depth);
+  LOCH_ASSIGN(lane.qp,
+              QueuePair::create(device.pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
+                                              lane.depth, receive_depth, can.max_inline_bytes}));
+  datagram_lanes_.push_back(&lane);
   return {};
+}
+
+// A software device's doorbell is a system call on its file. In a table of files that several threads share,
+// the kernel counts each use of a file, which shows in the latency: so the thread gets a table of its own.
+// Where that is refused, all works as before.
+void VerbsWorker::enter_thread() {
+  if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
+}
+
+Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
+  for (SendQueue* lane : datagram_lanes_) {
+    LOCH_TRY(lane->qp.make_datagram(shared_->device->port(), qkey));
+    lane->state = SendQueue::State::ready;
+  }
+  return {};
+}
+
+std::vector<std::uint32_t> VerbsWorker::further_datagram_qpns() const {
+  std::vector<std::uint32_t> all;
+  for (std::size_t lane = 1; lane < datagram_lanes_.size(); ++lane)
+    all.push_back(datagram_lanes_[lane]->qp.qpn());
+  return all;
 }
 
 SendQueue& VerbsWorker::queue(const LinkKey& key) {

@@ -68,14 +68,20 @@ struct WorkerCounters {
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped: from nobody of this run
 };
 
+// For a counter with one writer: no locked instruction.
+inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 class VerbsWorker final : public realtime::RealtimeWorker {
  public:
   VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared);
   ~VerbsWorker() override;
 
-  // Control path, before the threads start: queues, the UD queue pair.
+  // Control path, before the threads start: queues, the UD queue pairs.
   [[nodiscard]] Result<> open();
   [[nodiscard]] std::uint32_t datagram_qpn() const { return datagram_.qp.qpn(); }
+  [[nodiscard]] std::vector<std::uint32_t> further_datagram_qpns() const;
   [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // once the run's QKey is known
   // The queue to a peer, made when there is none.
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
@@ -100,6 +106,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   const WorkerCounters& counters() const { return counters_; }
 
  protected:
+  void enter_thread() override;
   bool poll_device() override;
   [[nodiscard]] bool device_is_busy() const override {
     return outstanding_ != 0 || !waiting_queues_.empty() || !completions_.empty();
@@ -131,6 +138,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     std::vector<Received> arrived;  // a ring: at most as many as are posted
     std::uint32_t first = 0, count = 0;
   };
+
+  [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
   // post.cc
   void submit(WorkRequest& request, bool is_detached);
@@ -164,9 +173,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   Shared* shared_;
   CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];  // rc, uc
-  SendQueue datagram_;
-  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; 0 is the datagram queue's
+  SharedReceiveQueue shared_receives_[2];            // rc, uc
+  SendQueue datagram_;                               // lane 0 of UD: messages arrive here
+  std::vector<SendQueue*> datagram_lanes_;           // all of them
+  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; 0 is lane 0 of UD
   std::vector<Link> links_;                          // by node
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queues, by node
   std::uint32_t outstanding_ = 0;                    // over all queues

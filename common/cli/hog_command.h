@@ -1,0 +1,32 @@
+// loch hog: CPU contention by itself, or beside a command.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/units.h"
+
+namespace loch::cli {
+
+struct HogOptions {
+  std::uint32_t workers = 1;
+  std::string pin = "none";          // none, shared, separate
+  std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
+  Nanos duration = 0;                // without a command
+  std::uint32_t buffer_bytes = 64;
+  std::string group = "auto";   // auto, cgroup, session
+  std::optional<double> quota;  // CPU seconds a second, of hogs and command together
+  std::string json;             // empty: standard output
+  std::vector<std::string> command;
+};
+
+// Everything after "hog". The error is one line, for exit status 2.
+[[nodiscard]] Result<HogOptions> parse_hog(const std::vector<std::string>& arguments);
+
+// Returns the exit status: 0; the command's if that is another; 1 when hogs were lost; 2 bad input; 130
+// interrupted.
+[[nodiscard]] int run_hog_command(const std::vector<std::string>& arguments);
+
+}  // namespace loch::cli

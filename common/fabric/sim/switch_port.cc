@@ -1,0 +1,58 @@
+// The switch does not drop: a port whose buffer is full holds the link of the node behind it.
+#include <algorithm>
+#include <limits>
+
+#include "common/fabric/sim/simulation.h"
+
+namespace loch::fabric::sim {
+
+Picos SwitchPort::filled(Picos now) const {
+  Picos sum = 0;
+  for (const Waiting& each : waiting) sum += std::clamp(each.gone - now, Picos{0}, each.amount);
+  return sum;
+}
+
+Picos SwitchPort::drained(Picos now, Picos amount) const {
+  Picos soonest = std::numeric_limits<Picos>::max();
+  for (const Waiting& each : waiting) {
+    const Picos starts = std::max(now, each.gone - each.amount);
+    soonest = std::min(soonest, std::min(starts + amount, std::max(each.gone, now)));
+  }
+  return soonest;
+}
+
+namespace {
+void hold(SimNode& sender, Picos now, Nanos span) {
+  sender.port.held_ns += static_cast<std::uint32_t>(span);
+  sender.port.held += picos(span);
+  sender.egress.free_at = std::max(sender.egress.free_at, now) + picos(span);
+}
+}  // namespace
+
+bool Stages::held_at_switch(SimRequest* request, SimNode& sender) {
+  Simulation& sim = *request->sim;
+  SwitchPort& port = sender.port;
+  Nanos wait = port.held_ns - request->held_seen;  // modulo 2^32
+  if (wait == 0) {
+    const Picos now = sim.now_ps();
+    std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });
+    const Picos filled = port.filled(now);
+    const Picos packet = sim.timing.link(sim.config.hardware.link.mtu_bytes, 0);
+    if (filled + packet <= sim.timing.port_buffer) return false;
+    wait = std::max<Nanos>(1, nanos_up(port.drained(now, filled + packet - sim.timing.port_buffer) - now));
+    hold(sender, now, wait);
+  }
+  request->held_seen = port.held_ns;
+  sim.queue.push(request, sim.now() + wait);
+  return true;
+}
+
+void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span) {
+  if (turn <= 0) return;
+  const Picos now = sim.now_ps();
+  const Picos room = sim.timing.port_buffer - sender.port.filled(now);
+  sender.port.waiting.push_back({now + turn + span, std::min({span, turn, room})});
+  if (span > room && turn > room) hold(sender, now, nanos_up(turn - room));
+}
+
+}  // namespace loch::fabric::sim

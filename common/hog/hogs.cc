@@ -1,0 +1,184 @@
+#include "common/hog/hogs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace loch::hog {
+namespace {
+
+// What a worker says over the pipe before it waits for go().
+enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
+
+[[nodiscard]] Nanos cpu_of(pid_t pid) {
+  clockid_t clock = 0;
+  timespec at{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &at) != 0) return 0;
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+[[nodiscard]] bool stay_on(std::uint32_t core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (core >= CPU_SETSIZE) return false;
+  CPU_SET(core, &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+struct Pipe {
+  int from = -1, to = -1;
+  static Pipe make() {
+    std::array<int, 2> ends{-1, -1};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+    return {ends[0], ends[1]};
+  }
+};
+
+}  // namespace
+
+struct alignas(64) Hogs::Counter {  // a line each: workers share nothing but the cores
+  std::atomic<std::uint64_t> hashes;
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+};
+
+namespace {
+
+// A worker's life. Never returns.
+[[noreturn]] void hash_for_ever(std::atomic<std::uint64_t>& hashes, std::uint32_t buffer_bytes) {
+  EVP_MD_CTX* const context = EVP_MD_CTX_new();
+  const EVP_MD* const sha256 = EVP_sha256();
+  std::vector<unsigned char> buffer(buffer_bytes, 0x5a);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  for (std::uint64_t done = 0; context != nullptr;) {
+    unsigned length = 0;
+    if (EVP_DigestInit_ex(context, sha256, nullptr) != 1 ||
+        EVP_DigestUpdate(context, buffer.data(), buffer.size()) != 1 ||
+        EVP_DigestFinal_ex(context, digest.data(), &length) != 1)
+      break;
+    // Each hash depends on the one before: none can be left out.
+    std::memcpy(buffer.data(), digest.data(), std::min<std::size_t>(length, buffer.size()));
+    hashes.store(++done, std::memory_order_relaxed);
+  }
+  _exit(1);
+}
+
+void say(int pipe, Ready what) {
+  const char text = what;
+  if (write(pipe, &text, 1) != 1) _exit(1);
+}
+
+[[nodiscard]] Result<> await_ready(int pipe, std::uint32_t workers, const HogsConfig& config) {
+  for (std::uint32_t i = 0; i < workers; ++i) {
+    char said = 0;
+    ssize_t got = 0;
+    while ((got = read(pipe, &said, 1)) < 0 && errno == EINTR) {
+    }
+    if (got != 1) return fail(ErrorCode::unavailable, "hogs: a worker ended before it began");
+    if (said == no_digest) return fail(ErrorCode::unsupported, "hogs: OpenSSL has no SHA-256 here");
+    if (said == no_such_core)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("hogs: a worker cannot be pinned: this process may not use all of its {} cores",
+                              config.cores.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Hogs>> Hogs::start(const HogsConfig& config) {
+  std::unique_ptr<Hogs> hogs(new Hogs);
+  hogs->counters_bytes_ = sizeof(Counter) * std::max(1U, config.workers);
+  void* const memory =
+      mmap(nullptr, hogs->counters_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return fail(ErrorCode::exhausted, "hogs: no memory for their counters");
+  hogs->counters_ = static_cast<Counter*>(memory);  // zeroed: no worker has hashed yet
+  const Pipe go = Pipe::make(), told = Pipe::make();
+  hogs->go_ = go.to;
+  Result<> ok;
+  if (go.from < 0 || told.from < 0)
+    ok = fail(ErrorCode::exhausted, fmt::format("hogs: no pipe: {}", std::strerror(errno)));
+  const pid_t parent = getpid();
+  for (std::uint32_t i = 0; i < config.workers && ok; ++i) {
+    const pid_t pid = fork();
+    if (pid < 0) {
+      ok = fail(ErrorCode::exhausted,
+                fmt::format("hogs: cannot start worker {}: {}", i, std::strerror(errno)));
+    } else if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);  // it died before the line above
+      for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
+      prctl(PR_SET_NAME, "loch-hog");
+      close(go.to);
+      if (!config.cores.empty() && !stay_on(config.cores[i % config.cores.size()])) {
+        say(told.to, no_such_core);
+        _exit(1);
+      }
+      say(told.to, EVP_sha256() != nullptr ? ready : no_digest);
+      char nothing = 0;
+      while (read(go.from, &nothing, 1) < 0 && errno == EINTR) {
+      }
+      hash_for_ever(hogs->counters_[i].hashes, config.buffer_bytes);
+    } else {
+      hogs->pids_.push_back(pid);
+    }
+  }
+  close(told.to);
+  if (ok) ok = await_ready(told.from, config.workers, config);
+  close(told.from);
+  close(go.from);
+  LOCH_TRY(ok);
+  return hogs;
+}
+
+Hogs::~Hogs() {
+  stop();
+  if (counters_ != nullptr) munmap(counters_, counters_bytes_);
+}
+
+void Hogs::go() {
+  if (go_ >= 0) close(go_);
+  go_ = -1;
+}
+
+std::vector<HogUsage> Hogs::usage() const {
+  std::vector<HogUsage> all;
+  for (std::size_t i = 0; i < pids_.size(); ++i) {
+    const Nanos cpu = cpu_at_end_.empty() ? cpu_of(pids_[i]) : cpu_at_end_[i];
+    all.push_back({counters_[i].hashes.load(std::memory_order_relaxed), cpu});
+  }
+  return all;
+}
+
+std::uint32_t Hogs::stop() {
+  if (!cpu_at_end_.empty() || pids_.empty()) return lost_;
+  std::vector<Nanos> cpu;
+  for (const pid_t pid : pids_) {
+    siginfo_t info{};
+    // Not reaped, so that the number is still its own, and so is its clock.
+    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
+      ++lost_;
+    cpu.push_back(cpu_of(pid));
+    kill(pid, SIGKILL);
+  }
+  cpu_at_end_ = std::move(cpu);
+  for (const pid_t pid : pids_) {
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  go();
+  return lost_;
+}
+
+}  // namespace loch::hog

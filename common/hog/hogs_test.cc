@@ -1,0 +1,113 @@
+#include "common/hog/hogs.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "common/hog/cores.h"
+
+namespace loch::hog {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 1000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<pid_t> children() {
+  std::ifstream in("/proc/thread-self/children");
+  std::vector<pid_t> all;
+  for (pid_t pid = 0; in >> pid;) all.push_back(pid);
+  return all;
+}
+
+TEST(Hogs, WaitForTheWordHashAndStop) {
+  auto hogs = Hogs::start({.workers = 2}).value();
+  std::this_thread::sleep_for(milliseconds(50));
+  for (const HogUsage& each : hogs->usage()) EXPECT_EQ(each.hashes, 0U);
+  hogs->go();
+  EXPECT_TRUE(eventually([&] {
+    const auto usage = hogs->usage();
+    return usage[0].hashes > 1000 && usage[1].hashes > 1000 && usage[0].cpu > 0 && usage[1].cpu > 0;
+  }));
+  EXPECT_EQ(hogs->stop(), 0U);
+  const auto at_end = hogs->usage();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(hogs->usage()[0].hashes, at_end[0].hashes) << "a stopped hog hashes no more";
+  EXPECT_EQ(hogs->usage()[0].cpu, at_end[0].cpu);
+  EXPECT_GT(at_end[1].cpu, 0);
+}
+
+TEST(Hogs, StayOnTheirCores) {
+  const std::uint32_t core = usable_cores().back();
+  auto hogs = Hogs::start({.workers = 1, .cores = {core}}).value();
+  const auto pids = children();
+  ASSERT_EQ(pids.size(), 1U);
+  std::ifstream in("/proc/" + std::to_string(pids[0]) + "/status");
+  std::string allowed;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Cpus_allowed_list:")) allowed = line.substr(line.find('\t') + 1);
+  }
+  EXPECT_EQ(allowed, std::to_string(core));
+}
+
+TEST(Hogs, RefuseACoreThatIsNotOurs) {
+  const auto hogs = Hogs::start({.workers = 2, .cores = {0, 1023}});
+  ASSERT_FALSE(hogs.has_value());
+  EXPECT_EQ(hogs.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(hogs.error().message, testing::HasSubstr("cannot be pinned"));
+  EXPECT_TRUE(children().empty()) << "nothing is left behind";
+}
+
+TEST(Hogs, ALostOneIsCounted) {
+  auto hogs = Hogs::start({.workers = 2}).value();
+  hogs->go();
+  kill(children().at(0), SIGKILL);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(hogs->stop(), 1U);
+  EXPECT_EQ(hogs->stop(), 1U);
+}
+
+// The runner kills a point that takes too long by SIGKILL.
+TEST(Hogs, DieWithTheirParent) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    auto hogs = Hogs::start({.workers = 1});
+    const pid_t hog = hogs ? children().at(0) : 0;
+    if (write(ends[1], &hog, sizeof hog) != sizeof hog) _exit(1);
+    pause();
+    _exit(1);
+  }
+  pid_t hog = 0;
+  ASSERT_EQ(read(ends[0], &hog, sizeof hog), static_cast<ssize_t>(sizeof hog));
+  ASSERT_GT(hog, 0);
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  const std::string folder = "/proc/" + std::to_string(hog);
+  EXPECT_TRUE(eventually([&] {
+    std::ifstream in(folder + "/stat");
+    std::string line;
+    return !std::getline(in, line) || line.find(") Z ") != std::string::npos;
+  }));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace loch::hog
