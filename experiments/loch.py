@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Entry of `loch run`, `loch plot` and `loch score`; ./loch calls it with LOCH_BIN set to the built binary."""
+"""Entry of `loch run`, `plot`, `score` and `reference`; ./loch calls it with LOCH_BIN set to the built binary."""
 
 from __future__ import annotations
 
@@ -48,12 +48,17 @@ def parser() -> Parser:
     run.add_argument("--smoke", action="store_true", help="the same figure, tiny, under a minute")
     run.set_defaults(call=commands.run)
     plot = commands_.add_parser("plot", help="redraw figures from stored results")
-    plot.add_argument("dir", metavar="DIR")
+    plot.add_argument("dir", metavar="DIR", help="a result folder, or a folder of them; reference/ holds those of the papers")
+    plot.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="figures side by side")
     plot.set_defaults(call=commands.plot)
     score = commands_.add_parser("score", help="published numbers against stored results")
     score.add_argument("dir", nargs="?", default="results", metavar="DIR")
     score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
     score.set_defaults(call=commands.score_command)
+    reference = commands_.add_parser("reference", help="make small reference results of finished runs")
+    reference.add_argument("dir", metavar="DIR", help="a result folder, or a folder of them")
+    reference.add_argument("--out", default="reference", metavar="DIR", help="where to (default reference/)")
+    reference.set_defaults(call=commands.reference_command)
     return top
 
 

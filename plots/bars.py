@@ -1,70 +1,101 @@
-"""Grouped bars: one group a value of the x axis, one bar a system; published values as hollow bars."""
+"""Grouped bars: one group a value of the x axis, one bar a system, or a group each system; published ones are hollow."""
 
 from __future__ import annotations
+
+import textwrap
 
 from matplotlib.patches import Patch
 
 from runner.grid import show
+from runner.model import SYSTEMS
 from runner.tables import Results
 
 from . import frame, words
 from .frame import Panel
 from .line import panels
+from .style import Look
+
+FADES = (1.0, 0.65, 0.4, 0.25)  # of the bars of one system, where systems are the groups
 
 
 def draw(results: Results):
     """The figure."""
-    columns = panels(results)
+    found = panels(results)
+    for panel in found:
+        panel.has_ratio = False
+    columns = frame.arrange(results, found)
+    page = frame.page(results, columns, _legend(results, found))
     for column in columns:
         for panel in column:
-            panel.has_ratio = False
-    page = frame.page(results, columns)
-    for column in columns:
-        for panel in column:
-            _panel(results, panel, is_last=panel is column[-1])
+            _panel(results, panel, found, is_last=panel is column[-1])
+    frame.share_limits(found)
     frame.align(page, columns)
-    frame.foot(page, results, "Hollow bars: published values. x: failed runs." if _has_published(columns) else "")
+    has_published = any(line.published for panel in found for line in panel.lines)
+    frame.foot(page, results, "Hollow bars: published values. x: failed runs." if has_published else "")
     return page
 
 
-def _has_published(columns: list[list[Panel]]) -> bool:
-    return any(line.published for column in columns for panel in column for line in panel.lines)
+def _fill(look: Look, alpha: float = 1.0) -> dict[str, object]:
+    """A hardened variant is hatched: dashes have no place in a bar."""
+    if look.hardened:
+        return {"facecolor": look.color, "edgecolor": "white", "hatch": "/////", "linewidth": 0, "alpha": alpha}
+    return {"color": look.color, "linewidth": 0, "alpha": alpha}
 
 
-def _panel(results: Results, panel: Panel, is_last: bool) -> None:
-    name = results.experiment.figure.x
-    values = [v for v in results.experiment.axes[name] if any(v in line.x for line in panel.lines)]
+def _legend(results: Results, found: list[Panel]) -> list[Patch]:
+    handles: dict[str, Patch] = {}
+    is_grouped = results.experiment.figure.x == SYSTEMS
+    for line in (line for panel in found for line in panel.lines):
+        if line.label and is_grouped:
+            handles.setdefault(line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label))
+        elif line.label:
+            handles.setdefault(line.label, Patch(**_fill(line.look), label=line.label))
+    if any(line.published for panel in found for line in panel.lines):
+        handles["published"] = Patch(fill=False, edgecolor="black", linewidth=0.8, label="published")
+    return list(handles.values())
+
+
+def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) -> None:
+    name, axes = results.experiment.figure.x, panel.axes
+    is_grouped = name == SYSTEMS
+    values = (list(dict.fromkeys(line.x[0] for line in panel.lines)) if is_grouped else
+              [v for v in results.experiment.axes[name] if any(v in line.x for line in panel.lines)])
     rank = {value: i for i, value in enumerate(values)}
-    numbers = [v for line in panel.lines for v in line.high if v is not None]
-    numbers += [v for line in panel.lines for _, v in line.published]
-    label = words.of(panel.y, max(numbers, default=0.0))
-    width = 0.8 / max(1, len(panel.lines))
+    label = words.of(panel.y, frame.largest(panel, found))
+    slots = 1 + max(line.slot for line in panel.lines) if is_grouped else len(panel.lines)
+    width = 0.8 / slots
     for i, line in enumerate(panel.lines):
-        shift = (i - (len(panel.lines) - 1) / 2) * width
+        shift = ((line.slot if is_grouped else i) - (slots - 1) / 2) * width
+        fill = _fill(line.look, FADES[line.slot % len(FADES)])
         for at, middle, low, high in zip(line.x, line.middle, line.low, line.high):
             place = rank[at] + shift
             if middle is not None:
-                panel.axes.bar([place], [middle * label.factor], width * 0.92, color=line.look.color, linewidth=0,
-                               yerr=[[(middle - low) * label.factor], [(high - middle) * label.factor]],
-                               error_kw={"elinewidth": 0.7, "capsize": 1.5})
+                spread = {"yerr": [[(middle - low) * label.factor], [(high - middle) * label.factor]],
+                          "error_kw": {"elinewidth": 0.7, "capsize": 1.5}} if high > low else {}
+                axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
             if at in line.failed:
-                panel.axes.plot([place], [0.04], marker="x", color="black", linestyle="none", markersize=5, zorder=5,
-                                markeredgewidth=1.4, transform=panel.axes.get_xaxis_transform(), gid="failed")
+                axes.plot([place], [0.04], marker="x", color="black", linestyle="none", markersize=5, zorder=5,
+                          markeredgewidth=1.4, transform=axes.get_xaxis_transform(), gid="failed")
         for at, value in line.published:
-            panel.axes.bar([rank[at] + shift], [value * label.factor], width * 0.92, fill=False, edgecolor="black",
-                           linewidth=0.8, gid="published")
-    if results.experiment.figure.log and numbers and min(numbers) > 0:
-        panel.axes.set_yscale("log")
-        frame.plain_log_ticks(panel.axes.yaxis)
+            axes.bar([rank[at] + shift], [value * label.factor], width * 0.92, fill=False, edgecolor="black",
+                     linewidth=0.8, gid="published")
+    _axes(results, panel, values, label, is_last)
+
+
+def _axes(results: Results, panel: Panel, values: list[object], label: words.Words, is_last: bool) -> None:
+    figure, axes, numbers = results.experiment.figure, panel.axes, frame.numbers(panel)
+    if figure.log and numbers and min(numbers) > 0:
+        axes.set_yscale("log")
+        if figure.y_max:
+            axes.set_ylim(top=figure.y_max * label.factor)
+        frame.plain_log_ticks(axes.yaxis)
     else:
-        panel.axes.set_ylim(0, (max(numbers, default=1.0) or 1.0) * label.factor * 1.15)
-    panel.axes.set_xlim(-0.6, len(values) - 0.4)
-    panel.axes.set_xticks(range(len(values)), [show(name, value) for value in values])
-    panel.axes.grid(False, axis="x")
-    panel.axes.set_ylabel(label.label)
-    if is_last:
-        panel.axes.set_xlabel(words.axis(name))
-    handles = [Patch(color=line.look.color, label=line.label) for line in panel.lines]
-    if any(line.published for line in panel.lines):
-        handles.append(Patch(fill=False, edgecolor="black", linewidth=0.8, label="published"))
-    panel.axes.legend(handles=handles, loc="best", ncols=1 if len(handles) < 5 else 2)
+        axes.set_ylim(0, (figure.y_max or max(numbers, default=1.0) * 1.15 or 1.0) * label.factor)
+    axes.set_xlim(-0.6, len(values) - 0.4)
+    names = values if figure.x == SYSTEMS else [show(figure.x, value) for value in values]
+    room = 62 // max(1, len(names)) if figure.width == "one" else 130 // max(1, len(names))
+    axes.set_xticks(range(len(values)), [textwrap.fill(str(each), max(6, room)) for each in names])
+    axes.grid(False, axis="x")
+    axes.set_ylabel(label.label)
+    if is_last and figure.x != SYSTEMS:
+        axes.set_xlabel(words.axis(figure.x))

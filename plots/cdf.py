@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from runner.grid import show
 from runner.tables import Results
 
 from . import frame, stats, style, words
 from .frame import Panel
-from .series import groups
+from .series import Line, by_rest, groups, label_of, panel_places
 
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
@@ -57,12 +57,15 @@ def is_exact(document: dict, field: str) -> bool:
 
 
 def draw(results: Results):
-    """The figure: one panel a field and kind of series."""
+    """The figure: one panel a place of the small multiples, field and kind of series."""
     figure = results.experiment.figure
-    found = [Panel(group, y, [], False) for group in groups(results) for y in figure.y]
-    by_column = figure.width == "two" and len(found) > 1
-    columns = [[panel] for panel in found] if by_column else [found]
-    page = frame.page(results, columns)
+    found = [Panel(group, y, _lines(results, group, place), False, place) for place in panel_places(results)
+             for group in groups(results) for y in figure.y]
+    found = [panel for panel in found if panel.lines]
+    columns = frame.arrange(results, found)
+    handles = [Line2D([], [], color=line.look.color, linestyle=line.look.line, label=line.label)
+               for line in {line.label: line for panel in found for line in panel.lines}.values()]
+    page = frame.page(results, columns, handles)
     exact = True
     for panel in found:
         exact &= _panel(results, panel)
@@ -72,39 +75,52 @@ def draw(results: Results):
     return page
 
 
-def _panel(results: Results, panel: Panel) -> bool:
+def _lines(results: Results, group, place: tuple) -> list[Line]:
+    """One for each system and combination of axis values; `x` holds that combination."""
     looks = style.looks(results.experiment.systems)
+    out = []
+    for system in group.systems:
+        fixed = by_rest(results, system, place, "")
+        for i, (rest, places) in enumerate(fixed.items()):
+            look = looks[system.name]
+            if len(fixed) > 1:
+                look = style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened)
+            out.append(Line(label_of(results, system, rest), look, [(system.name, places[0])], [], [], [], []))
+    return out
+
+
+def _panel(results: Results, panel: Panel) -> bool:
     is_tail = panel.y.startswith("latency")
     exact = True
-    for system in panel.group.systems:
-        for i, axes in enumerate(results.axes_of(system.name)):
-            look = looks[system.name]
-            line = look.line if len(results.axes_of(system.name)) == 1 else style.LINES[i % len(style.LINES)]
-            label = " ".join([system.label, *(f"{k}={show(k, v)}" for k, v in axes.items())])
-            documents = [row.stored.document for row in results.at(system.name, axes) if row.ok]
-            parts = [part for document in documents if (part := distribution(document, panel.y))]
-            whole = all(is_exact(document, panel.y) for document in documents)
-            exact &= whole
-            if whole and parts:
-                parts = [(stats.merge_cdfs(parts), 1.0)]
-            for cdf, _ in parts:
-                _curve(panel.axes, cdf, is_tail, whole, color=look.color, linestyle=line, label=label)
-                label = "_again"
-            if results.has_failures(system.name, axes) and not parts:
-                panel.axes.plot([], [], marker="x", color=look.color, linestyle="none", label=f"{label}: failed", gid="failed")
+    for line in panel.lines:
+        name, axes = line.x[0]
+        documents = [row.stored.document for row in results.at(name, axes) if row.ok]
+        parts = [part for document in documents if (part := distribution(document, panel.y))]
+        whole = all(is_exact(document, panel.y) for document in documents)
+        exact &= whole
+        if whole and parts:
+            parts = [(stats.merge_cdfs(parts), 1.0)]
+        for cdf, _ in parts:
+            _curve(panel.axes, cdf, is_tail, whole, color=line.look.color, linestyle=line.look.line)
+        if results.has_failures(name, axes) and not parts:
+            panel.axes.plot([0.5], [0.04], marker="x", color=line.look.color, linestyle="none", gid="failed",
+                            transform=panel.axes.transAxes)
     if is_tail:
         panel.axes.set_yscale("log")
-        panel.axes.set_xscale("log")
-        frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
+        panel.axes.set_xscale("linear" if results.experiment.figure.x_log is False else "log")
+        if results.experiment.figure.x_log is not False:
+            frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
         frame.plain_log_ticks(panel.axes.yaxis)
         panel.axes.set_ylabel("share above")
     else:
         panel.axes.set_ylim(0, 1.03)
-        panel.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if results.experiment.figure.x_log:
+            panel.axes.set_xscale("log")
+            frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
+        else:
+            panel.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.axes.set_ylabel("share at or below")
     panel.axes.set_xlabel(words.of(panel.y).label)
-    if panel.axes.get_legend_handles_labels()[0]:
-        panel.axes.legend(loc="best")
     return exact
 
 

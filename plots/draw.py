@@ -8,9 +8,10 @@ import matplotlib
 
 from runner.tables import Results
 
-from . import bars, cdf, frame, line, style, table
+from . import bars, cdf, curve, frame, line, map as winners, style, table
 
-KINDS = {"line": line.draw, "bars": bars.draw, "table": table.draw, "cdf": cdf.draw}
+KINDS = {"line": line.draw, "bars": bars.draw, "table": table.draw, "cdf": cdf.draw, "curve": curve.draw,
+         "map": winners.draw}
 
 
 def draw(results: Results, folder: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from runner.grid import show
@@ -14,7 +17,7 @@ from runner.report import caption
 from runner.tables import Results
 
 from . import style, words
-from .series import Group, Line
+from .series import Group, Line, panel_title
 
 PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
 
@@ -27,34 +30,111 @@ class Panel:
     y: str
     lines: list[Line]
     has_ratio: bool
+    at: tuple[tuple[str, object], ...] = ()  # small multiples: the axis value that it shows
     axes: object = None
     ratio: object = None
 
 
-def page(results: Results, columns: list[list[Panel]]):
-    """A figure with its axes made, one column of panels beside the other."""
+def arrange(results: Results, found: list[Panel]) -> list[list[Panel]]:
+    """Columns of panels: one below the other, or, two columns wide, by kind of series, by field or as small multiples."""
+    figure = results.experiment.figure
+    if figure.width == "one" or len(found) == 1:
+        return [found]
+    if figure.panels:
+        places = list(dict.fromkeys(panel.at for panel in found))
+        count = len(places) if len(places) <= 3 else 2 if len(places) == 4 else 3
+        return [[panel for place in places[i::count] for panel in found if panel.at == place] for i in range(count)]
+    if len({panel.group.is_measured for panel in found}) == 2:
+        return [[p for p in found if p.group.is_measured == kind] for kind in (False, True)]
+    return [[panel] for panel in found]
+
+
+def page(results: Results, columns: list[list[Panel]], handles: list):
+    """A figure with its axes made, one column of panels beside the other, and one legend above them all."""
     width = style.COLUMN_IN if results.experiment.figure.width == "one" else style.PAGE_IN
     def height(column: list[Panel]) -> float:
         return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio for panel in column)
-    figure = plt.figure(figsize=(width, max(map(height, columns)) + MARGIN_IN), layout="constrained")
+    legend_columns, legend_in = legend_size(handles, width)
+    body = max(map(height, columns))
+    figure = plt.figure(figsize=(width, body + MARGIN_IN + legend_in), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.04)
-    outer = figure.add_gridspec(1, len(columns))
+    outer = figure.add_gridspec(2, len(columns), height_ratios=[max(legend_in, 0.01), body])
+    if handles:
+        above = figure.add_subplot(outer[0, :])
+        above.set_axis_off()
+        above.legend(handles=handles, loc="center", ncols=legend_columns, borderpad=0, borderaxespad=0,
+                     columnspacing=1.2, labelspacing=0.3).set_in_layout(False)
     for at, column in enumerate(columns):
-        heights = [h for panel in column for h in ([PANEL_IN, RATIO_IN] if panel.has_ratio else [PANEL_IN])]
-        inner = outer[at].subgridspec(len(heights), 1, height_ratios=heights)
-        row = 0
-        for panel in column:
-            panel.axes = figure.add_subplot(inner[row])
-            row += 1
-            if panel.has_ratio:
-                panel.ratio = figure.add_subplot(inner[row], sharex=panel.axes)
-                panel.axes.tick_params(labelbottom=False)
-                row += 1
-            for axes in filter(None, (panel.axes, panel.ratio)):
-                axes.set_facecolor(style.MEASURED_GROUND if panel.group.is_measured else "white")
-            panel.axes.set_title("\n".join(panel.group.origins), loc="left", fontsize=6.5, style="italic", pad=3)
-    figure.suptitle(results.experiment.title, fontsize=8, wrap=True)
+        _column(results, figure, outer[1, at], column)
+    title(figure, results)
     return figure
+
+
+def _column(results: Results, figure, cell, column: list[Panel]) -> None:
+    heights = [h for panel in column for h in ([PANEL_IN, RATIO_IN] if panel.has_ratio else [PANEL_IN])]
+    inner = cell.subgridspec(len(heights), 1, height_ratios=heights)
+    row = 0
+    for panel in column:
+        panel.axes = figure.add_subplot(inner[row])
+        row += 1
+        if panel.has_ratio:
+            panel.ratio = figure.add_subplot(inner[row], sharex=panel.axes)
+            panel.axes.tick_params(labelbottom=False)
+            row += 1
+        for axes in filter(None, (panel.axes, panel.ratio)):
+            axes.set_facecolor(style.MEASURED_GROUND if panel.group.is_measured else "white")
+        name = panel_title(results, panel.at)
+        origins = [textwrap.fill(origin, 58) for origin in panel.group.origins]
+        panel.axes.set_title("\n".join([*([name] if name else []), *origins]), loc="left", fontsize=6.5, style="italic",
+                             pad=3)
+
+
+def legend_size(handles: list, width: float) -> tuple[int, float]:
+    """How many columns a legend above the panels has, and its height in inches."""
+    if not handles:
+        return 1, 0.0
+    longest = max(len(handle.get_label()) for handle in handles)
+    columns = max(1, min(len(handles), int((width - 0.2) / (0.62 + 0.056 * longest))))
+    columns = -(-len(handles) // -(-len(handles) // columns))  # rows of equal length
+    return columns, 0.06 + 0.155 * -(-len(handles) // columns)
+
+
+def legend_of(shown: list[Panel]) -> list[Line2D]:
+    """One entry for each line of any panel, and one for published values."""
+    handles: dict[str, Line2D] = {}
+    marked = None
+    for panel in shown:
+        for line in panel.lines:
+            handles.setdefault(line.label, Line2D([], [], color=line.look.color, marker=line.look.marker,
+                                                  linestyle=line.look.line, label=line.label))
+            marked = marked or (line.look if line.published else None)
+    out = list(handles.values())
+    if marked:
+        out.append(Line2D([], [], color=marked.color, marker=marked.marker, linestyle="none", markerfacecolor="none",
+                          markersize=7.5, markeredgewidth=0.9, label="published"))
+    return out
+
+
+def largest(panel: Panel, shown: list[Panel]) -> float:
+    """The largest value among the panels of the same field, which then have one unit."""
+    alike = [each for each in shown if each.y == panel.y and each.group.is_measured == panel.group.is_measured]
+    return max((v for each in alike for v in numbers(each)), default=0.0)
+
+
+def numbers(panel: Panel) -> list[float]:
+    """All values that a panel shows."""
+    out = [v for line in panel.lines for v in line.high if v is not None]
+    return out + [v for line in panel.lines for _, v in line.published]
+
+
+def share_limits(shown: list[Panel]) -> None:
+    """Small multiples of one field have one y axis, unless it would press some of them flat."""
+    for y, kind in dict.fromkeys((panel.y, panel.group.is_measured) for panel in shown):
+        alike = [panel for panel in shown if (panel.y, panel.group.is_measured) == (y, kind) and panel.at]
+        limits = [panel.axes.get_ylim() for panel in alike]
+        if len(alike) > 1 and max(top for _, top in limits) <= 2.5 * min(top for _, top in limits):
+            for panel in alike:
+                panel.axes.set_ylim(min(low for low, _ in limits), max(top for _, top in limits))
 
 
 def align(figure, columns: list[list[Panel]]) -> None:
@@ -69,8 +149,12 @@ def foot(figure, results: Results, more: str = "") -> None:
     figure.supxlabel(_wrapped(text, 78 if results.experiment.figure.width == "one" else 165), fontsize=6)
 
 
+def title(figure, results: Results) -> None:
+    """The experiment's title above all."""
+    figure.suptitle(_wrapped(results.experiment.title, 58 if results.experiment.figure.width == "one" else 124), fontsize=8)
+
+
 def _wrapped(text: str, width: int) -> str:
-    import textwrap
     return "\n".join(textwrap.wrap(text, width))
 
 
@@ -89,15 +173,33 @@ def x_axis(axes, results: Results, shown: list[object], with_label: bool) -> Non
     name = results.experiment.figure.x
     places = position(results)
     ticks = [value for value in results.experiment.axes[name] if value in shown]
-    if name in BENCH and BENCH[name].kind == "size" and min(places.values()) > 0:
-        axes.set_xscale("log", base=2)
-    if len(ticks) > 9:
-        ticks = ticks[::-(-len(ticks) // 9)]
+    is_size = name in BENCH and BENCH[name].kind == "size"
+    wants_log = results.experiment.figure.x_log
+    is_log = (is_size if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
+    if is_log:
+        axes.set_xscale("log", base=2 if is_size else 10)
+    ticks = _apart(ticks, places, is_log, 9)
     axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))
     axes.xaxis.set_major_formatter(FixedFormatter([show(name, tick) for tick in ticks]))
     axes.xaxis.set_minor_locator(NullLocator())
     if with_label:
         axes.set_xlabel(words.axis(name))
+
+
+def _apart(ticks: list[object], places: dict[object, float], is_log: bool, most: int) -> list[object]:
+    """The ticks that have room for their labels: at most so many, none too close to the one before."""
+    def at(tick: object) -> float:
+        return math.log(places[tick]) if is_log else places[tick]
+    if len(ticks) < 2:
+        return ticks
+    least = abs(at(ticks[-1]) - at(ticks[0])) / (most * 1.6)
+    if len(ticks) > most:
+        ticks = ticks[::-(-len(ticks) // most)]
+    kept = ticks[:1]
+    for tick in ticks[1:]:
+        if abs(at(tick) - at(kept[-1])) >= least:
+            kept.append(tick)
+    return kept
 
 
 def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -> None:

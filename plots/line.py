@@ -4,75 +4,82 @@ from __future__ import annotations
 
 import math
 
-from matplotlib.lines import Line2D
-
+from runner.model import SYSTEMS
 from runner.tables import Results
 
 from . import frame, words
 from .frame import Panel
-from .series import groups, lines
+from .series import groups, lines, panel_places, system_bars
 
 
-def panels(results: Results) -> list[list[Panel]]:
-    """The columns of the page: one below the other, or, two columns wide, by kind of series or by field."""
+def panels(results: Results) -> list[Panel]:
+    """One panel for each place of the small multiples, kind of series and field that has anything to show."""
     figure = results.experiment.figure
+    series = system_bars if figure.x == SYSTEMS else lines
     found = []
-    for group in groups(results):
-        for y in figure.y:
-            shown = lines(results, group, y)
-            found.append(Panel(group, y, shown, figure.ratio and any(line.published for line in shown)))
-    if figure.width == "one" or len(found) == 1:
-        return [found]
-    if len({panel.group.is_measured for panel in found}) == 2:
-        return [[p for p in found if p.group.is_measured == kind] for kind in (False, True)]
-    return [[panel] for panel in found]
+    for place in panel_places(results):
+        for group in groups(results):
+            for y in figure.y:
+                shown = series(results, group, y, place)
+                if shown:
+                    found.append(Panel(group, y, shown, figure.ratio and any(line.published for line in shown), place))
+    return found
 
 
 def draw(results: Results):
     """The figure."""
-    columns = panels(results)
-    page = frame.page(results, columns)
+    found = panels(results)
+    columns = frame.arrange(results, found)
+    page = frame.page(results, columns, frame.legend_of(found))
     for column in columns:
         for panel in column:
-            _panel(results, panel, is_last=panel is column[-1])
+            _panel(results, panel, found, is_last=panel is column[-1])
+    frame.share_limits(found)
     frame.align(page, columns)
-    all_panels = [panel for column in columns for panel in column]
     notes = []
-    if any(line.published for panel in all_panels for line in panel.lines):
+    if any(line.published for panel in found for line in panel.lines):
         notes.append("Hollow marks: published values.")
-    if any(line.failed for panel in all_panels for line in panel.lines):
+    if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
     frame.foot(page, results, " ".join(notes))
     return page
 
 
-def _panel(results: Results, panel: Panel, is_last: bool) -> None:
+def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) -> None:
     places = frame.position(results)
-    numbers = [v for line in panel.lines for v in line.high if v is not None]
-    numbers += [v for line in panel.lines for _, v in line.published]
-    label = words.of(panel.y, max(numbers, default=0.0))
+    label = words.of(panel.y, frame.largest(panel, found))
+    relative = results.experiment.figure.relative_to
     axes = panel.axes
+    if relative:
+        what = label.label.split(" (")[0]
+        label = words.Words(f"{what} over {results.experiment.system(relative).label}'s")
+        axes.axhline(1.0, color="black", linewidth=0.6)
     for line in panel.lines:
         _one(axes, line, places, label.factor)
-    wants_log = results.experiment.figure.log
-    if wants_log is None:
-        wants_log = panel.y.startswith("latency_us")
-    if wants_log and numbers and min(numbers) > 0:
-        axes.set_yscale("log")
-        least = min([v for line in panel.lines for v in line.low if v is not None and v > 0] + numbers)
-        low, high = least * label.factor / 1.6, max(numbers) * label.factor * 1.6
-        frame.plain_log_ticks(axes.yaxis, low, high)
-        axes.set_ylim(low, high)
-    else:
-        top = max(numbers, default=1.0) * label.factor
-        axes.set_ylim(0, (top or 1.0) * 1.12)
+    y_limits(results, panel, label.factor, by_default=panel.y.startswith("latency_us"))
     axes.set_ylabel(label.label)
     shown = [x for line in panel.lines for x in line.x]
     frame.x_axis(axes, results, shown, with_label=is_last and panel.ratio is None)
     frame.mark_failures(axes, panel, places)
-    _legend(axes, panel)
     if panel.ratio is not None:
         _ratio(results, panel, places, shown, is_last)
+
+
+def y_limits(results: Results, panel: Panel, factor: float, by_default: bool) -> None:
+    """A logarithmic y axis around the values, or one from 0; y_max: cuts it."""
+    figure, axes, numbers = results.experiment.figure, panel.axes, frame.numbers(panel)
+    wants_log = by_default if figure.log is None else figure.log
+    if figure.log:
+        numbers = [number for number in numbers if number > 0]  # a zero has no place there, and is not drawn
+    if wants_log and numbers and min(numbers) > 0:
+        axes.set_yscale("log")
+        least = min([v for line in panel.lines for v in line.low if v is not None and v > 0] + numbers)
+        low, high = least * factor / 1.6, (figure.y_max or max(numbers) * 1.6) * factor
+        frame.plain_log_ticks(axes.yaxis, low, high)
+        axes.set_ylim(low, high)
+        return
+    top = figure.y_max or max(numbers, default=1.0) * 1.12
+    axes.set_ylim(0, (top or 1.0) * factor)
 
 
 def _one(axes, line, places: dict[object, float], factor: float) -> None:
@@ -81,21 +88,11 @@ def _one(axes, line, places: dict[object, float], factor: float) -> None:
     errors = [[0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
               [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)]]
     axes.errorbar(x, y, yerr=errors, color=line.look.color, marker=line.look.marker, linestyle=line.look.line,
-                  capsize=1.5, elinewidth=0.7, label=line.label)
+                  capsize=1.5, elinewidth=0.7, label=line.label, gid="hardened" if line.look.hardened else None)
     if line.published:
         axes.plot([places[at] for at, _ in line.published], [v * factor for _, v in line.published], linestyle="none",
                   marker=line.look.marker, markerfacecolor="none", markeredgecolor=line.look.color, markersize=7.5,
                   markeredgewidth=0.9, gid="published")
-
-
-def _legend(axes, panel: Panel) -> None:
-    handles = [Line2D([], [], color=line.look.color, marker=line.look.marker, linestyle=line.look.line, label=line.label)
-               for line in panel.lines]
-    if any(line.published for line in panel.lines):
-        look = next(line.look for line in panel.lines if line.published)
-        handles.append(Line2D([], [], color=look.color, marker=look.marker, linestyle="none", markerfacecolor="none",
-                              markersize=7.5, markeredgewidth=0.9, label="published"))
-    axes.legend(handles=handles, loc="best", ncols=1 if len(handles) < 5 else 2)
 
 
 def _ratio(results: Results, panel: Panel, places: dict[object, float], shown: list[object], is_last: bool) -> None:
@@ -103,7 +100,7 @@ def _ratio(results: Results, panel: Panel, places: dict[object, float], shown: l
     ratios = []
     for line in panel.lines:
         obtained = dict(zip(line.x, line.middle))
-        pairs = [(places[at], obtained[at] / value) for at, value in line.published if obtained.get(at) is not None]
+        pairs = [(places[at], obtained[at] / value) for at, value in line.published if obtained.get(at) is not None and value]
         ratios += [ratio for _, ratio in pairs]
         axes.plot([x for x, _ in pairs], [r for _, r in pairs], color=line.look.color, marker=line.look.marker,
                   markersize=3, linewidth=0.8, linestyle=line.look.line)

@@ -33,6 +33,7 @@ class Look:
     color: str
     marker: str
     line: str | tuple
+    hardened: bool = False  # the hardened variant of a published design: its colour, dashed, bars hatched
 
 
 # One look a design, the same in every figure.
@@ -44,20 +45,22 @@ LOOKS = {
     "pilaf-vo": Look(ORANGE, "d", ":"),
     "herd": Look(PURPLE, "v", "-"),
     "farm-em": Look(SKY, "P", "--"),
-    "farm-em-var": Look(SKY, "X", ":"),
+    "farm-em-var": Look(GREY, "X", ":"),
     "drtm-em": Look(BLACK, "*", "-."),
     "seq-rpc": Look(PURPLE, "<", "--"),
-    "seq-spec": Look(PURPLE, ">", ":"),
+    "seq-spec": Look(BLUE, ">", ":"),
     "seq-atomic": Look(BLACK, "p", "--"),
     "memcached": Look(GREY, "h", "--"),
     "redis": Look(GREY, "H", ":"),
     "micro-verbs": Look(BLUE, "o", ":"),
     "micro-echo": Look(VERMILION, "s", ":"),
     "micro-atomic": Look(BLACK, "p", ":"),
+    "micro-cuckoo": Look(GREEN, "^", "-"),
 }
 # Further systems of a design that already has its look in the same figure (ablations).
 SPARE = [Look(ORANGE, "D", "--"), Look(GREEN, "^", ":"), Look(PURPLE, "v", "-."), Look(SKY, "P", "-"),
          Look(VERMILION, "s", ":"), Look(BLACK, "X", "--"), Look(GREY, "h", "-"), Look(YELLOW, "*", "-")]
+DASHED, DOTTED = (0, (3, 2)), (0, (1, 1.2))
 LINES = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3))]
 
 
@@ -66,8 +69,11 @@ def looks(systems: list) -> dict[str, Look]:
     they never share a panel."""
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
-    spare = iter(SPARE * 4)
-    for system in systems:
+    own = {LOOKS[str(s.params["protocol"])].color for s in systems if s.is_drawn and str(s.params["protocol"]) in LOOKS}
+    spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)  # colours that no design here has first
+    for system in sorted(systems, key=lambda each: not each.is_drawn):
+        if system.hardened_of:
+            continue
         protocol = str(system.params["protocol"])
         taken = used[system.is_measured]
         if protocol in LOOKS and protocol not in taken:
@@ -75,4 +81,8 @@ def looks(systems: list) -> dict[str, Look]:
         else:
             out[system.name] = next(spare)
         taken.add(protocol)
+    for system in systems:
+        if system.hardened_of:
+            base = out.get(system.hardened_of, SPARE[0])
+            out[system.name] = Look(base.color, base.marker, DASHED if base.line == "-" else DOTTED, hardened=True)
     return out

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import dataclass
+
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
@@ -11,84 +14,146 @@ from runner.report import number
 from runner.tables import Results
 
 from . import style, words
-from .frame import foot
-from .series import groups
+from .frame import foot, title
+from .series import by_rest, groups, varying
 
 ROW_IN, HEAD_IN, GROUP_IN = 0.40, 0.22, 0.22
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
 LABEL_SHARE = 0.27  # of the width, for the row names
 
 
+@dataclass
+class _Row:
+    """One row: what stands at its left, and for each column where its value is, or None."""
+
+    name: str
+    detail: str
+    places: list[tuple[str, str, dict] | None]  # system, field, axes
+    ends_block: bool = False
+
+
 def draw(results: Results):
     """The figure."""
     figure = results.experiment.figure
-    values = results.experiment.axes[figure.x]
     kinds = groups(results)
-    rows = sum(len(figure.rows) * len(group.systems) for group in kinds)
-    body = ROW_IN * rows + (HEAD_IN + GROUP_IN) * len(kinds)
+    blocks = [(group, _columns(results, group), _rows(results, group)) for group in kinds]
+    head = HEAD_IN * max([1, *(name.count("\n") + 1 for _, columns, _ in blocks for name in columns)])
+    body = sum(ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks)
     width = style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
     page = plt.figure(figsize=(width, body + 0.75), layout="constrained")
     axes = page.add_subplot()
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(-body, 0)
-    page.suptitle(results.experiment.title, fontsize=8, wrap=True)
+    title(page, results)
     compared = {}
     if figure.published:
-        compared = {(c.system, c.cell.field, c.cell.at): c for c in published.compare(results)}
+        compared = {(c.system, c.field, c.axes): c for c in published.compare(results)}
     top = 0.0
-    for group in kinds:
-        top = _group(axes, results, group, values, compared, top)
+    for group, columns, rows in blocks:
+        top = _group(axes, results, group, columns, rows, compared, top, head)
     foot(page, results, "Below: published value and error. Shades: within 5, 10, 25 %, more. "
          "–: withheld or not published." if compared else "")
     return page
 
 
-def _group(axes, results: Results, group, values: list[object], compared: dict, top: float) -> float:
+def _origins(figure, group) -> str:
+    return textwrap.fill("; ".join(group.origins), 58 if figure.width == "one" else 125)
+
+
+def _columns(results: Results, group) -> list[str]:
+    """What stands above the columns: the values of the x axis, or the systems."""
     figure = results.experiment.figure
-    cell = (1 - LABEL_SHARE) / len(values)
-    axes.text(0, top - GROUP_IN / 2, "; ".join(group.origins), fontsize=6.5, style="italic", va="center")
-    top -= GROUP_IN
-    axes.text(0, top - HEAD_IN / 2, words.axis(figure.x), fontsize=6.5, va="center")
-    for i, value in enumerate(values):
-        axes.text(LABEL_SHARE + (i + 0.5) * cell, top - HEAD_IN / 2, show(figure.x, value), fontsize=7, va="center",
-                  ha="center", weight="bold")
-    axes.plot([0, 1], [top, top], color="black", linewidth=0.9)
-    top -= HEAD_IN
-    axes.plot([0, 1], [top, top], color="black", linewidth=0.5)
+    if not figure.across:
+        return [show(figure.x, value) for value in results.experiment.axes[figure.x]]
+    room = int((60 if figure.width == "one" else 130) * (1 - LABEL_SHARE) / len(group.systems))
+    return [textwrap.fill(system.label, max(7, room)) for system in group.systems]
+
+
+def _rows(results: Results, group) -> list[_Row]:
+    figure, several = results.experiment.figure, varying(results)
+    out: list[_Row] = []
+    if figure.across:
+        every = [axes for system in group.systems for axes in results.axes_of(system.name)]
+        order = list({tuple(axes.items()): axes for axes in every}.values())
+        order.sort(key=lambda axes: [results.experiment.axes[k].index(v) for k, v in axes.items()])
+        for axes in order:
+            at = ", ".join(f"{k.replace('_', ' ')} {show(k, v)}" for k, v in axes.items() if k in several)
+            for field in figure.rows:
+                out.append(_Row(_name(field), at, [(system.name, field, axes) for system in group.systems]))
+            out[-1].ends_block = True
+        return out
+    values = results.experiment.axes[figure.x]
     for field in figure.rows:
         for system in group.systems:
-            _row(axes, results, group, system, field, values, compared, top)
-            top -= ROW_IN
-        axes.plot([0, 1], [top, top], color="#bbbbbb", linewidth=0.4)
+            rest = by_rest(results, system, (), figure.x) or {(): []}
+            for fixed, places in rest.items():
+                at = {axes[figure.x]: axes for axes in places}
+                rest_text = ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
+                out.append(_Row(system.label, ", ".join(filter(None, [_name(field), rest_text])),
+                                [(system.name, field, at[value]) if value in at else None for value in values]))
+        out[-1].ends_block = True
+    return out
+
+
+def _name(field: str) -> str:
+    return words.unscaled(field).replace(", mean", "")
+
+
+def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], compared: dict, top: float,
+           head: float) -> float:
+    figure = results.experiment.figure
+    cell = (1 - LABEL_SHARE) / len(columns)
+    origins = _origins(figure, group)
+    height = GROUP_IN * (origins.count("\n") + 1)
+    axes.text(0, top - height / 2, origins, fontsize=6.5, style="italic", va="center")
+    top -= height
+    axes.text(0, top - head / 2, "" if figure.across else words.axis(figure.x), fontsize=6.5, va="center")
+    size = 7 if len(columns) < 9 else 6
+    for i, name in enumerate(columns):
+        axes.text(LABEL_SHARE + (i + 0.5) * cell, top - head / 2, name, fontsize=size, va="center", ha="center",
+                  weight="bold")
+    axes.plot([0, 1], [top, top], color="black", linewidth=0.9)
+    top -= head
+    axes.plot([0, 1], [top, top], color="black", linewidth=0.5)
+    for row in rows:
+        axes.text(0, top - ROW_IN * 0.33, row.name, fontsize=7, va="center", weight="bold")
+        axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=5.8, va="center")
+        for i, place in enumerate(row.places):
+            _cell(axes, results, group, place, compared, (LABEL_SHARE + i * cell, top, cell))
+        top -= ROW_IN
+        if row.ends_block:
+            axes.plot([0, 1], [top, top], color="#bbbbbb", linewidth=0.4)
     axes.plot([0, 1], [top, top], color="black", linewidth=0.9)
     return top
 
 
-def _row(axes, results: Results, group, system, field: str, values: list[object], compared: dict, top: float) -> None:
-    cell = (1 - LABEL_SHARE) / len(values)
-    name = words.of(field).label.replace(", mean", "")
-    axes.text(0, top - ROW_IN * 0.33, system.label, fontsize=7, va="center", weight="bold")
-    axes.text(0, top - ROW_IN * 0.70, name, fontsize=5.8, va="center")
-    for i, value in enumerate(values):
-        places = [a for a in results.axes_of(system.name) if a[results.experiment.figure.x] == value]
-        obtained = results.median(system.name, places[0], field) if places else None
-        failed = bool(places) and results.has_failures(system.name, places[0])
-        left = LABEL_SHARE + i * cell
-        one = compared.get((system.name, field, value))
-        if one is not None and one.error is not None:
-            shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
-            axes.add_patch(Rectangle((left, top - ROW_IN), cell, ROW_IN, facecolor=shade, linewidth=0))
-        elif group.is_measured:
-            axes.add_patch(Rectangle((left, top - ROW_IN), cell, ROW_IN, facecolor=style.MEASURED_GROUND, linewidth=0))
-        middle = left + cell / 2
-        text = "x" if failed and obtained is None else number(obtained)
-        axes.text(middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center",
-                  gid="failed" if failed else None)
-        if one is not None:
-            axes.text(middle, top - ROW_IN * 0.56, number(one.cell.value), fontsize=5.6, ha="center", va="center",
-                      color="#444444")
-            if one.error is not None:
-                error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
-                axes.text(middle, top - ROW_IN * 0.82, error, fontsize=5.6, ha="center", va="center",
-                          color="#444444")
+def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float, float, float]) -> None:
+    left, top, width = box
+    system, field, at = place if place else ("", "", {})
+    obtained = results.median(system, at, field) if place else None
+    failed = bool(place) and results.has_failures(system, at)
+    one = compared.get((system, field, tuple(at.items())))
+    if one is not None and one.error is not None:
+        shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
+        axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=shade, linewidth=0))
+    elif group.is_measured:
+        axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=style.MEASURED_GROUND, linewidth=0))
+    middle = left + width / 2
+    text = "" if place is None else "x" if failed and obtained is None else short(obtained)
+    axes.text(middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center", gid="failed" if failed else None)
+    if one is not None:
+        axes.text(middle, top - ROW_IN * 0.56, short(one.cell.value), fontsize=5.6, ha="center", va="center", color="#444444")
+        if one.error is not None:
+            error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
+            axes.text(middle, top - ROW_IN * 0.82, error, fontsize=5.6, ha="center", va="center", color="#444444")
+
+
+def short(value: float | None) -> str:
+    """A number as a narrow cell has room for it: 2.61 M rather than 2,610,000."""
+    if value is None or abs(value) < 1e5:
+        return number(value)
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g} {unit}"
+    return number(value)

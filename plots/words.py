@@ -7,12 +7,25 @@ from dataclasses import dataclass
 _KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
 _PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
                 "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
-_PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)",
+_PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)", "network_gbit_s": "network throughput (Gb/s)",
+          "probes_mean": "slots probed, mean", "probes_max": "slots probed, most",
+          "extent_conflicts_percent": "conflicts in extents (% of attempts)",
+          "entry_conflicts_percent": "conflicts in entries (% of attempts)",
           "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
+          "bytes_to_nic": "bytes on the bus a transfer",
           "cpu.client_busy": "CPU busy, clients (share)", "cpu.server_busy": "CPU busy, servers (share)"}
+_RATES = {"work_requests_s": "work requests", "misses_s": "PCIe reads", "bus_limit_s": "limit of the bus"}
 _COUNTS = {"total": "work requests", "read": "READs", "write": "WRITEs", "cas": "CASes", "faa": "FAAs", "send": "SENDs",
            "recv": "RECVs", "index_read": "index READs", "index_cas": "index CASes", "cache_hits": "cache hits",
            "payload_bytes": "payload bytes", "local_accesses": "local accesses"}
+_AXES = {"micro-cuckoo.fill": "share of slots that are filled",
+         "value_size": "value size (bytes)", "key_size": "key size (bytes)", "get": "share of GETs", "nodes": "nodes",
+         "servers": "server cores", "clients": "client workers a node", "hogs": "CPU hogs a machine",
+         "window": "outstanding operations a worker", "zipf_theta": "Zipf θ", "rate": "offered load (operations/s)",
+         "share_of_max": "load (share of each system's own maximum)", "micro-verbs.round": "window N",
+         "micro-atomic.counters": "counters Z", "think": "computation before each operation",
+         "micro-cuckoo.fill": "share of slots that are filled", "nessie.filter-bits": "filter bits",
+         "locality": "share of accesses to the node's own keys"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,8 @@ def of(field: str, largest: float = 0.0) -> Words:
         return Words(f"{kind}latency{which} (µs)")
     if field == "throughput_ops_s":
         return Words("throughput (Mops/s)", 1e-6) if largest >= 1e6 else Words("throughput (kops/s)", 1e-3)
+    if field in _RATES:
+        return Words(f"{_RATES[field]} (M/s)", 1e-6)
     if field.endswith("bytes_s"):
         return Words(f"{parts[0].split('_')[0]} (GB/s)", 1e-9)
     if field in _PLAIN:
@@ -45,9 +60,15 @@ def of(field: str, largest: float = 0.0) -> Words:
     return Words(field.replace("_", " ").replace(".", ", "))
 
 
+def unscaled(field: str) -> str:
+    """The label of a field whose values are shown in its own unit."""
+    plain = {"throughput_ops_s": "throughput (ops/s)", "goodput_bytes_s": "goodput (B/s)"}
+    if field in _RATES:
+        return f"{_RATES[field]} (/s)"
+    found = of(field)
+    return plain.get(field, found.label if found.factor == 1.0 else field.replace("_", " "))
+
+
 def axis(name: str) -> str:
     """The label of an experiment's axis."""
-    return {"value_size": "value size (bytes)", "key_size": "key size (bytes)", "get": "share of GETs",
-            "nodes": "nodes", "clients": "client workers a node", "hogs": "background workers a node",
-            "window": "outstanding operations a worker", "zipf_theta": "Zipf θ",
-            "rate": "offered load (operations/s)"}.get(name, name.replace("_", " "))
+    return _AXES.get(name, name.replace("_", " "))

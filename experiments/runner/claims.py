@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import expression
+from . import expression, lookup
 from .grid import show
 from .model import ClaimText
 from .tables import Results
@@ -18,37 +18,35 @@ class Verdict:
     held: bool | None
     why: str
     places: int = 0  # combinations of axis values that were checked
-
-
-class _Missing(Exception):
-    """A name of the claim has no value; the message says why."""
+    ids: tuple[str, ...] = ()
+    explained: str = ""  # where a failed claim is explained
 
 
 def judge(results: Results, claim_text: ClaimText) -> Verdict:
     """Evaluates one claim wherever its `where` holds; it is held only if it holds everywhere."""
     text, claim = claim_text.text, claim_text.claim
-    systems = {name.path.split(".")[0] for name in expression.names(claim) if "." in name.path}
+    told = {"explained": claim_text.explained, "ids": claim_text.ids}
     checked, wrong, missing = 0, [], []
-    for axes in _places(results, systems):
+    for axes in _places(results, claim):
         try:
             if not all(expression.evaluate(condition, _axis_lookup(axes)) for condition in claim.where):
                 continue
             left, right = (expression.evaluate(side, _lookup(results, axes)) for side in (claim.left, claim.right))
             holds = expression.compare(claim.sign, left, right)
-        except _Missing as error:
+        except lookup.Missing as error:
             missing.append(str(error))
             continue
         except expression.ExpressionError as error:
-            return Verdict(text, None, f"{error}")
+            return Verdict(text, None, f"{error}", **told)
         checked += 1
         if not holds:
             wrong.append(f"{_place(axes)}{_number(left)} {claim.sign} {_number(right)} is false")
     if not checked:
-        return Verdict(text, None, (missing[0] if missing else "no point meets its where"))
+        return Verdict(text, None, (missing[0] if missing else "no point meets its where"), **told)
     if missing:
         reasons = "; ".join([*wrong, f"no value at {len(missing)} of {checked + len(missing)} places ({missing[0]})"])
-        return Verdict(text, False if wrong else None, reasons, checked)
-    return Verdict(text, not wrong, "; ".join(wrong), checked)
+        return Verdict(text, False if wrong else None, reasons, checked, **told)
+    return Verdict(text, not wrong, "; ".join(wrong), checked, **told)
 
 
 def judge_all(results: Results) -> list[Verdict]:
@@ -56,38 +54,40 @@ def judge_all(results: Results) -> list[Verdict]:
     return [judge(results, claim) for claim in results.experiment.claims]
 
 
-def _places(results: Results, systems: set[str]) -> list[dict[str, object]]:
-    """Combinations of axis values at which every named system runs."""
-    names = sorted(systems) or [system.name for system in results.experiment.systems][:1]
-    common = results.axes_of(names[0])
-    for name in names[1:]:
-        own = results.axes_of(name)
-        common = [axes for axes in common if axes in own]
-    return common
+def _places(results: Results, claim: expression.Claim) -> list[dict[str, object]]:
+    """Where a claim is checked: the values of the axes that it leaves open, at which every system that it names runs.
+
+    An axis that every name fixes in [...], and no `where` mentions, is not open.
+    """
+    names = [name for name in expression.names(claim) if lookup.system_of(name)]
+    asked = {name.path for condition in claim.where for name in expression.names(condition)}
+    asked |= {name.path for name in expression.names(claim) if not lookup.system_of(name)}
+    is_open = [axis for axis in results.experiment.axes
+               if axis in asked or not names or any(axis not in dict(name.at) for name in names)]
+    systems = list(dict.fromkeys(lookup.system_of(name) for name in names))
+    systems = systems or [system.name for system in results.experiment.systems][:1]
+    found: list[dict[str, object]] = []
+    for system in systems:
+        for axes in results.axes_of(system):
+            place = {axis: axes[axis] for axis in is_open}
+            if place not in found and all(_runs(results, name, place) for name in names):
+                found.append(place)
+    return found
+
+
+def _runs(results: Results, name: expression.Name, place: dict[str, object]) -> bool:
+    """Whether a name's system runs at a place, whatever the axes are that the name itself fixes."""
+    fixed = dict(name.at)
+    return any(all(axes[axis] == value for axis, value in place.items() if axis not in fixed)
+               for axes in results.axes_of(lookup.system_of(name)))
 
 
 def _axis_lookup(axes: dict[str, object]):
-    def lookup(name: expression.Name) -> object:
-        return axes[name.path]
-    return lookup
+    return lambda name: lookup.plain(axes[name.path])
 
 
 def _lookup(results: Results, axes: dict[str, object]):
-    def lookup(name: expression.Name) -> object:
-        if "." not in name.path:
-            return axes[name.path]
-        system, _, field = name.path.partition(".")
-        place = {**axes, **{key: _same_kind(value, axes[key]) for key, value in name.at}}
-        value = results.median(system, place, field)
-        if value is None:
-            at = _place(place).rstrip(": ")
-            raise _Missing(f"{system} has no {field}" + (f" at {at}" if at else ""))
-        return value
-    return lookup
-
-
-def _same_kind(value: object, like: object) -> object:
-    return int(value) if isinstance(like, int) and isinstance(value, float) and value == int(value) else value
+    return lambda name: lookup.value(results, name, axes)
 
 
 def _place(axes: dict[str, object]) -> str:

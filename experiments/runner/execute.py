@@ -1,4 +1,4 @@
-"""Runs points: each in its own process group with a hard time-out; simulated ones side by side, measured ones alone."""
+"""Runs points of one experiment: each in its own process group with a hard time-out. Whose turn it is, pool.py says."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import shlex
 import signal
 import subprocess
 import time
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from . import options, provenance
+from . import options, power, provenance
 from .grid import Point
 from .launch import LAUNCHERS, Launch
 from .model import Experiment
@@ -62,29 +61,31 @@ class _Running:
 
 
 class Executor:
-    """Runs points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
+    """Starts points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
 
-    def __init__(self, experiment: Experiment, store: Store, jobs: int, launch: Launch | None) -> None:
-        self.experiment, self.store, self.jobs, self.launch = experiment, store, jobs, launch
+    def __init__(self, experiment: Experiment, store: Store, launch: Launch | None) -> None:
+        self.experiment, self.store, self.launch = experiment, store, launch
         self.host = provenance.host()
         self._running: list[_Running] = []
 
-    def run(self, points: list[Point], ended: Callable[[Outcome], None], tick: Callable[[], None]) -> None:
-        """Runs all points; `ended` hears of each, `tick` is called many times a second."""
-        simulated = deque(point for point in points if not point.is_measured)
-        measured = deque(point for point in points if point.is_measured)
-        try:
-            while simulated or measured or self._running:
-                while simulated and len(self._running) < self.jobs:
-                    self._start(simulated.popleft(), ended)
-                if not simulated and not self._running and measured:
-                    self._start(measured.popleft(), ended)
-                for each in list(self._running):
-                    self._look_at(each, ended)
-                tick()
-                time.sleep(0.02)
-        finally:
-            self.stop()
+    @property
+    def running(self) -> int:
+        """How many points are under way."""
+        return len(self._running)
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether one of them is measured, and wants the machine for itself."""
+        return any(each.point.is_measured for each in self._running)
+
+    def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
+        """Starts a point; `ended` hears how it went, at once if it cannot be started."""
+        self._start(point, ended)
+
+    def look(self, ended: Callable[[Outcome], None]) -> None:
+        """Takes note of points that are over; to be called many times a second."""
+        for each in list(self._running):
+            self._look_at(each, ended)
 
     def stop(self) -> None:
         """Kills the process groups that still run and removes what they had begun to write."""
@@ -107,24 +108,26 @@ class Executor:
 
     def _timeout(self, point: Point) -> float:
         if self.experiment.measure.timeout_s is not None:
-            return self.experiment.measure.timeout_s
+            return self.experiment.measure.timeout_s + power.extra_seconds(point)
         if not point.is_measured:
             return SIMULATED_TIMEOUT_S
         spans = (int(point.params.get(key, 0)) for key in ("warmup", "duration"))
-        return MEASURED_SLACK_S + 3 * sum(spans) / 1e9
+        return MEASURED_SLACK_S + 3 * sum(spans) / 1e9 + power.extra_seconds(point)
 
     def _start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
         name = point_hash(point)
         result = self.store.folder / f".{name}.{os.getpid()}.result.tmp"
         output = self.store.folder / f".{name}.{os.getpid()}.output.tmp"
         environment = {"LOCH_HOME": str(SOURCE), **os.environ}
-        argv = self._launched(point, environment) + ["--json", str(result)]
+        argv = self._launched(point, environment)
+        samples = self.store.folder / f"{name}.watts.csv"
         now = time.monotonic()
         meter = provenance.OthersMeter(now)
         with open(output, "wb") as stream:
             try:
-                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-                                           env=environment, start_new_session=True, preexec_fn=_die_with_parent)
+                process = subprocess.Popen(power.wrapped(point, self.launch, argv, result, samples), stdin=subprocess.DEVNULL,
+                                           stdout=stream, stderr=stream, env=environment, start_new_session=True,
+                                           preexec_fn=die_with_parent)
             except OSError as error:
                 output.unlink(missing_ok=True)
                 failure = self._failure(point, f"cannot start {argv[0]}: {error.strerror}", None, "")
@@ -214,7 +217,7 @@ def _outlives_result(each: _Running, now: float) -> bool:
         return False
     if each.result_seen is None and each.result.exists():
         each.result_seen = now
-    return each.result_seen is not None and now - each.result_seen > RESULT_GRACE_S
+    return each.result_seen is not None and now - each.result_seen > RESULT_GRACE_S + power.extra_seconds(each.point)
 
 
 def _kill_group(pid: int) -> None:
@@ -235,6 +238,6 @@ def _end(each: _Running) -> None:
         _kill_group(each.process.pid)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """In the child: killed by the kernel when the runner dies, even by SIGKILL."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,9 +1,11 @@
-"""The small language of `tune`, `derive` and `claims`: numbers with units, names, + - * / and comparisons.
+"""The small language of `tune`, `derive`, `claims` and published `numbers`: numbers with units, names, + - * /, min(),
+max(), argmin(), argmax() and comparisons.
 
     clients: 12 - servers
     gb_sent: payload_bytes.total / duration_s * 112 / 1e9
     CD.latency_us.all.mean < SD.latency_us.all.mean where value_size >= 16K and get == 0.5
     CD[value_size=2K].throughput_ops_s < 1.1 * SD[value_size=2K].throughput_ops_s
+    max(CD[clients=*].throughput_ops_s) / max(SD[clients=*].throughput_ops_s)
 
 Nothing is ever handed to Python's own evaluator.
 """
@@ -19,6 +21,8 @@ from .units import parse_duration, parse_size
 
 _TOKEN = re.compile(r"""\s*(?:
     (?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGT]i?B?\b|ns\b|us\b|ms\b|s\b|%)?)
+  | (?P<option>(?:nessie|pilaf|herd|farm-em|drtm-em|seq|memcached|redis|micro)(?:-[a-z]+)*
+       \.[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*(?![\w.]))
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
   | (?P<text>"[^"]*")
   | (?P<sign><=|>=|==|!=|[-+*/()<>=\[\],.])
@@ -26,11 +30,22 @@ _TOKEN = re.compile(r"""\s*(?:
 
 COMPARISONS: dict[str, Callable[[object, object], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+FUNCTIONS = ("min", "max", "argmin", "argmax")
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 class ExpressionError(ValueError):
     """What is wrong with an expression, in words."""
+
+
+class Every:
+    """The axis value `*`: all of them, inside a function."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+EVERY = Every()
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,19 @@ class Name:
 
     path: str
     at: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it stands for a value at every place of some axis."""
+        return any(value is EVERY for _, value in self.at)
+
+
+@dataclass(frozen=True)
+class Call:
+    """min() or max() of its arguments; argmin() or argmax(): where along the `*` axis of the one argument it is."""
+
+    function: str
+    arguments: tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -66,7 +94,8 @@ class _Parser:
             match = _TOKEN.match(text, at)
             if not match or match.end() == at:
                 raise ExpressionError(f"cannot read {text[at:].strip()[:20]!r}")
-            self.tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
+            kind = "name" if match.lastgroup == "option" else match.lastgroup or ""  # herd.ud-qps: an axis, no subtraction
+            self.tokens.append((kind, match.group(match.lastgroup or 0)))
             at = match.end()
         self.at = 0
 
@@ -112,7 +141,20 @@ class _Parser:
             return number(token)
         if kind == "text":
             return token[1:-1]
+        if token in FUNCTIONS and self.peek() == "(":
+            return self.call(token)
         return self.name(token)
+
+    def call(self, function: str) -> Call:
+        self.need("(")
+        arguments = [self.sum()]
+        while self.take(","):
+            arguments.append(self.sum())
+        self.need(")")
+        alone = arguments[0] if len(arguments) == 1 else None
+        if function.startswith("arg") and not (isinstance(alone, Name) and sum(v is EVERY for _, v in alone.at) == 1):
+            raise ExpressionError(f"{function}() needs one name with one axis at *, such as CD[clients=*].throughput_ops_s")
+        return Call(function, tuple(arguments))
 
     def name(self, first: str) -> Name:
         at: list[tuple[str, object]] = []
@@ -123,7 +165,7 @@ class _Parser:
                     raise ExpressionError(f"expected an axis name in [...], found {key or 'the end'!r}")
                 self.at += 1
                 self.need("=")
-                at.append((key, self.factor()))
+                at.append((key, EVERY if self.take("*") else self.axis_value()))
                 if not self.take(","):
                     break
             self.need("]")
@@ -134,6 +176,16 @@ class _Parser:
             self.at += 1
             return Name(f"{first}.{rest}", tuple(at))
         return Name(first)
+
+    def axis_value(self) -> object:
+        value = self.factor()
+        if isinstance(value, Name) and not value.at:
+            return value.path  # distribution=uniform
+        if isinstance(value, Binary) and value.left == 0.0 and isinstance(value.right, float):
+            return -value.right
+        if isinstance(value, (str, float)):
+            return value
+        raise ExpressionError("expected an axis value after =")
 
     def comparison(self) -> Binary:
         left = self.sum()
@@ -165,7 +217,21 @@ def parse_arithmetic(text: str) -> object:
     parser = _Parser(text)
     tree = parser.sum()
     parser.end()
+    _check_many(tree)
     return tree
+
+
+def _check_many(tree: object) -> None:
+    """Refuses `*` outside of functions: there is no one value then."""
+    if isinstance(tree, Name) and tree.is_many:
+        raise ExpressionError(f"{tree.path} at * is many values; put it into {', '.join(f'{f}()' for f in FUNCTIONS)}")
+    if isinstance(tree, (Binary, Claim)):
+        _check_many(tree.left)
+        _check_many(tree.right)
+    if isinstance(tree, Call):
+        for each in tree.arguments:
+            if not isinstance(each, Name):
+                _check_many(each)
 
 
 def parse_claim(text: str) -> Claim:
@@ -178,7 +244,9 @@ def parse_claim(text: str) -> Claim:
         while parser.take("and"):
             where.append(parser.comparison())
     parser.end()
-    return Claim(head.sign, head.left, head.right, tuple(where))
+    claim = Claim(head.sign, head.left, head.right, tuple(where))
+    _check_many(claim)
+    return claim
 
 
 def names(tree: object) -> list[Name]:
@@ -187,13 +255,19 @@ def names(tree: object) -> list[Name]:
         return [tree]
     if isinstance(tree, (Binary, Claim)):
         return names(tree.left) + names(tree.right)
+    if isinstance(tree, Call):
+        return [name for each in tree.arguments for name in names(each)]
     return []
 
 
 def evaluate(tree: object, lookup: Callable[[Name], object]) -> object:
-    """The value; `lookup` gives that of a name and may raise. A division by zero is nan."""
+    """The value; `lookup` gives that of a name and may raise. A division by zero is nan.
+
+    For a name with an axis at `*`, `lookup` gives a mapping: axis value -> value."""
     if isinstance(tree, Name):
         return lookup(tree)
+    if isinstance(tree, Call):
+        return _call(tree, lookup)
     if isinstance(tree, Binary):
         left, right = evaluate(tree.left, lookup), evaluate(tree.right, lookup)
         if tree.sign in COMPARISONS:
@@ -204,6 +278,22 @@ def evaluate(tree: object, lookup: Callable[[Name], object]) -> object:
             return float("nan")
         return _ARITHMETIC[tree.sign](left, right)
     return tree
+
+
+def _call(tree: Call, lookup: Callable[[Name], object]) -> object:
+    best = min if tree.function.endswith("min") else max
+    values: list[object] = []
+    for each in tree.arguments:
+        value = evaluate(each, lookup)
+        if isinstance(value, dict):
+            if tree.function.startswith("arg"):
+                return best(value, key=value.get)
+            values += value.values()
+        else:
+            values.append(value)
+    if any(isinstance(value, str) for value in values):
+        raise ExpressionError(f"cannot apply {tree.function}() to text")
+    return best(values)
 
 
 def compare(sign: str, left: object, right: object) -> bool:

@@ -48,7 +48,7 @@ def show(key: str, value: object) -> str:
 
 
 def combinations(experiment: Experiment, system: System) -> list[dict[str, object]]:
-    """The axis values of one system, in the order of the file, exclusions taken out."""
+    """The axis values of one system, in the order of the file; `exclude` and its `only` taken into account."""
     groups: list[list[str]] = []
     for axis in experiment.axes:
         zipped = next((group for group in experiment.zips if axis in group), [axis])
@@ -60,7 +60,8 @@ def combinations(experiment: Experiment, system: System) -> list[dict[str, objec
     for parts in itertools.product(*choices):
         merged = {key: value for part in parts for key, value in part.items()}
         ordered = {axis: merged[axis] for axis in experiment.axes}
-        if not any(_matches(rule, system.name, ordered) for rule in experiment.excludes):
+        if not any(_matches(rule, system.name, ordered) for rule in experiment.excludes) and all(
+                ordered[axis] in values for axis, values in system.only.items()):
             out.append(ordered)
     return out
 
@@ -70,14 +71,17 @@ def _matches(rule: dict[str, list[object]], system: str, axes: dict[str, object]
 
 
 def resolve(system: System, axes: dict[str, object], seed: int, extra: dict[str, object] | None = None) -> dict[str, object]:
-    """All options of one run. keys = data_per_node * scale * nodes that hold data / value_size, at least 1."""
+    """All options of one run. keys = data_per_node * scale * nodes that hold data / value_size, at least 1.
+
+    A share_of_max is a rate only when `extra` says which: without it the load is a closed loop.
+    """
     params = {**system.params, **axes, **(extra or {}), "seed": seed}
+    params.pop("share_of_max", None)
     data = params.pop("data_per_node", system.data_per_node)
     scale = params.pop("scale", system.scale)
     if data is not None:
         params["keys"] = max(1, int(data * scale * (params.get("server_nodes") or params["nodes"]) / params["value_size"]))
-    if params["fabric"] != "sim":
-        params.pop("hardware", None)
+    params.pop("hardware" if params["fabric"] != "sim" else "power", None)
     return params
 
 
@@ -111,14 +115,16 @@ def _work_out(system: System, key: str, tree: object, known: dict[str, object]) 
 
 
 def tuning_points(experiment: Experiment) -> list[Point]:
-    """Short runs of every candidate of every system that tunes something."""
+    """Short runs of every candidate of every system that tunes something. With tune_at several places share one run."""
     out = []
     for system in experiment.systems:
         if not system.tune:
             continue
         for axes in combinations(experiment, system):
-            for chosen in candidates(system, axes):
-                params = resolve(system, axes, experiment.measure.seed, chosen)
+            where = {**axes, **experiment.measure.tune_at}
+            for chosen in candidates(system, where):
+                params = resolve(system, where, experiment.measure.seed, chosen)
+                params.pop("power", None)
                 if "duration" in params:
                     params["duration"] = experiment.measure.tune_duration or max(1, int(params["duration"]) // 4)
                 out.append(Point(system.name, axes, 0, params, tuning=True, chosen=chosen))
@@ -135,6 +141,11 @@ def points(experiment: Experiment, choices: dict[tuple, dict[str, object]] | Non
                 params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
                 out.append(Point(system.name, axes, repeat, params, chosen=chosen))
     return out
+
+
+def maximum_points(experiment: Experiment, choices: dict[tuple, dict[str, object]]) -> list[Point]:
+    """The closed-loop runs that the axis share_of_max needs: each system's own maximum, with all repeats."""
+    return points(experiment, choices) if "share_of_max" in experiment.axes else []
 
 
 def choice_key(system: str, axes: dict[str, object]) -> tuple:
@@ -160,8 +171,8 @@ def plan(experiment: Experiment) -> str:
     parts += [_count(len(values), {"value_size": "size"}.get(axis, axis)) for axis, values in experiment.axes.items()
               if not any(axis in group[1:] for group in experiment.zips)]
     parts.append(_count(experiment.measure.repeats, "repeat"))
-    tuning = len(tuning_points(experiment))
-    excluded = " after exclusions" if experiment.excludes else ""
+    tuning = len({repr(point.params) for point in tuning_points(experiment)})
+    excluded = " after exclusions" if experiment.excludes or any(s.only for s in experiment.systems) else ""
     extra = f", plus {tuning} short runs to tune" if tuning else ""
     return f"{' × '.join(parts)} = {total} points{excluded}{extra}"
 

@@ -160,6 +160,12 @@ def read_hosts(path: str) -> tuple[Host, ...]:
     return tuple(Host(name, count) for name, count in slots.items())
 
 
+def used_hosts(launched: Launch, point: Point) -> list[Host]:
+    """The hosts that the ranks of a point are on."""
+    hosts = launched.hosts[:1] if point.params["fabric"] == "shm" else launched.hosts
+    return _spread(hosts, int(point.params["nodes"]))
+
+
 def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
     """A rank a host first, then the second slot of each, and so on."""
     taken = [0] * len(hosts)

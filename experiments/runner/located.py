@@ -22,6 +22,7 @@ class Item:
     entries: dict[str, "Item"] | None = None
     items: list["Item"] | None = None
     key_lines: dict[str, int] = field(default_factory=dict)
+    comment: str = ""  # of an item of a list: the comment lines right above it
 
     def error(self, expected: str, key: str | None = None) -> BadInput:
         """file:line: key: what was expected. `key` names a child by its own line."""
@@ -83,7 +84,9 @@ def load(path: str | Path) -> Item:
         node = loader.get_single_node()
         if node is None or not isinstance(node, yaml.MappingNode):
             raise BadInput(f"{name}:1: expected a mapping of keys such as name, systems and axes")
-        return _convert(loader, node, name, "")
+        top = _convert(loader, node, name, "")
+        _attach_comments(top, text.splitlines())
+        return top
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -92,6 +95,19 @@ def load(path: str | Path) -> Item:
         raise BadInput(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
     finally:
         loader.dispose()
+
+
+def _attach_comments(item: Item, lines: list[str]) -> None:
+    for child in (item.entries or {}).values():
+        _attach_comments(child, lines)
+    for child in item.items or []:
+        at = (child.line or 1) - 2
+        above = []
+        while at >= 0 and lines[at].lstrip().startswith("#"):
+            above.insert(0, lines[at].strip().lstrip("# "))
+            at -= 1
+        child.comment = " ".join(above)
+        _attach_comments(child, lines)
 
 
 def _convert(loader: yaml.SafeLoader, node: yaml.Node, file: str, path: str) -> Item:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from .expression import Claim
 
-FIGURE_KINDS = ("line", "bars", "table", "cdf")
+FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map")
+SYSTEMS = "systems"  # the name that stands for the systems where a figure wants an axis
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,9 @@ class Measure:
     repeats: int = 3
     seed: int = 1                   # of the first repeat; the next has seed + 1
     timeout_s: float | None = None  # real seconds a point may take; None: by fabric
+    power: str | None = None        # flags of `loch power` around measured points (power.py)
     tune_duration: int | None = None  # ns; None: a quarter of the system's duration
+    tune_at: dict[str, object] = field(default_factory=dict)  # axis -> value: tuned there, and kept at its others
 
 
 @dataclass
@@ -40,6 +43,9 @@ class System:
     goal: str = ""      # the result field that tuning maximizes or minimizes
     maximize: bool = True
     where: str = ""                  # file:line, for errors found later
+    hardened_of: str = ""            # the system whose hardened variant this is: its colour, dashed
+    is_drawn: bool = True            # false: claims and published numbers alone need it
+    only: dict[str, list[object]] = field(default_factory=dict)  # axis -> the values that it runs at
 
     @property
     def is_measured(self) -> bool:
@@ -50,12 +56,20 @@ class System:
 @dataclass(frozen=True)
 class Figure:
     kind: str
-    x: str = ""                      # an axis; the first one by default
-    y: tuple[str, ...] = ()          # result fields, one panel each (line, bars, cdf)
+    x: str = ""                      # an axis, the first one by default; a result field (curve); SYSTEMS (bars)
+    y: tuple[str, ...] = ()          # result fields, one panel each
+    along: str = ""                  # curve: the axis along which points are joined
+    down: str = ""                   # map: the axis of its rows
+    across: str = ""                 # table: SYSTEMS as columns, axes as rows
+    panels: str = ""                 # an axis: one panel for each of its values
+    panel_labels: dict[object, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()       # result fields, one row a system each (table)
     published: bool = True           # draw the paper's values beside ours
     ratio: bool = True               # with a panel of obtained / published
     log: bool | None = None          # y axis; None: by the field
+    x_log: bool | None = None        # x axis; None: by the axis
+    y_max: float | None = None       # in the unit of the field
+    relative_to: str = ""            # line: a system; the others are drawn over its median at the same place
     width: str = "one"               # one column (3.4 in) or two (7 in)
 
 
@@ -63,6 +77,8 @@ class Figure:
 class ClaimText:
     text: str
     claim: Claim
+    explained: str = ""               # docs/fidelity.md#anchor, where it is explained if it does not hold
+    ids: tuple[str, ...] = ()         # the targets that it is about: id:, or named in the comment above it
 
 
 @dataclass

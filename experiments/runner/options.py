@@ -10,7 +10,8 @@ from functools import lru_cache
 from .units import format_duration, parse_duration, parse_size
 
 PROTOCOLS = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd", "farm-em", "farm-em-var", "drtm-em",
-             "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis", "micro-verbs", "micro-echo", "micro-atomic")
+             "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis", "micro-verbs", "micro-echo", "micro-atomic",
+             "micro-cuckoo")
 FABRICS = ("sim", "shm", "verbs")
 DISTRIBUTIONS = ("uniform", "zipfian", "zipfian-n", "latest", "hotspot", "exponential", "sequential", "locality")
 
@@ -102,13 +103,17 @@ BENCH: dict[str, Option] = {
     "hotspot_operations": Option("share", 0, 1),
     "workload_file": Option("text"),
     "rate": Option("real"),
+    "think": Option("duration"),
     "arrivals": Option("choice", choices=("poisson", "fixed")),
     "warmup": Option("duration"),
     "duration": Option("duration"),
     "operations": Option("count", 1),
     "seed": Option("count"),
+    "settle": Option("duration"),
     "hogs": Option("count"),
-    "hog_pin": Option("choice", choices=("none", "shared", "separate")),
+    "hog_pin": Option("choice", choices=("none", "shared", "separate", "clients")),
+    "hog_nodes": Option("count"),
+    "cores": Option("count"),
     "pin": Option("switch"),
     "device": Option("text"),
     "port": Option("count", 1, 255),
@@ -124,6 +129,7 @@ _FLAGS = {"workload_file": "workload"}
 # What the runner itself turns into other options.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
+SHARE_OF_MAX = Option("real", 0, 1)
 # Files whose contents decide a result, besides the binary.
 FILE_OPTIONS = ("workload_file", "faults", "hardware")
 
@@ -154,6 +160,8 @@ def arguments(params: dict[str, object]) -> list[str]:
     order = {key: i for i, key in enumerate(BENCH)}
     out: list[str] = []
     for key in sorted(params, key=lambda k: (order.get(k, len(order)), k)):
+        if key == "power":  # the runner's own: `loch power` around the command
+            continue
         option = BENCH.get(key, Option("text"))
         value = params[key]
         if option.kind == "switch":

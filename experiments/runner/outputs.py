@@ -4,59 +4,83 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from . import claims, grid, located, report, schema
+from . import claims, grid, located, page, report, schema
 from .errors import BadInput
 from .model import Experiment
 from .points import Store, point_hash, write_atomically
 from .tables import Results, Row
 
 FIGURES = ("figure.pdf", "figure.png", "figure.svg")
+NAMES = (*FIGURES, "table.csv", "report.md", "report.html")
 PLOTS = Path(__file__).resolve().parent.parent.parent / "plots"
 
 
 def collect(experiment: Experiment, store: Store, choices: list[dict]) -> Results:
-    """The experiment's points with whatever is stored of them."""
+    """The experiment's points with whatever is stored of them: by system, place and repeat."""
+    by_place: dict[tuple, list[grid.Point]] = {}
+    for point in grid.points(experiment, report.choices_by_key(choices)):
+        by_place.setdefault(grid.choice_key(point.system, point.axes), []).append(point)
     rows = []
     for system in experiment.systems:
         for axes in grid.combinations(experiment, system):
-            chosen = report.choices_by_key(choices).get(grid.choice_key(system.name, axes), {})
-            for repeat in range(experiment.measure.repeats):
-                params = grid.resolve(system, axes, experiment.measure.seed + repeat, chosen)
-                point = grid.Point(system.name, axes, repeat, params, chosen=chosen)
-                name = point_hash(point)
-                rows.append(Row(point, name, store.find(name)))
+            for point in by_place[grid.choice_key(system.name, axes)]:
+                stored = store.of(point)
+                rows.append(Row(point, stored.hash if stored else point_hash(point), stored))
     return Results(experiment, rows)
 
 
 def write(folder: Path, results: Results, choices: list[dict], stale: int, store: Store) -> list[claims.Verdict]:
-    """table.csv, report.md, manifest.json and the figure; returns the verdicts on the claims."""
+    """table.csv, report.md and manifest.json; returns the verdicts on the claims."""
     verdicts = claims.judge_all(results)
     write_atomically(folder / "table.csv", results.csv())
     write_atomically(folder / "report.md", report.markdown(results, verdicts, choices, stale, store))
     write_atomically(folder / "manifest.json", report.manifest(results, verdicts, choices))
-    mark = folder / ".figure"
-    stamp = _figure_stamp(folder, results)
-    if not (mark.is_file() and mark.read_text(encoding="utf-8") == stamp and all((folder / f).is_file() for f in FIGURES)):
-        mark.unlink(missing_ok=True)
-        draw(folder, results)
-        write_atomically(mark, stamp)
     return verdicts
 
 
+def is_drawn(folder: Path, results: Results) -> bool:
+    """Whether the figure and the page are there and follow from these results."""
+    mark = folder / ".figure"
+    return (mark.is_file() and mark.read_text(encoding="utf-8") == _figure_stamp(folder, results)
+            and all((folder / name).is_file() for name in NAMES))
+
+
+def draw_all(folder: Path, results: Results) -> None:
+    """The figure, the page, and the mark that they are drawn."""
+    mark = folder / ".figure"
+    mark.unlink(missing_ok=True)
+    draw(folder, results)
+    write_atomically(folder / "report.html", page.of_folder(folder))
+    write_atomically(mark, _figure_stamp(folder, results))
+
+
+def redraw(folder: Path, results: Results) -> None:
+    """The figure, and the page if there is a report to put into it."""
+    draw(folder, results)
+    if (folder / "report.md").is_file():
+        write_atomically(folder / "report.html", page.of_folder(folder))
+
+
+def write_overview(root: Path) -> None:
+    """report.html of a folder of result folders."""
+    write_atomically(root / "report.html", page.of_folders(root, [folder for folder in folders(root) if folder != root]))
+
+
 def _figure_stamp(folder: Path, results: Results) -> str:
-    """What the figure follows from: if it is as it was, so is the figure."""
+    """What the figure and the page follow from: if it is as it was, so are they."""
     digest = hashlib.sha256((folder / "manifest.json").read_bytes())
     digest.update(results.csv().encode())
-    for path in sorted([*PLOTS.glob("*.py"), *PLOTS.glob("published/*.yaml")]):
+    for path in sorted([*PLOTS.glob("*.py"), *PLOTS.glob("published/*.yaml"), Path(page.__file__)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def clear(folder: Path) -> None:
     """--fresh: what an earlier run wrote beside its points goes too."""
-    for name in (*FIGURES, ".figure", "table.csv", "report.md", "manifest.json"):
+    for name in (*NAMES, ".figure", "manifest.json"):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -81,8 +105,22 @@ def load(folder: Path) -> tuple[Results, list[dict], Store]:
     _fix_paths(item, "")
     experiment = schema.read(item, overrides)
     experiment.file = file
-    store = Store(folder / "points", "")
+    kept = document.get("claims") or []
+    if len(kept) == len(experiment.claims):  # comments are not in the manifest: which targets a claim is about
+        experiment.claims = [replace(claim, ids=tuple(each.get("ids", ()))) for claim, each in zip(experiment.claims, kept)]
+    store = open_store(folder, experiment)
     return collect(experiment, store, choices), choices, store
+
+
+def open_store(folder: Path, experiment: Experiment) -> Store:
+    """The points of a result folder, or what a reference folder keeps of them."""
+    if (folder / "points").is_dir() or not (folder / "table.csv").is_file():
+        return Store(folder / "points", "")
+    from .reference import TableStore  # which itself writes from what this module loads
+    try:
+        return TableStore(folder, experiment)
+    except (OSError, ValueError, KeyError) as error:
+        raise BadInput(f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {error}") from None
 
 
 def _fix_paths(item: located.Item, path: str) -> None:

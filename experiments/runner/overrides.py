@@ -149,7 +149,7 @@ def _set(document: Item, key: str, value: object, origin: str) -> None:
         for system in _systems(document):
             system.mapping().pop(key, None)
         return
-    if key in options.BENCH or key in ("data_per_node",):
+    if key in options.BENCH or key in ("data_per_node", "share_of_max"):
         _set_option(document, key, value, origin)
     elif options.is_protocol_option(key):
         _set_protocol_option(document, key, value, origin)
@@ -179,21 +179,40 @@ def _set_axis(document: Item, key: str, value: object, origin: str) -> None:
     """Other values for an axis. Exclusions of values that are gone go with them."""
     axes = document.mapping()["axes"]
     axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
-    _trim_excludes(document, key)
+    _trim(document, key)
 
 
-def _trim_excludes(document: Item, key: str) -> None:
+def _trim(document: Item, key: str) -> None:
+    """An axis has lost values: what names them elsewhere (exclude, only, panel labels) lets go of them."""
     left = [schema.value_of(each, key) for each in document.mapping()["axes"].mapping()[key].scalars()]
+
+    def kept_of(child: Item) -> list[Item]:
+        return [each for each in child.scalars() if schema.value_of(each, key) in left]
     rules = document.mapping().get("exclude")
     for rule in list(rules.items or []) if rules is not None else []:
         child = (rule.entries or {}).get(key)
         if child is None:
             continue
-        kept = [each for each in child.scalars() if schema.value_of(each, key) in left]
-        if kept:
+        if kept := kept_of(child):
             rule.entries[key] = Item(child.file, child.line, child.path, items=kept)
         else:
             rules.items.remove(rule)
+    for system in _systems(document):
+        only = _below(system, "only")
+        if key in only:
+            only[key] = Item(only[key].file, only[key].line, only[key].path, items=kept_of(only[key]))
+    panels = _below(document, "figure", "panels")
+    labels = panels.get("labels")
+    if labels is not None and labels.entries is not None and _plain(panels, "axis") == key:
+        option = schema.option_of(key)
+        labels.entries = {each: child for each, child in labels.entries.items() if option.parse(each) in left}
+
+
+def _below(item: Item, *path: str) -> dict[str, Item]:
+    """The entries at a path of keys; none where there is no mapping."""
+    for key in path:
+        item = (item.entries or {}).get(key) or Item("", None, "")
+    return item.entries if item.entries is not None else {}
 
 
 def _set_protocol_option(document: Item, key: str, value: object, origin: str) -> None:
@@ -248,4 +267,4 @@ def _smoke(document: Item) -> None:
     for key, axis in (top["axes"].mapping().items() if "axes" in top else []):
         if axis.items is not None and len(axis.items) > 2:
             axis.items = [axis.items[0], axis.items[-1]]
-            _trim_excludes(document, key)
+            _trim(document, key)

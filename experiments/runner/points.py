@@ -110,6 +110,10 @@ class Store:
                 return Stored(name, document)
         return None
 
+    def of(self, point: Point) -> Stored | None:
+        """The same, of a point."""
+        return self.find(point_hash(point))
+
     def is_stale(self, stored: Stored, point: Point) -> bool:
         """Made by another binary, or with other contents of a file that the parameters name."""
         return stored.runner.get("stamp") != stamp(point, self.binary)

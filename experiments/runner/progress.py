@@ -1,4 +1,4 @@
-"""What people see while points run: a bar on a terminal, one line a point elsewhere."""
+"""What people see while points run: a bar on a terminal; elsewhere one line a point, or now and then one for them all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import time
 
 from .execute import Outcome
 from .units import about
+
+REFRESH_S = 0.25
+LINE_EVERY_S = 15.0
+SETTLED_S = 5.0  # before that, the pace of this run says little
 
 
 def rate(value: float) -> str:
@@ -18,12 +22,14 @@ def rate(value: float) -> str:
 
 
 class Progress:
-    """Counts ended points and estimates the rest from those that this run finished."""
+    """Counts ended points, and estimates the rest from what each was expected to take and the pace so far."""
 
-    def __init__(self, total: int, jobs: int, title: str) -> None:
-        self.total, self.jobs, self.title = total, jobs, title
-        self.done = self.failed = 0
-        self._began = time.monotonic()
+    def __init__(self, title: str, total: int, expected_s: float, jobs: int, experiments: int = 1) -> None:
+        self.title, self.total, self.jobs, self.experiments = title, total, jobs, experiments
+        self.done = self.failed = self.finished = 0
+        self._left_s = expected_s  # of all points to come, one after the other
+        self._done_s = 0.0
+        self._began = self._shown = time.monotonic()
         self._bar = None
         if sys.stderr.isatty():
             self._open_bar()
@@ -32,36 +38,70 @@ class Progress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
         self._bar = Bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                        TextColumn("{task.fields[left]}"), console=Console(stderr=True), transient=True)
+                        TextColumn("{task.fields[left]}"), console=Console(stderr=True), transient=True,
+                        auto_refresh=False)  # no thread of its own: the runner forks
         self._task = self._bar.add_task(self.title, total=self.total, left="")
         self._bar.start()
 
     def left_s(self) -> float | None:
-        """Seconds that the remaining points should take, or None before the first one ended."""
+        """Seconds that the remaining points should take; None while nothing is known."""
+        spent = time.monotonic() - self._began
         if self.done == 0:
-            return None
-        return (time.monotonic() - self._began) / self.done * (self.total - self.done)
+            return self._left_s / self.jobs if self._left_s else None
+        if spent < SETTLED_S or not self._done_s:
+            return self._left_s / self.jobs
+        return self._left_s * spent / self._done_s
 
-    def ended(self, outcome: Outcome) -> None:
+    def changed(self, points: int, expected_s: float) -> None:
+        """There are so many more points to come than was thought, or fewer."""
+        self.total += points
+        self._left_s = max(0.0, self._left_s + expected_s)
+        if self._bar:
+            self._bar.update(self._task, total=self.total)
+
+    def ended(self, outcome: Outcome, expected_s: float) -> None:
         """One more point is done."""
         self.done += 1
         self.failed += outcome.failure is not None
-        left = self.left_s()
-        remaining = f"{about(left)} left" if left and self.done < self.total else ""
+        self._left_s = max(0.0, self._left_s - expected_s)
+        self._done_s += expected_s
         if self._bar:
             if outcome.failure:
                 self._bar.console.print(f"failed: {outcome.point.title()}: {outcome.failure['reason']}", markup=False)
-            self._bar.update(self._task, completed=self.done, left=remaining)
+            self._bar.update(self._task, completed=self.done, left=self._remaining())
+            return
+        if self.experiments > 1:
             return
         what = outcome.failure["reason"] if outcome.failure else rate(outcome.result["throughput_ops_s"])
         state = "FAILED: " if outcome.failure else ""
         line = f"[{self.done}/{self.total}] {outcome.point.title()}: {state}{what}, {outcome.elapsed_s:.1f} s"
+        remaining = self._remaining()
         print(line + (f", {remaining}" if remaining else ""), file=sys.stderr, flush=True)
 
-    def tick(self) -> None:
-        """Keeps the clock of the bar going."""
+    def experiment_done(self, text: str) -> None:
+        """One of several experiments is finished."""
+        self.finished += 1
         if self._bar:
+            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.update(self._task, description=f"{self.title} ({self.finished} done)")
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def tick(self) -> None:
+        """Keeps the bar's clock going; without a bar, says now and then how far it is."""
+        now = time.monotonic()
+        if self._bar and now - self._shown >= REFRESH_S:
+            self._shown = now
             self._bar.refresh()
+        elif not self._bar and self.experiments > 1 and now - self._shown >= LINE_EVERY_S:
+            self._shown = now
+            parts = [f"[{self.done}/{self.total}] {self.finished} of {self.experiments} experiments done",
+                     f"{self.failed} failed" if self.failed else "", self._remaining()]
+            print(", ".join(filter(None, parts)), file=sys.stderr, flush=True)
+
+    def _remaining(self) -> str:
+        left = self.left_s()
+        return f"{about(left)} left" if left and self.done < self.total else ""
 
     def close(self) -> None:
         if self._bar:

@@ -29,13 +29,19 @@ def origin(results: Results, system: System) -> str:
         last = measure.seed + measure.repeats - 1
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
-        return f"simulated ({model}{system.params.get('hardware', 'default hardware')}, {seeds})"
+        return f"simulated ({model}{hardware(results, system)}, {seeds})"
     host = row.stored.runner.get("host", {}) if row else {}
     device = row.stored.document.get("capabilities", {}).get("device") if row else None
     if device and system.params["fabric"] == "verbs" and transport == "verbs":
         return f"measured on {device}"
     where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
     return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
+
+
+def hardware(results: Results, system: System) -> str:
+    """The profile of a simulated system, or those of the axis."""
+    among = results.experiment.axes.get("hardware")
+    return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
 
 
 def number(value: float | None) -> str:
@@ -51,10 +57,9 @@ def percent(error: float | None) -> str:
     return "0.0%" if abs(error) < 5e-4 else f"{error:+.1%}".replace("-", "−")
 
 
-def comparison_table(results: Results, comparisons: list[published.Comparison]) -> list[list[str]]:
-    """Rows of text: id, field, system, place, published, obtained, error."""
-    axis = published.of(results).axis if comparisons else ""
-    return [[c.cell.id, c.cell.field, c.system, show(axis, c.cell.at),
+def comparison_table(comparisons: list[published.Comparison]) -> list[list[str]]:
+    """Rows of text: id, what or field, system, place, published, obtained, error."""
+    return [[c.cell.id, c.cell.field, c.system, published.place(c),
              "withheld" if c.cell.value is None else number(c.cell.value), number(c.obtained), percent(c.error)]
             for c in comparisons]
 
@@ -68,15 +73,13 @@ def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _obtained(results: Results) -> str:
-    """The figure's own fields as medians, one table a field: what can be read without drawing."""
-    figure = results.experiment.figure
-    axis = figure.x or next(iter(results.experiment.axes), "")
-    if not axis:
-        return ""
-    others = [name for name in results.experiment.axes if name != axis]
+def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]:
+    """The figure's own fields as medians, one table (head, rows) a field: what can be read without drawing."""
+    figure, every = results.experiment.figure, results.experiment.axes
+    axis = next((name for name in (figure.x, figure.along, *every) if name in every), "")
+    others = [name for name in every if name != axis]
     out = []
-    for field in figure.rows or figure.y:
+    for field in (*([figure.x] if figure.along else []), *(figure.rows or figure.y)):
         rows = []
         for system in results.experiment.systems:
             grouped: dict[tuple, dict[object, str]] = {}
@@ -84,13 +87,12 @@ def _obtained(results: Results) -> str:
                 key = tuple((name, axes[name]) for name in others)
                 failed = results.has_failures(system.name, axes)
                 value = results.median(system.name, axes, field)
-                grouped.setdefault(key, {})[axes[axis]] = number(value) + (" (x)" if failed else "")
+                grouped.setdefault(key, {})[axes.get(axis)] = number(value) + (" (x)" if failed else "")
             for key, cells in grouped.items():
                 title = " ".join([system.label, *(f"{n}={show(n, v)}" for n, v in key)])
-                rows.append([title, *(cells.get(at, "") for at in results.experiment.axes[axis])])
-        head = [field, *(show(axis, at) for at in results.experiment.axes[axis])]
-        out.append(markdown_table(head, rows))
-    return "\n".join(out)
+                rows.append([title, *(cells.get(at, "") for at in every.get(axis, [None]))])
+        out.append(([field, *([show(axis, at) for at in every[axis]] if axis else ["median"])], rows))
+    return out
 
 
 def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: Store) -> str:
@@ -108,16 +110,17 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
     comparisons = published.compare(results)
     if comparisons:
         parts.append("## Published against obtained\n")
-        parts.append(markdown_table(COMPARISON_HEAD, comparison_table(results, comparisons)))
+        parts.append(markdown_table(COMPARISON_HEAD, comparison_table(comparisons)))
         parts.append(published.score(comparisons).text() + ".\n")
     if verdicts:
         parts.append(f"## Claims: {summary(verdicts)}\n")
         parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: `{v.text}`"
-                  + (f": {v.why}" if v.why else f" ({v.places} places)") + "\n" for v in verdicts]
+                  + (f": {v.why}" if v.why else f" ({v.places} place{'s' if v.places != 1 else ''})")
+                  + (f" ({v.explained})" if v.explained and v.held is not True else "") + "\n" for v in verdicts]
     parts.append("## Obtained\n")
     n = experiment.measure.repeats
     parts.append(f"Medians of n = {n} runs.\n" if n > 1 else "One run a point.\n")
-    parts.append(_obtained(results))
+    parts += [markdown_table(head, rows) for head, rows in obtained_tables(results)]
     if choices:
         parts.append("## Tuned\n")
         parts.append(_choices(choices))
@@ -236,7 +239,10 @@ def manifest(results: Results, verdicts: list[Verdict], choices: list[dict]) -> 
     document = {
         "schema": 1, "name": experiment.name, "title": experiment.title, "file": experiment.file,
         "overrides": experiment.overrides, "experiment": experiment.document, "tuned": choices,
-        "claims": [{"claim": v.text, "held": v.held, "why": v.why, "places": v.places} for v in verdicts],
+        "claims": [{"claim": v.text, "held": v.held, "why": v.why, "places": v.places,
+                    "ids": v.ids, "explained": v.explained} for v in verdicts],
+        "errors": [[experiment.paper.source, c.cell.id, c.error] for c in published.compare(results)
+                   if c.counts and experiment.paper.score],
         "points": points,
     }
     return json.dumps(document, indent=1, default=str) + "\n"

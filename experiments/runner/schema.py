@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import expression, options
+from . import expression, lookup, options, power
 from .errors import BadInput, did_you_mean
 from .located import Item
-from .model import FIGURE_KINDS, ClaimText, Experiment, Figure, Measure, Paper, System
-from .options import BENCH, DATA_PER_NODE, SCALE, Option
+from .model import FIGURE_KINDS, SYSTEMS, ClaimText, Experiment, Figure, Measure, Paper, System
+from .options import BENCH, DATA_PER_NODE, SCALE, SHARE_OF_MAX, Option
 
 TOP = ("name", "title", "paper", "notes", "fabric", "hardware", "cluster", "systems", "workload", "scale", "axes",
        "zip", "exclude", "measure", "figure", "derive", "claims", "smoke")
@@ -17,9 +17,11 @@ CLUSTER = ("nodes", "server_nodes")
 WORKLOAD = tuple(k for k in BENCH if k not in ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", "warmup",
                                                "duration", "operations", "seed")) + ("data_per_node", "file")
 RUN_LENGTH = ("warmup", "duration", "operations")
-MEASURE = RUN_LENGTH + ("repeats", "seed", "timeout", "tune_duration")
-SYSTEM_ONLY = ("label", "published", "cluster", "tune", "maximize", "minimize", "data_per_node", "scale")
-FIGURE = ("kind", "x", "y", "rows", "published", "ratio", "log", "width")
+MEASURE = RUN_LENGTH + ("repeats", "seed", "timeout", "tune_duration", "tune_at", "power")
+SYSTEM_ONLY = ("label", "published", "cluster", "tune", "maximize", "minimize", "data_per_node", "scale", "hardened_of",
+               "only", "drawn")
+FIGURE = ("kind", "x", "y", "rows", "along", "down", "across", "panels", "published", "ratio", "log", "x_log", "y_max",
+          "relative_to", "width")
 FIELD = re.compile(r"^[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)*$")
 
 
@@ -40,13 +42,21 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
     systems = [_system(child, key, base, axes) for key, child in top["systems"].mapping().items()]
     if not systems:
         raise top["systems"].error("expected at least one system")
+    _check_hardened(top["systems"], systems)
+    if figure.relative_to and figure.relative_to not in top["systems"].mapping():
+        raise top["figure"].error(f"no system of this experiment{did_you_mean(figure.relative_to, top['systems'].mapping())}",
+                                  "relative_to")
+    zips = _zips(top.get("zip"), axes)
+    measure = _measure(top.get("measure"), axes, zips, is_as_written=not overrides)
+    for system in systems if measure.power else ():
+        system.params["power"] = measure.power  # grid.resolve takes it from what is simulated
     return Experiment(
         file=document.file, name=name, title=_text(top["title"]) if "title" in top else name,
         paper=_paper(top.get("paper")), notes=_text(top["notes"]) if "notes" in top else "",
-        systems=systems, axes=axes, zips=_zips(top.get("zip"), axes),
+        systems=systems, axes=axes, zips=zips,
         excludes=_excludes(top.get("exclude"), axes, [s.name for s in systems]),
-        measure=_measure(top.get("measure")), figure=figure,
-        claims=_claims(top.get("claims"), axes, [s.name for s in systems]),
+        measure=measure, figure=figure,
+        claims=_claims(top.get("claims"), axes, [s.name for s in systems], is_as_written=not overrides),
         derive=derive, derive_text=derive_text, overrides=list(overrides or []), document=document.plain())
 
 
@@ -77,7 +87,8 @@ def _field(item: Item) -> str:
 
 def option_of(key: str) -> Option:
     """How the values of one option are read; protocol options stay text for the binary to judge."""
-    return {"data_per_node": DATA_PER_NODE, "scale": SCALE}.get(key) or BENCH.get(key) or Option("text")
+    own = {"data_per_node": DATA_PER_NODE, "scale": SCALE, "share_of_max": SHARE_OF_MAX}
+    return own.get(key) or BENCH.get(key) or Option("text")
 
 
 def value_of(item: Item, key: str) -> object:
@@ -152,7 +163,31 @@ def _system(item: Item, name: str, base: dict[str, object], axes: dict[str, list
     return System(name=name, label=_text(entries["label"]) if "label" in entries else name,
                   published=_text(entries["published"]) if "published" in entries else name, params=params,
                   data_per_node=data, scale=float(scale), tune=tune, goal=goal, maximize=maximize,
+                  hardened_of=_text(entries["hardened_of"]) if "hardened_of" in entries else "",
+                  is_drawn=_truth(entries["drawn"]) if "drawn" in entries else True,
+                  only=_only(entries.get("only"), axes),
                   where=item.file if item.line is None else f"{item.file}:{item.line}")
+
+
+def _only(item: Item | None, axes: dict[str, list[object]]) -> dict[str, list[object]]:
+    """The axis values that one system runs at, where they are not all."""
+    out: dict[str, list[object]] = {}
+    for key, child in (item.mapping() if item is not None else {}).items():
+        if key not in axes:
+            raise item.error(f"no axis of this experiment{did_you_mean(key, axes)}", key)
+        out[key] = [value_of(each, key) for each in child.scalars()]
+        for value in out[key]:
+            if value not in axes[key]:
+                raise child.error(f"{value} is not among {', '.join(map(str, axes[key]))}")
+    return out
+
+
+def _check_hardened(item: Item, systems: list[System]) -> None:
+    names = [system.name for system in systems]
+    for system in systems:
+        if system.hardened_of and (system.hardened_of not in names or system.hardened_of == system.name):
+            raise item.mapping()[system.name].error(
+                f"expected another system of this file{did_you_mean(system.hardened_of, names)}", "hardened_of")
 
 
 def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -> None:
@@ -163,6 +198,8 @@ def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -
         raise item.error(f"get {params['get']} and delete {params['delete']} add up to more than 1", "get")
     if "data_per_node" in params and "value_size" not in given and "workload_file" not in given:
         raise item.error("data_per_node needs a value_size to become a number of keys", "data_per_node")
+    if "share_of_max" in given and "rate" in given:
+        raise item.error("the axis share_of_max decides it", "rate")
     if "duration" in params and "operations" in params:
         raise item.error("give duration or operations, not both", "duration")
     if params["fabric"] == "sim" and "hardware" in item.mapping():
@@ -222,7 +259,7 @@ def _axes(document: Item) -> dict[str, list[object]]:
     item = document.mapping().get("axes")
     if item is None:
         return {}
-    allowed = tuple(k for k in BENCH if k != "seed") + ("data_per_node", "scale")
+    allowed = tuple(k for k in BENCH if k != "seed") + ("data_per_node", "scale", "share_of_max")
     _known(item, allowed, protocol_options=True)
     axes: dict[str, list[object]] = {}
     for key, child in item.mapping().items():
@@ -280,7 +317,27 @@ def _list(item: Item | None, what: str) -> list[Item]:
     return item.items
 
 
-def _measure(item: Item | None) -> Measure:
+def _tune_at(item: Item | None, axes: dict[str, list[object]], zips: list[list[str]],
+             is_as_written: bool) -> dict[str, object]:
+    """Axis values at which candidates are tried for all; axes that advance together with a given one follow it.
+
+    Where --set has taken the value from the axis, tuning happens at each place, as without tune_at.
+    """
+    out: dict[str, object] = {}
+    for key, child in (item.mapping() if item is not None else {}).items():
+        if key not in axes:
+            raise item.error(f"no axis of this experiment{did_you_mean(key, axes)}", key)
+        value = value_of(child, key)
+        if value not in axes[key]:
+            if not is_as_written:
+                continue
+            raise child.error(f"{value} is not among {', '.join(map(str, axes[key]))}")
+        at = axes[key].index(value)
+        out.update({axis: axes[axis][at] for group in [[key], *zips] if key in group for axis in group})
+    return out
+
+
+def _measure(item: Item | None, axes: dict[str, list[object]], zips: list[list[str]], is_as_written: bool) -> Measure:
     if item is None:
         return Measure()
     _known(item, MEASURE)
@@ -294,8 +351,11 @@ def _measure(item: Item | None) -> Measure:
             if found[key] is None:
                 raise child.error(f"expected {option.expected()}, found {child.kind()}")
     timeout = found.get("timeout")
-    return Measure(repeats=int(found.get("repeats", 3)), seed=int(found.get("seed", 1)),
-                   timeout_s=timeout / 1e9 if timeout else None, tune_duration=found.get("tune_duration"))
+    settings = item.mapping().get("power")
+    return Measure(power=power.read(settings) if settings is not None else None, repeats=int(found.get("repeats", 3)),
+                   seed=int(found.get("seed", 1)), timeout_s=timeout / 1e9 if timeout else None,
+                   tune_duration=found.get("tune_duration"),
+                   tune_at=_tune_at(item.mapping().get("tune_at"), axes, zips, is_as_written))
 
 
 def _paper(item: Item | None) -> Paper | None:
@@ -320,18 +380,85 @@ def _figure(document: Item, axes: dict[str, list[object]]) -> Figure:
     kind = _text(entries["kind"]) if "kind" in entries else "line"
     if kind not in FIGURE_KINDS:
         raise item.error(f"expected one of {', '.join(FIGURE_KINDS)}{did_you_mean(kind, FIGURE_KINDS)}", "kind")
-    x = _text(entries["x"]) if "x" in entries else first
-    if kind != "cdf" and x not in axes:
-        raise item.error(f"{x or 'nothing'} is no axis of this experiment{did_you_mean(x, axes)}", "x")
+    _figure_keys(item, kind)
+    across = _text(entries["across"]) if "across" in entries else ""
+    if across not in ("", SYSTEMS):
+        raise item.error(f"expected {SYSTEMS}", "across")
+    x = _figure_x(item, kind, axes, first, across)
     fields = {key: tuple(_field(each) for each in entries[key].scalars()) for key in ("y", "rows") if key in entries}
     if kind == "table" and not fields.get("rows"):
         raise item.error("a table needs rows: with the result fields to show", "rows")
     width = _text(entries["width"]) if "width" in entries else "one"
     if width not in ("one", "two"):
         raise item.error("expected one or two (columns of a paper)", "width")
-    flags = {key: _truth(entries[key]) for key in ("published", "ratio", "log") if key in entries}
+    flags = {key: _truth(entries[key]) for key in ("published", "ratio", "log", "x_log") if key in entries}
+    y_max = options.Option("real").parse(entries["y_max"].value) if "y_max" in entries else None
+    if "y_max" in entries and y_max is None:
+        raise item.error("expected a number above 0, in the unit of the result field", "y_max")
+    panels, labels = _panels(entries.get("panels"), axes, (x,))
     default_y = ("latency_us.all",) if kind == "cdf" else ("throughput_ops_s",)
-    return Figure(kind=kind, x=x, y=fields.get("y", default_y), rows=fields.get("rows", ()), width=width, **flags)
+    return Figure(kind=kind, x=x, y=fields.get("y", default_y), rows=fields.get("rows", ()), width=width, across=across,
+                  along=_an_axis(item, "along", axes, first) if kind == "curve" else "",
+                  down=_an_axis(item, "down", axes, next((axis for axis in axes if axis not in (x, panels)), ""))
+                  if kind == "map" else "",
+                  panels=panels, panel_labels=labels, y_max=y_max,
+                  relative_to=_text(entries["relative_to"]) if "relative_to" in entries else "", **flags)
+
+
+# Keys of figure: that only some kinds have.
+_OF_KINDS = {"along": ("curve",), "down": ("map",), "across": ("table",), "rows": ("table",),
+             "panels": ("line", "bars", "curve", "cdf", "map"), "x_log": ("line", "curve", "cdf"),
+             "y_max": ("line", "bars", "curve"), "relative_to": ("line",), "ratio": ("line", "bars", "table", "cdf")}
+
+
+def _figure_keys(item: Item, kind: str) -> None:
+    for key, kinds in _OF_KINDS.items():
+        if key in item.mapping() and kind not in kinds:
+            raise item.error(f"goes with kind {' or '.join(kinds)}, not with {kind}", key)
+
+
+def _figure_x(item: Item, kind: str, axes: dict[str, list[object]], first: str, across: str) -> str:
+    """The x axis; a result field of a curve; nothing where the systems are the columns."""
+    entries = item.mapping()
+    if kind == "curve":
+        if "x" not in entries:
+            raise item.error("a curve needs x: with a result field, such as throughput_ops_s", "x")
+        return _field(entries["x"])
+    x = _text(entries["x"]) if "x" in entries else "" if across else first
+    if kind == "bars" and (x == SYSTEMS or not axes):
+        return SYSTEMS
+    if kind != "cdf" and not across and x not in axes:
+        raise item.error(f"{x or 'nothing'} is no axis of this experiment{did_you_mean(x, axes)}", "x")
+    return x
+
+
+def _an_axis(item: Item, key: str, axes: dict[str, list[object]], default: str) -> str:
+    name = _text(item.mapping()[key]) if key in item.mapping() else default
+    if name not in axes:
+        raise item.error(f"{name or 'nothing'} is no axis of this experiment{did_you_mean(name, axes)}", key)
+    return name
+
+
+def _panels(item: Item | None, axes: dict[str, list[object]], taken: tuple[str, ...]) -> tuple[str, dict[object, str]]:
+    """The axis that panels stand for, and what they are called."""
+    if item is None:
+        return "", {}
+    entries = {"axis": item} if item.entries is None else item.entries
+    if item.entries is not None:
+        _known(item, ("axis", "labels"))
+        if "axis" not in entries:
+            raise item.error("missing; which axis has a panel for each of its values?", "axis")
+    axis = _text(entries["axis"])
+    if axis not in axes or axis in taken:
+        raise item.error(f"{axis}: expected an axis of this experiment other than {' and '.join(taken)}"
+                         f"{did_you_mean(axis, axes)}")
+    labels: dict[object, str] = {}
+    for key, child in (entries["labels"].mapping() if "labels" in entries else {}).items():
+        value = lookup.same(axes[axis], axis, option_of(axis).parse(key))
+        if value is None:
+            raise entries["labels"].error(f"not among the values of {axis}", key)
+        labels[value] = _text(child)
+    return axis, labels
 
 
 def _derive(item: Item | None) -> tuple[dict[str, object], dict[str, str]]:
@@ -347,29 +474,45 @@ def _derive(item: Item | None) -> tuple[dict[str, object], dict[str, str]]:
     return trees, texts
 
 
-def _claims(item: Item | None, axes: dict[str, list[object]], systems: list[str]) -> list[ClaimText]:
+def _claims(item: Item | None, axes: dict[str, list[object]], systems: list[str], is_as_written: bool) -> list[ClaimText]:
+    """The checks. With axes as they are written, they may name only values that are there; --set may have taken some."""
     out = []
+    ids: tuple[str, ...] = ()
     for child in _list(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
-        text = _text(child)
+        explained = ""
+        if child.comment:  # it is about this claim, and those below it that have no comment of their own
+            ids = tuple(dict.fromkeys(re.findall(r"\bV\d+\b", child.comment)))
+        own = ids
+        if child.entries is not None:
+            _known(child, ("claim", "why", "id"))
+            if "claim" not in child.entries:
+                raise child.error("missing", "claim")
+            explained = pointer(child.entries.get("why"))
+            if "id" in child.entries:
+                own = tuple(_text(each) for each in child.entries["id"].scalars())
+        said = child.entries["claim"] if child.entries is not None else child
+        text = _text(said)
         try:
             claim = expression.parse_claim(text)
         except expression.ExpressionError as error:
-            raise child.error(f"cannot read the claim {text!r}: {error}") from None
+            raise said.error(f"cannot read the claim {text!r}: {error}") from None
         for name in expression.names(claim):
-            if "." not in name.path and name.path not in axes:
-                raise child.error(f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, axes)}")
-            system = name.path.split(".")[0]
-            if "." in name.path and system not in systems:
-                raise child.error(f"{system} is no system of this experiment, which has {', '.join(systems)}"
-                                  f"{did_you_mean(system, systems)}")
-            for key, _ in name.at:
-                if key not in axes:
-                    raise child.error(f"{key} is no axis{did_you_mean(key, axes)}")
+            wrong = lookup.wrong_name(axes, systems, name, is_as_written)
+            if wrong:
+                raise said.error(wrong)
         for condition in claim.where:
             for name in expression.names(condition):
                 if name.path not in axes:
-                    raise child.error(f"where {name.path}: no axis of this experiment{did_you_mean(name.path, axes)}")
-        out.append(ClaimText(text, claim))
+                    raise said.error(f"where {name.path}: no axis of this experiment{did_you_mean(name.path, axes)}")
+        out.append(ClaimText(text, claim, explained, own))
     return out
 
 
+def pointer(item: Item | None) -> str:
+    """`why:` of a claim or a published number: the place in docs/ that explains a miss."""
+    if item is None:
+        return ""
+    text = _text(item)
+    if not re.fullmatch(r"docs/[a-z-]+\.md#[a-z0-9-]+", text):
+        raise item.error(f"expected a place such as docs/fidelity.md#known-misses, found {text!r}")
+    return text

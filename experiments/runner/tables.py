@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import statistics
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from .points import Stored
 # Fields that differ between two runs of the same simulation, or say where it ran: they stay in points/*.json.
 _NOT_TIDY = ("provenance.", "loch.", "sim.wall_s", "sim.events_per_s", "sim.peak_memory_bytes", "config.json",
              "runner.")
+_ABOVE = re.compile(r"(.+\.cdf\.[a-z_]+)\.above_(\d+)")
 
 
 def flatten(document: dict, prefix: str = "") -> dict[str, object]:
@@ -61,7 +63,7 @@ class Results:
             if row.ok:
                 row.fields = flatten(row.stored.document)
                 for name, tree in experiment.derive.items():
-                    value = _derived(tree, row.fields)
+                    value = _derived(tree, row.fields, row.stored.document)
                     if value is not None:
                         row.fields[name] = value
             self._by_place.setdefault(choice_key(row.point.system, row.point.axes), []).append(row)
@@ -71,8 +73,8 @@ class Results:
         return self._by_place.get(choice_key(system, axes), [])
 
     def values(self, system: str, axes: dict[str, object], field_name: str) -> list[float]:
-        """A field over the repeats that have it."""
-        found = (row.fields.get(field_name) for row in self.at(system, axes))
+        """A field over the repeats that have it. verbs.per_get.cdf.read.above_2: of a distribution, the share above 2."""
+        found = (_field(row, field_name) for row in self.at(system, axes) if row.ok)
         return [float(value) for value in found if isinstance(value, (int, float))]
 
     def median(self, system: str, axes: dict[str, object], field_name: str) -> float | None:
@@ -95,24 +97,43 @@ class Results:
     def has_failures(self, system: str, axes: dict[str, object]) -> bool:
         return any(not row.ok for row in self.at(system, axes))
 
-    def csv(self) -> str:
-        """The tidy table: one row a point and repeat, axes and system first."""
+    def csv(self, only: set[str] | None = None) -> str:
+        """The tidy table: one row a point and repeat, axes and system first; `only` some of the result fields."""
         leading = ["system", *self.experiment.axes, "repeat", "seed", "status", "point"]
-        names = sorted({name for row in self.rows for name in row.fields} - set(leading))
+        names = {name for row in self.rows for name in row.fields if only is None or name in only}
+        names |= {name for name in only or () if _ABOVE.fullmatch(name)}
+        names = sorted(names - set(leading))
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(leading + names)
         for row in self.rows:
             status = "ok" if row.ok else "failed" if row.stored else "missing"
-            head = [row.point.system, *(_text(v) for v in row.point.axes.values()), row.point.repeat + 1,
+            head = [row.point.system, *(axis_text(v) for v in row.point.axes.values()), row.point.repeat + 1,
                     row.point.params["seed"], status, row.hash]
-            writer.writerow(head + [_text(row.fields.get(name)) for name in names])
+            writer.writerow(head + [axis_text(_field(row, name)) for name in names])
         return out.getvalue()
 
 
-def _derived(tree: object, fields: dict[str, object]) -> float | None:
+def _field(row: Row, name: str) -> object:
+    """A result field of a row, or the share of a distribution above a limit."""
+    tail = None if name in row.fields else _ABOVE.fullmatch(name)
+    if not tail:
+        return row.fields.get(name)
+    return _share_above(row.stored.document, *tail.groups()) if row.ok else None
+
+
+def _share_above(document: dict, field_name: str, limit: str) -> float | None:
+    node = _inside(document, field_name.split("."))
+    if not isinstance(node, list) or not node:
+        return None
+    return 1 - max((share for value, share in node if value <= int(limit)), default=0.0)
+
+
+def _derived(tree: object, fields: dict[str, object], document: dict) -> float | None:
     def lookup(name: expression.Name) -> object:
         value = fields.get(name.path)
+        if value is None:
+            value = _inside(document, name.path.split("."))
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise KeyError(name.path)
         return value
@@ -123,7 +144,20 @@ def _derived(tree: object, fields: dict[str, object]) -> float | None:
     return value if isinstance(value, (int, float)) and value == value else None
 
 
-def _text(value: object) -> str:
+def _inside(document: object, path: list[str]) -> object:
+    """A value of the whole document, with numbers for places in its lists: nodes.0.counters.link_tx_busy."""
+    for part in path:
+        if isinstance(document, dict):
+            document = document.get(part)
+        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
+            document = document[int(part)]
+        else:
+            return None
+    return document
+
+
+def axis_text(value: object) -> str:
+    """A value as table.csv has it."""
     if value is None:
         return ""
     if isinstance(value, bool):

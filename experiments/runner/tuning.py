@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from . import grid
 from .model import Experiment
 from .points import Store, point_hash
@@ -29,6 +31,35 @@ def choose(experiment: Experiment, store: Store) -> list[dict]:
             out.append({"system": system.name, "axes": axes, "chosen": point.chosen, "goal": system.goal,
                         "value": value, "tried": len(tried),
                         "candidates": [{**candidate.chosen, system.goal: found} for candidate, found in tried]})
+    return out
+
+
+def with_rates(experiment: Experiment, store: Store, choices: list[dict]) -> list[dict]:
+    """The choices, and for each share_of_max below 1 the rate: that share of the system's throughput in a closed loop.
+
+    The maximum is the median of the repeats that ran. Where none did there is no rate, and the point is the closed loop
+    itself, which is stored as failed.
+    """
+    if "share_of_max" not in experiment.axes:
+        return choices
+    known = {grid.choice_key(choice["system"], choice["axes"]): choice for choice in choices}
+    found: dict[tuple, list[float]] = {}
+    at_most = grid.maximum_points(experiment, {key: choice["chosen"] for key, choice in known.items()})
+    for point in at_most:
+        value = _goal(store, point, "throughput_ops_s")
+        if value is not None:
+            found.setdefault(grid.choice_key(point.system, point.axes), []).append(value)
+    out = []
+    for point in at_most[:len(at_most) // experiment.measure.repeats]:
+        key = grid.choice_key(point.system, point.axes)
+        choice = known.get(key) or {"system": point.system, "axes": point.axes, "chosen": {}, "goal": "throughput_ops_s",
+                                    "value": None, "tried": 0, "candidates": []}
+        share = point.axes["share_of_max"]
+        if key in found:
+            most = statistics.median(found[key])
+            rate = {"rate": float(round(share * most))} if share < 1 else {}
+            choice = {**choice, "chosen": {**choice["chosen"], **rate}, "value": most}
+        out.append(choice)
     return out
 
 

@@ -1,0 +1,112 @@
+"""Two result fields against each other (latency over throughput), points joined along an axis (clients)."""
+
+from __future__ import annotations
+
+from matplotlib.ticker import MaxNLocator
+
+from runner import published
+from runner.grid import show
+from runner.tables import Results
+
+from . import frame, stats, style, words
+from .frame import Panel
+from .series import Line, by_rest, groups, label_of, panel_places
+
+
+def draw(results: Results):
+    """The figure: one panel a place of the small multiples, field and kind of series."""
+    figure = results.experiment.figure
+    found = [Panel(group, y, _lines(results, group, y, place), False, place) for place in panel_places(results)
+             for group in groups(results) for y in figure.y]
+    found = [panel for panel in found if panel.lines]
+    columns = frame.arrange(results, found)
+    page = frame.page(results, columns, frame.legend_of(found))
+    for panel in found:
+        _panel(results, panel, found)
+    frame.share_limits(found)
+    frame.align(page, columns)
+    values = ", ".join(show(figure.along, value) for value in results.experiment.axes[figure.along])
+    notes = [f"Along each line: {words.axis(figure.along)} {values}."]
+    if any(line.published for panel in found for line in panel.lines):
+        notes.append("Hollow marks: published values.")
+    failed = sum(len(line.failed) for panel in found for line in panel.lines)
+    if failed:
+        notes.append(f"Failed runs left out: {failed}.")
+    frame.foot(page, results, " ".join(notes))
+    return page
+
+
+def _lines(results: Results, group, y: str, place: tuple) -> list[Line]:
+    """Lines whose x are medians of the other field; places without both are left out."""
+    figure = results.experiment.figure
+    looks = style.looks(results.experiment.systems)
+    compared = published.compare(results) if figure.published else []
+    known = {(c.system, c.field, c.axes): c.cell.value for c in compared if c.cell.value is not None}
+    out = []
+    for system in group.systems:
+        rest = by_rest(results, system, place, figure.along)
+        for i, (fixed, places) in enumerate(rest.items()):
+            look = looks[system.name]
+            if len(rest) > 1:
+                look = style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened)
+            line = Line(label_of(results, system, fixed), look, [], [], [], [], [])
+            for axes in places:
+                across, values = results.median(system.name, axes, figure.x), results.values(system.name, axes, y)
+                if across is None or not values:
+                    line.failed.append(axes[figure.along])
+                else:
+                    _point(line, across, values)
+                both = [known.get((system.name, field, tuple(axes.items()))) for field in (figure.x, y)]
+                if None not in both:
+                    line.published.append((both[0], both[1]))
+            out.append(line)
+    return out
+
+
+def _point(line: Line, across: float, values: list[float]) -> None:
+    middle, low, high = stats.median_interval(values)
+    line.x.append(across)
+    line.middle.append(middle)
+    line.low.append(low)
+    line.high.append(high)
+
+
+def _xs(panel: Panel) -> list[float]:
+    return [x for line in panel.lines for x in (*line.x, *(at for at, _ in line.published))]
+
+
+def _panel(results: Results, panel: Panel, found: list[Panel]) -> None:
+    figure, axes = results.experiment.figure, panel.axes
+    label = words.of(panel.y, frame.largest(panel, found))
+    alike = [each for each in found if each.group.is_measured == panel.group.is_measured]
+    xs = _xs(panel)
+    widest = max((max(_xs(each), default=0.0) for each in alike), default=0.0)
+    across = words.of(figure.x, widest)
+    if widest <= 2.5 * max(xs, default=0.0):
+        xs = [*xs, widest]  # small multiples have one x axis, unless it would press some of them flat
+    for line in panel.lines:
+        errors = [[(m - low) * label.factor for m, low in zip(line.middle, line.low)],
+                  [(high - m) * label.factor for m, high in zip(line.middle, line.high)]]
+        axes.errorbar([x * across.factor for x in line.x], [m * label.factor for m in line.middle], yerr=errors,
+                      color=line.look.color, marker=line.look.marker, linestyle=line.look.line, capsize=1.5,
+                      elinewidth=0.7, gid="hardened" if line.look.hardened else None)
+        if line.published:
+            axes.plot([x * across.factor for x, _ in line.published], [y * label.factor for _, y in line.published],
+                      linestyle="none", marker=line.look.marker, markerfacecolor="none",
+                      markeredgecolor=line.look.color, markersize=7.5, markeredgewidth=0.9, gid="published")
+    numbers = frame.numbers(panel)
+    if figure.log and numbers and min(numbers) > 0:
+        axes.set_yscale("log")
+        low, high = min(numbers) * label.factor / 1.6, (figure.y_max or max(numbers) * 1.6) * label.factor
+        frame.plain_log_ticks(axes.yaxis, low, high)
+        axes.set_ylim(low, high)
+    else:
+        axes.set_ylim(0, (figure.y_max or max(numbers, default=1.0) * 1.12 or 1.0) * label.factor)
+    if figure.x_log and xs and min(xs) > 0:
+        axes.set_xscale("log")
+        frame.plain_log_ticks(axes.xaxis, min(xs) * across.factor, max(xs) * across.factor)
+    else:
+        axes.set_xlim(0, (max(xs, default=1.0) or 1.0) * across.factor * 1.05)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    axes.set_ylabel(label.label)
+    axes.set_xlabel(across.label)
