@@ -129,7 +129,7 @@ Cluster::Cluster(const Backend& backend, std::uint32_t nodes, bool with_servers,
     memory.push_back(fabric->register_region(id, {"memory", memory_bytes, true, true, true, {}}).value());
     readable_memory.push_back(
         fabric->register_region(id, {"readable", 4096, true, false, false, {}}).value());
-    clients.push_back(fabric->add_worker({id, Role::client, 0, 0, "client"}).value());
+    clients.push_back(fabric->add_worker({id, Role::client, 0, 0, "client", ud_lanes}).value());
     if (with_servers) servers.push_back(fabric->add_worker({id, Role::server, 1, 1, "server"}).value());
   }
   const auto exchanged = fabric->exchange(10 * second);

@@ -24,6 +24,7 @@ struct Backend {
 
 constexpr Nanos second = 1'000'000'000;
 constexpr Nanos millisecond = 1'000'000;
+constexpr std::uint32_t ud_lanes = 3;  // of a client worker
 constexpr std::uint64_t memory_bytes = 256 * 1024;
 
 // Every node has a region "memory" with all rights and a second one, "readable", that may only be

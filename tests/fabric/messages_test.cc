@@ -324,6 +324,50 @@ TEST_P(FabricTest, ReceiveCanLookWithoutWaiting) {
   EXPECT_EQ(outcomes, expected);
 }
 
+// One awaited after the other, so that their order is known.
+coro::Task<void> send_on_all_lanes(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  for (std::uint32_t i = 0; i < 4 * ud_lanes; ++i) {
+    WorkRequest request = message(Transport::ud, 1, 0, cluster->at(0, 0), 8 + i % 50);
+    request.lane = static_cast<std::uint8_t>(i % ud_lanes);
+    request.has_immediate = i % 2 == 0;
+    request.immediate = i * 3;
+    const Completion done = co_await worker.execute(request);
+    EXPECT_EQ(done.status, WcStatus::success) << i;
+    const WatchWord seen{cluster->memory[0], 192, ~0ull, i + 1, true, std::nullopt};
+    const Nanos deadline = worker.now() + 20 * second;
+    const WatchOutcome outcome = co_await worker.watch(seen, deadline);
+    EXPECT_EQ(outcome, WatchOutcome::ready) << i;
+    if (outcome != WatchOutcome::ready) co_return;
+  }
+}
+
+coro::Task<void> answer_datagrams(Cluster* cluster) {
+  Worker& worker = *cluster->clients[1];
+  for (std::uint32_t i = 0; i < 4 * ud_lanes; ++i) {
+    const Nanos deadline = worker.now() + 20 * second;
+    const Received got = co_await worker.receive(Transport::ud, deadline);
+    EXPECT_EQ(got.outcome, Received::Outcome::message) << i;
+    if (got.outcome != Received::Outcome::message) co_return;
+    EXPECT_EQ(got.from, 0) << "whatever the lane";
+    EXPECT_EQ(got.from_worker, 0);
+    EXPECT_EQ(got.length, 8 + i % 50);
+    worker.post_recv(Transport::ud, got.buffer, receive_stride, got.user);
+    cluster->set_word(1, 0, i + 1);
+    const LocalSlice flag = cluster->at(1, 0);
+    const Completion told = co_await worker.write(cluster->remote[0], 192, flag, 8);
+    EXPECT_TRUE(told.ok());
+  }
+}
+
+TEST_P(FabricTest, DatagramsOfAllLanesComeFromTheirWorker) {
+  Cluster cluster(GetParam());
+  post_receives(&cluster, 1, Transport::ud, 2);
+  cluster.start(1, answer_datagrams(&cluster));
+  cluster.start(0, send_on_all_lanes(&cluster));
+  cluster.run();
+}
+
 coro::Task<void> serve_receives(Worker* worker, bool* stopped) {
   const Received got = co_await worker->receive(Transport::rc);
   *stopped = got.outcome == Received::Outcome::stopping && worker->stopping();

@@ -41,6 +41,13 @@ def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
         return schema.read(document, given)
 
 
+def call(folder, *argv, **environment):
+    """Runs experiments/loch.py in a folder, with the fake binary; returns the finished process."""
+    return subprocess.run([sys.executable, str(ROOT / "experiments" / "loch.py"), *map(str, argv)], text=True,
+                          capture_output=True, cwd=folder, env={**os.environ, "LOCH_BIN": str(FAKE), **environment},
+                          check=False, timeout=240)
+
+
 class Folder(unittest.TestCase):
     """A test with a scratch folder and the command line."""
 
@@ -59,6 +66,4 @@ class Folder(unittest.TestCase):
 
     def loch(self, *argv, **environment):
         """Runs experiments/loch.py in the scratch folder; returns the finished process."""
-        return subprocess.run([sys.executable, str(ROOT / "experiments" / "loch.py"), *map(str, argv)], text=True,
-                              capture_output=True, cwd=self.folder, env=self.environment(**environment), check=False,
-                              timeout=120)
+        return call(self.folder, *argv, **environment)

@@ -3,7 +3,7 @@
 import unittest
 
 import support  # noqa: F401  (sets the path)
-from runner import expression, units
+from runner import expression, tables, units
 from runner.errors import nearest
 
 
@@ -63,6 +63,16 @@ class Expressions(unittest.TestCase):
     def test_nearest_name(self):
         self.assertEqual(nearest("vlaue_size", ["key_size", "value_size"]), "value_size")
         self.assertIsNone(nearest("zzzzzzzz", ["key_size", "value_size"]))
+
+
+class Derived(unittest.TestCase):
+    def test_a_derived_field_looks_into_lists(self):
+        document = {"duration_s": 0.5, "nodes": [{"counters": {"misses": 1}}, {"counters": {"misses": 4}}]}
+        def derived(text):
+            return tables._derived(expression.parse_arithmetic(text), tables.flatten(document), document)
+        self.assertEqual(derived("nodes.1.counters.misses / duration_s"), 8)
+        for missing in ("nodes.2.counters.misses", "nodes.first.counters.misses", "nodes.1.counters", "nodes"):
+            self.assertIsNone(derived(missing), missing)
 
 
 if __name__ == "__main__":

@@ -66,8 +66,13 @@ class Figures(Folder):
             stored = SimpleNamespace(runner={"host": {"cpu": "some CPU", "cores": 2}},
                                      document={"capabilities": {"device": "rxe0"}, "transport": transport})
             row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="M"))
-            results = SimpleNamespace(experiment=SimpleNamespace(measure=measure), rows=[row])
+            results = SimpleNamespace(experiment=SimpleNamespace(measure=measure, axes={}), rows=[row])
             self.assertEqual(report.origin(results, system), label)
+
+    def test_an_axis_of_hardware_is_named(self):
+        system = SimpleNamespace(name="M", is_measured=False, params={"fabric": "sim"})
+        experiment = SimpleNamespace(measure=SimpleNamespace(seed=1, repeats=1), axes={"hardware": ["new", "old"]})
+        self.assertEqual(report.origin(SimpleNamespace(experiment=experiment, rows=[]), system), "simulated (new, old, seed 1)")
 
     def test_bars(self):
         folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)

@@ -54,6 +54,21 @@ class Grid(unittest.TestCase):
         points = grid.tuning_points(experiment)
         self.assertEqual((len(points), points[0].params["duration"]), (9, 500_000))
 
+    def test_tuning_at_one_place_holds_for_all(self):
+        text = SMALL.replace("clients: 12", "tune: {servers: [1, 2]}, maximize: throughput_ops_s")
+        text = text.replace("axes: {", "zip: [[hogs, settle]]\naxes: {hogs: [0, 4], settle: [0ms, 2s], ")
+        text = text.replace("measure: {", "measure: {tune_at: {hogs: 0}, ")
+        experiment = read(text)
+        points = grid.tuning_points(experiment)
+        self.assertEqual({(p.params["hogs"], p.params["settle"]) for p in points}, {(0, 0)})
+        self.assertEqual({p.axes["hogs"] for p in points}, {0, 4})
+        self.assertEqual(len({point_hash(p) for p in points}), len(points) // 2)
+        self.assertIn(f"plus {len(points) // 2} short runs", grid.plan(experiment))
+        self.assertEqual(read(text, ["hogs=4", "settle=2s"]).measure.tune_at, {})
+        with self.assertRaises(BadInput) as caught:
+            read(text.replace("tune_at: {hogs: 0}", "tune_at: {hogs: 3}"))
+        self.assertIn("3 is not among 0, 4", str(caught.exception))
+
     def test_a_tuned_value_must_be_possible(self):
         text = SMALL.replace("clients: 12", "tune: {servers: [1, 12], clients: 12 - servers}, maximize: throughput_ops_s")
         with self.assertRaises(BadInput) as caught:

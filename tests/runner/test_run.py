@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -190,6 +191,32 @@ class Run(Folder):
         tuned = json.loads((self.out / "manifest.json").read_text())["tuned"]
         self.assertEqual([choice["chosen"] for choice in tuned], [{"clients": 9}] * 3)
         self.assertIn("## Tuned", (self.out / "report.md").read_text())
+
+    def test_shares_of_the_own_maximum_become_rates(self):
+        self.path = self.write(SMALL.replace("axes: {value_size: [2K, 4K, 8K]}",
+                                             "axes: {value_size: [2K, 4K], share_of_max: [0.2, 0.5, 1]}"))
+        self.run_it()
+        self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed loops are the points at 1
+        rates = {}
+        for path in (self.out / "points").glob("*.json"):
+            document = json.loads(path.read_text())
+            argv = document["runner"]["argv"]
+            rate = float(argv[argv.index("--rate") + 1]) if "--rate" in argv else 0
+            rates.setdefault(document["config"]["value_size"], {}).setdefault(rate, []).append(document["throughput_ops_s"])
+        for by_rate in rates.values():
+            most = statistics.median(by_rate[0])
+            for found, wanted in zip(sorted(by_rate), [0, 0.2 * most, 0.5 * most], strict=True):
+                self.assertAlmostEqual(found, wanted, delta=1)
+        again = self.loch("plot", self.out)
+        self.assertEqual((again.returncode, again.stderr), (0, ""))
+        self.run_it("--set", "share_of_max=0.2")
+        self.assertEqual(self.ran(), 12)  # nothing new: the maximum is known
+
+    def test_a_share_of_a_maximum_that_failed_fails(self):
+        self.path = self.write(SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {share_of_max: [0.2, 1]}"))
+        done = self.loch("run", self.path, FAKE_FAIL="nodes=15", FAKE_COUNT=str(self.count))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("the store is full"), 4)
 
     def test_two_runs_do_not_share_a_folder(self):
         slow = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path)],

@@ -59,6 +59,10 @@ class Refusals(unittest.TestCase):
         self.change("clients: 12}", "tune: {clients: 12 - servers}, maximize: throughput_ops_s}", 8, "list of values")
         self.change("duration: 2ms", "duration: 2ms, operations: 5", 8, "duration or operations")
         self.change("y: latency_us.get.mean", "x: nodes", 12, "nodes is no axis")
+        self.change("y: latency_us.get.mean", "relative_to: CE", 12, "did you mean CD?")
+        self.change("axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K], share_of_max: [0.5, 2]}", 10, "above 0")
+        self.refuse(SMALL.replace("clients: 12}", "clients: 12, rate: 5}").replace("[2K, 4K, 8K]}", "[2K], share_of_max: [1]}"),
+                    8, "systems.CD.rate", "share_of_max")
         self.refuse(SMALL + "zip: [[value_size, keys]]\n", 13, "keys is no axis")
         self.refuse(SMALL + "exclude: [{system: SD}]\n", 13, "SD is not among CD")
         self.refuse(SMALL + "exclude: [{value_size: 3K}]\n", 13, "3072 is not among")

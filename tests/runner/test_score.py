@@ -1,17 +1,20 @@
 """Scores, comparisons with published numbers, and verdicts on claims."""
 
 import json
+import re
 import unittest
+from dataclasses import replace
 
 from support import SMALL, Folder
-from runner import published
+from runner import published, score, targets
 
 CLAIMS = """\
 claims:
+  # V88: a comment names the target
   - CD.latency_us.get.mean < CD.latency_us.put.mean
   - CD.latency_us.get.mean < CD.latency_us.delete.mean
   - CD.latency_us.get.mean > CD.latency_us.put.mean where value_size >= 4K
-  - CD.latency_us.get.nothing > 0
+  - {claim: CD.latency_us.get.nothing > 0, id: [V89, V90], why: docs/fidelity.md#method}
   - "CD[value_size=8K].latency_us.get.mean > CD.latency_us.get.mean where value_size < 8K"
 """
 
@@ -24,13 +27,28 @@ class Arithmetic(unittest.TestCase):
     def test_bands_median_and_worst(self):
         parts = [comparison(1, 105, 100), comparison(2, 91, 100), comparison(3, 124, 100), comparison(4, 60, 100),
                  comparison(5, 50, None), comparison(6, None, 100)]
-        score = published.score(parts)
-        self.assertEqual((score.numbers, score.within_5, score.within_10, score.within_25), (4, 1, 2, 3))
-        self.assertAlmostEqual(score.median_error, (0.09 + 0.24) / 2)
-        self.assertEqual((score.worst.cell.id, round(score.worst.error, 3)), ("V4", -0.4))
+        total = published.score(parts)
+        self.assertEqual((total.numbers, total.within_5, total.within_10, total.within_25), (4, 1, 2, 3))
+        self.assertAlmostEqual(total.median_error, (0.09 + 0.24) / 2)
+        self.assertEqual((total.worst.cell.id, round(total.worst.error, 3)), ("V4", -0.4))
 
     def test_nothing_to_compare(self):
         self.assertEqual(published.score([comparison(1, 3, None)]).text(), "no published number can be compared")
+
+    def test_only_exact_numbers_that_nothing_was_calibrated_on_count(self):
+        def one(**more):
+            return published.Comparison(published.Cell("V9", "f", "CD", 1, 100.0, **more), "CD", 110.0)
+        parts = [one(), one(kind="D"), one(kind="T"), one(calibration=True)]
+        self.assertEqual([part.counts for part in parts], [True, False, False, False])
+        self.assertEqual(published.score(parts).numbers, 1)
+
+    def test_what_the_list_says_of_a_target_holds_for_its_numbers(self):
+        listed = targets.load(published.FOLDER)
+        self.assertEqual((len(listed), list(listed)[0], list(listed)[-1]), (181, "V1", "V181"))
+        self.assertTrue(listed["V167"].calibration and not listed["V155"].calibration)
+        self.assertTrue(listed["V117"].withheld)
+        cells = [published._as_listed(published.Cell(each, "", "", None, 1.0)) for each in ("V167c", "V155a", "V88")]
+        self.assertEqual([(c.calibration, c.kind) for c in cells], [(True, "E"), (False, "E"), (False, "T")])
 
     def test_table_1_as_printed(self):
         item = published.find("nessie-2017", "Table 1")
@@ -64,17 +82,50 @@ class Scoring(Folder):
     def test_score_in_words_and_as_json(self):
         done = self.loch("score")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("| V1 | latency_us.get.mean | CD | 2K | 19 |", done.stdout)
-        self.assertIn("| V2 | latency_us.get.mean | CD | 4K | withheld |", done.stdout)
+        self.assertIn("| V1 | latency_us.get.mean (CD, 2K) | 19 |", done.stdout)
+        self.assertIn("| V2 | latency_us.get.mean (CD, 4K) | withheld |", done.stdout)
         self.assertIn("2 of 3 claims held, 2 not evaluated", done.stdout)
         self.loch("score", "results", "--json", "score.json")
-        score = json.loads((self.folder / "score.json").read_text())
-        by_id = {each["id"]: each for each in score["numbers"]}
+        found = json.loads((self.folder / "score.json").read_text())
+        by_id = {each["id"]: each for each in found["numbers"]}
         self.assertAlmostEqual(by_id["V1"]["error"], by_id["V1"]["obtained"] / 19 - 1)
         self.assertTrue(by_id["V2"]["withheld"])
         self.assertIsNone(by_id["V2"]["error"])
         self.assertIsNotNone(by_id["V2"]["obtained"])
-        self.assertEqual(score["summary"]["numbers"], 6)  # GET, PUT and all, at 2K and 8K
+        self.assertEqual(found["summary"]["numbers"], 6)  # GET, PUT and all, at 2K and 8K
+
+    def test_no_target_is_dropped(self):
+        self.loch("score", "results", "--json", "score.json")
+        found = json.loads((self.folder / "score.json").read_text())
+        status = {}
+        for line in found["targets"]:
+            status.setdefault(targets.base(line["id"]), set()).add(line["status"])
+        self.assertEqual(sorted(status, key=targets.number), [f"V{i}" for i in range(1, 182)])
+        self.assertEqual([status[f"V{i}"] for i in (1, 2, 4, 88, 89, 109, 167, 181)],
+                         [{"obtained"}, {"withheld"}, {"no result stored"}, {"claims"}, {"claims"}, {"elsewhere"},
+                          {"calibration"}, {"no result stored"}])
+        self.assertEqual(sum(found["summary"]["targets"].values()), 181)
+
+    def test_misses_point_to_their_explanation(self):
+        shown = self.loch("score").stdout
+        told = re.search(r"where value_size >= 4K` is not held: (\S+)", shown)
+        self.assertEqual(told.group(1), "docs/fidelity.md#nessie-2017")  # of the published item, for want of its own
+        self.assertIn("(docs/fidelity.md#method)", shown)
+        self.assertIn("| V85 |", shown)
+        self.assertRegex(shown, r"\d+ numbers: \d+ within 5 %, \d+ within 10 %, \d+ within 25 %; median absolute error")
+        self.assertIn("181 targets:", shown)
+
+    def test_a_miss_that_nothing_explains_is_said(self):
+        line = score.Line("V9", "p", "x", 1.0, 2.0, 1.0, "obtained")
+        sheet = score.Sheet([], [line, replace(line, error=0.2), replace(line, kind="T"), replace(line, explained="docs/x.md#y")])
+        self.assertEqual([where for _, where in score.to_explain(sheet)], ["", "docs/x.md#y"])
+        self.assertIn("V9, x: +100.0%: **no explanation named**", score.markdown(sheet, self.folder))
+
+    def test_a_stored_calibration_is_not_made_again(self):
+        (self.folder / "results" / "calibration.json").write_text("[]")
+        self.loch("score", "results", "--json", "score.json")
+        found = json.loads((self.folder / "score.json").read_text())
+        self.assertEqual({line["status"] for line in found["targets"] if line["id"] == "V167"}, {"no result stored"})
 
     def test_a_number_is_scored_once(self):
         self.loch("run", self.write(SMALL), "--out", "results/zzz")

@@ -1,0 +1,100 @@
+"""CPU hogs: by themselves, beside a command, and beside points in real time and simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import unittest
+
+from support import SHM, SIM, EndToEnd, without
+
+
+class Hogs(EndToEnd):
+    def test_by_themselves(self) -> None:
+        out = self.result("hog", "--workers", "2", "--duration", "500ms")
+        self.assertEqual((out["workers"], len(out["hogs"]), out["command"], out["lost"]), (2, 2, None, 0))
+        self.assertGreaterEqual(out["duration_s"], 0.5)
+        self.assertEqual(out["hashes"], sum(each["hashes"] for each in out["hogs"]))
+        for each in out["hogs"]:
+            self.assertGreater(each["hashes"], 0)
+            self.assertAlmostEqual(each["cpu_share"], each["cpu_s"] / out["duration_s"], places=6)
+        self.assertIn(out["group"]["kind"], ("cgroup v2", "cgroup v1", "session", "none"))
+
+    def test_beside_a_command_with_its_output_and_status(self) -> None:
+        done = self.loch("hog", "--json", "hog.json", "--", "sh", "-c", "echo spoken; exit 4")
+        self.assertEqual((done.returncode, done.stdout), (4, "spoken\n"), done.stderr)
+        out = json.loads((self.folder / "hog.json").read_text())
+        self.assertEqual((out["command"]["exit_status"], out["command"]["argv"][0]), (4, "sh"))
+
+    def test_a_command_shares_their_group(self) -> None:
+        script = "cat /proc/self/cgroup > groups; cut -d ' ' -f 6 /proc/$$/stat > sid"
+        self.loch("hog", "--json", "hog.json", "--", "sh", "-c", script)
+        group = json.loads((self.folder / "hog.json").read_text())["group"]
+        if group["kind"].startswith("cgroup"):
+            self.assertIn(group["path"] + "\n", (self.folder / "groups").read_text())
+        self.assertEqual(int((self.folder / "sid").read_text()), group["session"])
+        self.assertEqual(group["session"], os.getsid(0))
+
+    def test_a_quota_is_kept_or_refused(self) -> None:
+        done = self.loch("hog", "--workers", "2", "--quota", "0.1", "--duration", "1s")
+        if done.returncode == 2:
+            self.assert_refused(done, "--quota")
+            self.skipTest(done.stderr.strip())
+        out = json.loads(done.stdout)
+        self.assertEqual(out["group"]["quota_cores"], 0.1)
+        self.assertLess(sum(each["cpu_s"] for each in out["hogs"]), 0.1 * out["duration_s"] + 0.1)
+
+    def test_bad_input_is_one_line(self) -> None:
+        for words, names in ((["--workrs", "2"], ["--workers"]), (["--pin", "separate"], ["--cores"]),
+                             (["--duration", "5"], ["--duration"]), (["--", ], ["COMMAND"])):
+            with self.subTest(words):
+                self.assert_refused(self.loch("hog", *words), *names)
+
+    def test_help_has_units_and_defaults(self) -> None:
+        done = self.loch("hog", "--help")
+        self.assertEqual(done.returncode, 0)
+        for text in ("--workers N", "(10s)", "(64)", "cgroup", "Exit status"):
+            self.assertIn(text, done.stdout)
+
+    def test_beside_a_point_in_real_time(self) -> None:
+        began = time.time_ns()
+        point = self.result(*SHM, "--hogs", "2")
+        hogs, window = point["hogs"], point["window"]
+        self.assertEqual((hogs["workers"], hogs["machines"], hogs["pin"], hogs["lost"]), (2, 1, "none", 0))
+        self.assertGreater(hogs["hashes"], 0)
+        self.assertGreater(hogs["cpu_share"], 0)
+        self.assertLessEqual(hogs["cpu_share"], 1.05)
+        # The hogs' window is the point's but for how long a busy machine takes to read both ends.
+        hashes_per_s = hogs["hashes"] / point["duration_s"]
+        self.assertTrue(hashes_per_s / 2 < hogs["hashes_per_s"] < hashes_per_s * 2)
+        self.assertAlmostEqual(hogs["cores_used"], 2 * hogs["cpu_share"])
+        self.assertEqual(hogs["group"]["session"], os.getsid(0))
+        self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
+        self.assertAlmostEqual((window["to_unix_ns"] - window["from_unix_ns"]) / 1e9, point["duration_s"], places=6)
+
+    def test_pinned_beside_pinned_workers(self) -> None:
+        cores = os.cpu_count() or 1
+        self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")
+        separate = self.loch(*SHM, "--hogs", "1", "--hog-pin", "separate", "--pin")
+        if cores == 1:
+            self.assert_refused(separate, "--hog-pin separate")
+        else:  # one client worker a node, all nodes' on core 0
+            self.assertEqual(separate.returncode, 0, separate.stderr)
+            self.assertNotIn("0", json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(","))
+        everywhere = [str(cores) if SHM[i - 1] == "--clients" else word for i, word in enumerate(SHM)]
+        self.assert_refused(self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"),
+                            "no core is left")
+
+    def test_simulated_hogs_are_told_alike(self) -> None:
+        longer = without(without(SIM, "--warmup"), "--duration")  # a hog starts within a period of the scheduler, 24 ms
+        point = self.result(*longer, "--warmup", "30ms", "--duration", "2ms", "--hogs", "1")
+        self.assertEqual((point["hogs"]["workers"], point["hogs"]["machines"], point["window"]), (1, 3, None))
+        self.assertAlmostEqual(point["hogs"]["cpu_share"], 1.0, places=2)  # cores enough for all
+        self.assertAlmostEqual(point["hogs"]["cores_used"], 3.0, places=1)
+        self.assertGreater(point["hogs"]["hashes"], 0)
+        self.assertEqual(self.result(*SIM)["hogs"]["workers"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

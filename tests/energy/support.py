@@ -1,0 +1,57 @@
+"""What the tests of the energy harness share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
+TOOL = ROOT / "experiments/harness/power.py"
+S = 1_000_000_000
+
+
+class Power(unittest.TestCase):
+    """Each test has a folder of its own, and runs `loch power` in it."""
+
+    def setUp(self) -> None:
+        holder = tempfile.TemporaryDirectory(prefix="loch-power-test-")
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+
+    def call(self, *arguments: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if key not in ("IPMI_PASSWORD", "LOCH_POWERCAP")}
+        return subprocess.run(["/usr/bin/python3", str(TOOL), *arguments], cwd=self.folder, env={**environment, **env},
+                              capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
+
+    def report(self, *arguments: str, **env: str) -> dict:
+        """The JSON of a call that must succeed."""
+        done = self.call(*arguments, **env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def assert_refused(self, done: subprocess.CompletedProcess[str], *names: str, status: int = 2) -> None:
+        """One line that holds each of `names`, and nothing on standard output."""
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        for name in names:
+            self.assertIn(name, done.stderr)
+
+    def trace(self, rows: list[tuple[float, float]], name: str = "watts.csv", host: str = "a", first_ns: int = 0) -> str:
+        """A trace file of (seconds, watts)."""
+        lines = ["t_ns,host,source,watts", *(f"{first_ns + round(t * S)},{host},test,{w:g}" for t, w in rows)]
+        (self.folder / name).write_text("\n".join(lines) + "\n", encoding="ascii")
+        return name
+
+    def result(self, window: tuple[float, float] | None, ok: int = 900, not_found: int = 100, fabric: str = "shm") -> str:
+        """A result of `loch bench`, as far as the harness reads it."""
+        document = {"schema": 1, "fabric": fabric, "operations": {"total": ok + not_found + 5, "ok": ok, "not_found": not_found},
+                    "power_w": {"mean": 0, "per_node": [0]},
+                    "window": {"from_unix_ns": round(window[0] * S), "to_unix_ns": round(window[1] * S)} if window else None}
+        (self.folder / "result.json").write_text(json.dumps(document), encoding="ascii")
+        return "result.json"
