@@ -203,7 +203,7 @@ void VerbsWorker::arrive(const ibv_wc& wc) {
     post_recv(transport, posted.buffer, posted.length, posted.user);
     return;
   }
-  Received& message = receives.arrived[(receives.first + receives.count) % receives.arrived.size()];
+  Received& message = receives.arrived[receives.wrapped(receives.first + receives.count)];
   ++receives.count;
   message = {};
   message.from = source->node;
@@ -229,7 +229,7 @@ bool VerbsWorker::poll_arrivals(Transport transport, ReceiveWait*& waiters) {
   bool moved = false;
   while (waiters != nullptr && receives.count != 0) {
     waiters->result = receives.arrived[receives.first];
-    receives.first = (receives.first + 1) % static_cast<std::uint32_t>(receives.arrived.size());
+    receives.first = receives.wrapped(receives.first + 1);
     --receives.count;
     finish_receive(waiters);
     moved = true;

@@ -137,6 +137,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     std::vector<std::uint32_t> free;
     std::vector<Received> arrived;  // a ring: at most as many as are posted
     std::uint32_t first = 0, count = 0;
+    [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is less than twice around
+      const auto around = static_cast<std::uint32_t>(arrived.size());
+      return at < around ? at : at - around;
+    }
   };
 
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
