@@ -202,7 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=int, default=64, help="payload (default 64)")
     parser.add_argument("--operations", type=int, default=5000, help="a measurement (default 5000; 100000 with --counters)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each pair, in turn (default 5)")
+    parser.add_argument("--rounds", type=int, default=15, help="of each pair, in turn (default 15)")
     parser.add_argument("--counters", action="store_true", help="allocations and system calls instead")
     arguments = parser.parse_args()
     if not os.path.exists(micro()):
