@@ -110,6 +110,10 @@ Result<std::string> find_program(const std::string& given, const std::vector<std
     std::error_code ignored;
     return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
   };
+  // Nothing where the folder has no name: the path would begin at the root.
+  const auto inside = [](std::string_view folder, const std::string& name) {
+    return folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
+  };
   if (!given.empty()) {
     if (runs(given)) return given;
     return fail(ErrorCode::invalid_argument, fmt::format("--{}: {} is no program", flag, given));
@@ -118,9 +122,9 @@ Result<std::string> find_program(const std::string& given, const std::vector<std
   for (const std::string& name : names) {
     std::istringstream folders(path != nullptr ? path : "");
     for (std::string folder; std::getline(folders, folder, ':');) {
-      if (!folder.empty() && runs(folder + "/" + name)) return folder + "/" + name;
+      if (std::string found = inside(folder, name); runs(found)) return found;
     }
-    if (!beside.empty() && runs(beside + "/" + name)) return beside + "/" + name;
+    if (std::string found = inside(beside, name); runs(found)) return found;
   }
   return fail(ErrorCode::unsupported,
               fmt::format("{} is not on this machine: ./loch brings it, or install Debian's {}, or name the "
@@ -138,6 +142,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
   if (log < 0 || ::pipe2(report, O_CLOEXEC) != 0) return sorry(errno);
   std::vector<std::string> copies = spec.arguments;
   std::vector<char*> arguments;
+  arguments.reserve(copies.size() + 1);
   for (std::string& each : copies) arguments.push_back(each.data());
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();

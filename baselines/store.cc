@@ -32,7 +32,6 @@ void ignore_broken_pipes() {
 struct RealStore::WorkerState {
   std::unique_ptr<RedisWorker> redis;
   std::unique_ptr<MemcachedWorker> memcached;
-  [[nodiscard]] Reactor& reactor() const { return redis != nullptr ? redis->reactor : memcached->reactor; }
 };
 
 RealStore::RealStore(Settings settings) : settings_(std::move(settings)) {}
@@ -165,9 +164,12 @@ std::unique_ptr<kv::Client> RealStore::client(fabric::Worker& worker, std::uint3
 
 coro::Task<void> RealStore::background(fabric::Worker& worker, const bool* done) {
   WorkerState& state = state_of(worker);
-  // A worker that calls libmemcached itself has nothing to poll.
-  const bool polls = state.redis != nullptr || !state.memcached->couriers.empty();
-  if (polls) co_await state.reactor().run(done);
+  if (state.redis != nullptr) {
+    co_await state.redis->reactor.run(done);
+  } else if (!state.memcached->couriers.empty()) {
+    // A worker that calls libmemcached itself has nothing to poll.
+    co_await state.memcached->reactor.run(done);
+  }
 }
 
 std::map<std::string, double> RealStore::counters() const {

@@ -14,8 +14,8 @@ sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
 if "LOCH_BUILD" in os.environ:  # compiled modules go to the build folder, so that running leaves the tree as it is
     sys.pycache_prefix = os.path.join(os.environ["LOCH_BUILD"], "pycache")
 
-from runner import commands  # noqa: E402  (after the path is set)
-from runner.errors import BadInput  # noqa: E402
+from ending import status_of  # noqa: E402  (after the path is set)
+from runner import commands  # noqa: E402
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,17 +65,8 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-    try:
-        return args.call(args)
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("interrupted: finished points are kept; the same command goes on from there", file=sys.stderr)
-        return 130
+    return status_of(lambda: args.call(args),
+                     interrupted="interrupted: finished points are kept; the same command goes on from there")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ std::optional<std::uint64_t> NumberSet::least() const {
 }
 
 BuddyAllocator::BuddyAllocator(std::uint64_t most_bytes, std::uint64_t least_block)
-    : most_(most_bytes), least_block_(least_block) {
+    : most_(most_bytes),
+      least_block_(least_block),
+      least_bits_(static_cast<std::uint32_t>(std::countr_zero(least_block))) {
   LOCH_CHECK(std::has_single_bit(least_block), "blocks of {} bytes", least_block);
   LOCH_CHECK(most_bytes > 0 && most_bytes % least_block == 0, "an arena of {} bytes", most_bytes);
   for (std::uint64_t size = least_block; size <= most_bytes; size *= 2)
@@ -53,7 +55,7 @@ BuddyAllocator::BuddyAllocator(std::uint64_t most_bytes, std::uint64_t least_blo
 
 std::uint32_t BuddyAllocator::order_of(std::uint64_t bytes) const {
   const std::uint64_t size = std::bit_ceil(std::max(bytes, least_block_));
-  return static_cast<std::uint32_t>(std::countr_zero(size) - std::countr_zero(least_block_));
+  return static_cast<std::uint32_t>(std::countr_zero(size)) - least_bits_;
 }
 
 std::uint64_t BuddyAllocator::block_of(std::uint64_t bytes) const { return size_of(order_of(bytes)); }
@@ -80,7 +82,7 @@ std::optional<std::uint64_t> BuddyAllocator::allocate(std::uint64_t bytes) {
     const std::uint64_t at = *number * size_of(order);
     while (order > wanted) {  // the upper half goes back, and so on
       --order;
-      free_blocks_[order].insert((at + size_of(order)) / size_of(order));
+      free_blocks_[order].insert((at + size_of(order)) >> bits_of(order));
     }
     free_ -= size_of(wanted);
     return at;
@@ -90,10 +92,11 @@ std::optional<std::uint64_t> BuddyAllocator::allocate(std::uint64_t bytes) {
 
 void BuddyAllocator::free(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint32_t order = order_of(bytes);
-  LOCH_CHECK(offset % size_of(order) == 0 && offset + size_of(order) <= arena_, "no block of {} bytes at {}",
-             size_of(order), offset);
+  LOCH_CHECK(order < free_blocks_.size(), "no block of {} bytes", bytes);
+  LOCH_CHECK((offset & (size_of(order) - 1)) == 0 && offset + size_of(order) <= arena_,
+             "no block of {} bytes at {}", size_of(order), offset);
   for (std::uint32_t larger = order; larger < free_blocks_.size(); ++larger) {
-    LOCH_CHECK(!free_blocks_[larger].contains(offset / size_of(larger)), "the block at {} is free already",
+    LOCH_CHECK(!free_blocks_[larger].contains(offset >> bits_of(larger)), "the block at {} is free already",
                offset);
   }
   release(offset, order);
@@ -101,7 +104,7 @@ void BuddyAllocator::free(std::uint64_t offset, std::uint64_t bytes) {
 
 void BuddyAllocator::release(std::uint64_t offset, std::uint32_t order) {
   free_ += size_of(order);
-  std::uint64_t number = offset / size_of(order);
+  std::uint64_t number = offset >> bits_of(order);
   while (order + 1 < free_blocks_.size()) {
     const std::uint64_t buddy = number ^ 1;
     if (!free_blocks_[order].contains(buddy)) break;

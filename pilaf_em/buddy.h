@@ -43,10 +43,14 @@ class BuddyAllocator {
 
  private:
   [[nodiscard]] std::uint32_t order_of(std::uint64_t bytes) const;
-  [[nodiscard]] std::uint64_t size_of(std::uint32_t order) const { return least_block_ << order; }
+  [[nodiscard]] std::uint64_t size_of(std::uint32_t order) const {
+    return std::uint64_t{1} << bits_of(order);
+  }
+  [[nodiscard]] std::uint32_t bits_of(std::uint32_t order) const { return least_bits_ + order; }
   void release(std::uint64_t offset, std::uint32_t order);
 
   std::uint64_t most_, least_block_;
+  std::uint32_t least_bits_;  // of the least block: its size's logarithm
   std::uint64_t arena_ = 0, free_ = 0;
   std::vector<NumberSet> free_blocks_;  // by order: numbers of blocks of that size
 };

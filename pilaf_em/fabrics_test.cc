@@ -90,7 +90,8 @@ void expect_sound(TestRun& run) {
 
 class OnFabric : public ::testing::TestWithParam<std::string> {
  protected:
-  static void run_load(const TestRun::Shape& shape, Tally& tally, std::function<void(TestRun&)> judge) {
+  static void run_load(const TestRun::Shape& shape, Tally& tally,
+                       const std::function<void(TestRun&)>& judge) {
     TestRun run(make_fabric(GetParam(), shape.config.nodes, 7), shape);
     for (std::size_t w = 0; w < run.workers(); ++w)
       run.start(w, [&run, &tally, w] { return work_in_all_slots(&run, w, 300, &tally); });

@@ -58,6 +58,7 @@ kv::OpResult PilafClient::found(std::uint32_t retries) const {
 coro::Task<PilafClient::Scan> PilafClient::scan() {
   const fabric::CpuCosts& costs = worker_.costs();
   const kv::Key key = search_.key;
+  LOCH_CHECK(search_.view.family.has_value(), "a scan of a table that nobody asked for");
   cuckoo::KeyHash hash = search_.view.family->hash({key.data, key.size});
   for (std::uint32_t i = search_.rank; i < settings_.hash_functions; ++i) {
     search_.rank = i;

@@ -63,6 +63,12 @@ class Bench {
     std::memcpy(text.data(), &number, sizeof number);
     return text;
   }
+  // The bucket of a key that is there.
+  [[nodiscard]] Bucket bucket_of(std::uint64_t number) {
+    const std::optional<Bucket> found = shard().find(span(key(number)));
+    LOCH_CHECK(found.has_value(), "key {} is not there", number);
+    return *found;
+  }
   static std::span<const std::byte> span(const std::string& text) {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
   }
@@ -168,10 +174,9 @@ TEST(Shard, ProbesAsThePaperSays) {
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const std::string key = Bench::key(i);
     cuckoo::KeyHash hash = family.hash(Bench::span(key));
-    const std::optional<Bucket> mine = bench.shard().find(Bench::span(key));
-    ASSERT_TRUE(mine.has_value());
+    const Bucket mine = bench.bucket_of(i);
     std::uint32_t rank = 0;
-    while (bench.shard().bucket(hash.candidate(rank).slot).key_at != mine->key_at) ++rank;
+    while (bench.shard().bucket(hash.candidate(rank).slot).key_at != mine.key_at) ++rank;
     probes += rank + 1;
   }
   EXPECT_NEAR(static_cast<double>(probes) / 20'000, 1.6, 0.1);
@@ -292,28 +297,28 @@ TEST(Shard, AFreedExtentIsPoisoned) {
   for (const bool removes : {true, false}) {
     Bench bench({.options = {{"pilaf.update", "replace"}}});
     ASSERT_TRUE(bench.put(1, value_of(1)));
-    const std::optional<Bucket> stale = bench.shard().find(Bench::span(Bench::key(1)));
-    ASSERT_TRUE(stale && bench.is_whole(*stale));
+    const Bucket stale = bench.bucket_of(1);
+    ASSERT_TRUE(bench.is_whole(stale));
     if (removes)
       bench.shard().remove_now(Bench::span(Bench::key(1)));
     else
       ASSERT_TRUE(bench.put(1, value_of(2)));
-    EXPECT_FALSE(bench.is_whole(*stale));
+    EXPECT_FALSE(bench.is_whole(stale));
     const std::optional<Bucket> fresh = bench.shard().find(Bench::span(Bench::key(1)));
     EXPECT_EQ(fresh.has_value(), !removes);
-    if (fresh) EXPECT_NE(fresh->key_at, stale->key_at);
+    if (fresh) EXPECT_NE(fresh->key_at, stale.key_at);
   }
 }
 
 TEST(Shard, AValueThatDoesNotFitMoves) {
   Bench bench({.value_size = 1000, .kept = 1000});
   ASSERT_TRUE(bench.put(1, value_of(1, 20)));
-  const Bucket small = *bench.shard().find(Bench::span(Bench::key(1)));
+  const Bucket small = bench.bucket_of(1);
   EXPECT_EQ(small.capacity, bench.settings().capacity_for(key_size + 20));
   ASSERT_TRUE(bench.put(1, value_of(2, 29)));  // 1.25 times 36 is 45
-  EXPECT_EQ(bench.shard().find(Bench::span(Bench::key(1)))->key_at, small.key_at);
+  EXPECT_EQ(bench.bucket_of(1).key_at, small.key_at);
   ASSERT_TRUE(bench.put(1, value_of(3, 30)));
-  const Bucket large = *bench.shard().find(Bench::span(Bench::key(1)));
+  const Bucket large = bench.bucket_of(1);
   EXPECT_EQ(large.capacity, bench.settings().capacity_for(key_size + 30));
   EXPECT_EQ(bench.look(1).value, value_of(3, 30));
   EXPECT_FALSE(bench.is_whole(small));

@@ -18,8 +18,10 @@ from .frame import foot, title
 from .series import by_rest, groups, varying
 
 ROW_IN, HEAD_IN, GROUP_IN = 0.40, 0.22, 0.22
+HEAD_LINE_IN = 0.11  # each further line of the names above columns
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
-LABEL_SHARE = 0.27  # of the width, for the row names
+LABEL_SHARE = 0.27  # of the width, for the row names, at most
+BOLD_EM = 0.70  # mean width of a bold letter, of the font's size
 
 
 @dataclass
@@ -37,10 +39,9 @@ def draw(results: Results):
     figure = results.experiment.figure
     kinds = groups(results)
     blocks = [(group, _columns(results, group), _rows(results, group)) for group in kinds]
-    head = HEAD_IN * max([1, *(name.count("\n") + 1 for _, columns, _ in blocks for name in columns)])
+    head = HEAD_IN + HEAD_LINE_IN * max(name.count("\n") for _, columns, _ in blocks for name in columns)
     body = sum(ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks)
-    width = style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
-    page = plt.figure(figsize=(width, body + 0.75), layout="constrained")
+    page = plt.figure(figsize=(_width(figure), body + 0.75), layout="constrained")
     axes = page.add_subplot()
     axes.set_axis_off()
     axes.set_xlim(0, 1)
@@ -52,9 +53,34 @@ def draw(results: Results):
     top = 0.0
     for group, columns, rows in blocks:
         top = _group(axes, results, group, columns, rows, compared, top, head)
-    foot(page, results, "Below: published value and error. Shades: within 5, 10, 25 %, more. "
-         "–: withheld or not published." if compared else "")
+    foot(page, results, _legend(results, compared))
     return page
+
+
+def _legend(results: Results, compared: dict) -> str:
+    """What stands in a cell below our value; nothing where there are no others."""
+    if not compared:
+        return ""
+    word = published.called(results.experiment)
+    withheld = f" –: withheld or not {word}." if any(c.cell.value is None for c in compared.values()) else ""
+    return f"Below: {word} value and error. Shades: within 5, 10, 25 %, more." + withheld
+
+
+def _width(figure) -> float:
+    return style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
+
+
+def _label_share(results: Results) -> float:
+    """The share of the width that the row names have: no more than they need where systems want the rest."""
+    figure = results.experiment.figure
+    if not figure.across or varying(results):
+        return LABEL_SHARE
+    longest = max(len(_name(field)) for field in figure.rows)
+    return min(LABEL_SHARE, (longest + 1) * 7 / 72 * BOLD_EM / _width(figure))
+
+
+def _head_size(columns: int) -> float:
+    return 7 if columns < 9 else 6 if columns < 12 else 5.6
 
 
 def _origins(figure, group) -> str:
@@ -66,8 +92,9 @@ def _columns(results: Results, group) -> list[str]:
     figure = results.experiment.figure
     if not figure.across:
         return [show(figure.x, value) for value in results.experiment.axes[figure.x]]
-    room = int((60 if figure.width == "one" else 130) * (1 - LABEL_SHARE) / len(group.systems))
-    return [textwrap.fill(system.label, max(7, room)) for system in group.systems]
+    cell = (1 - _label_share(results)) * _width(figure) / len(group.systems)
+    room = int(cell / (_head_size(len(group.systems)) / 72 * BOLD_EM))
+    return [textwrap.fill(system.label, max(1, room), break_long_words=False) for system in group.systems]
 
 
 def _rows(results: Results, group) -> list[_Row]:
@@ -103,15 +130,15 @@ def _name(field: str) -> str:
 def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], compared: dict, top: float,
            head: float) -> float:
     figure = results.experiment.figure
-    cell = (1 - LABEL_SHARE) / len(columns)
+    label = _label_share(results)
+    cell = (1 - label) / len(columns)
     origins = _origins(figure, group)
     height = GROUP_IN * (origins.count("\n") + 1)
     axes.text(0, top - height / 2, origins, fontsize=6.5, style="italic", va="center")
     top -= height
     axes.text(0, top - head / 2, "" if figure.across else words.axis(figure.x), fontsize=6.5, va="center")
-    size = 7 if len(columns) < 9 else 6
     for i, name in enumerate(columns):
-        axes.text(LABEL_SHARE + (i + 0.5) * cell, top - head / 2, name, fontsize=size, va="center", ha="center",
+        axes.text(label + (i + 0.5) * cell, top - head / 2, name, fontsize=_head_size(len(columns)), va="center", ha="center",
                   weight="bold")
     axes.plot([0, 1], [top, top], color="black", linewidth=0.9)
     top -= head
@@ -120,7 +147,7 @@ def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], 
         axes.text(0, top - ROW_IN * 0.33, row.name, fontsize=7, va="center", weight="bold")
         axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=5.8, va="center")
         for i, place in enumerate(row.places):
-            _cell(axes, results, group, place, compared, (LABEL_SHARE + i * cell, top, cell))
+            _cell(axes, results, group, place, compared, (label + i * cell, top, cell))
         top -= ROW_IN
         if row.ends_block:
             axes.plot([0, 1], [top, top], color="#bbbbbb", linewidth=0.4)

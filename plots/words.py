@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
+_PER_KIND = re.compile(r"(.+) per (get|put|delete)")
 _PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
                 "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
 _PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)", "network_gbit_s": "network throughput (Gb/s)",
@@ -57,7 +59,9 @@ def of(field: str, largest: float = 0.0) -> Words:
         kind = _KINDS[per.split("_")[-1]]
         what = "payload bytes" if per.startswith("payload") else "wire bytes"
         return Words(f"{_COUNTS.get(parts[-1], parts[-1]) if parts[0] == 'verbs' else what} per {kind}")
-    return Words(field.replace("_", " ").replace(".", ", "))
+    plain = field.replace("_", " ").replace(".", ", ")
+    of_kind = _PER_KIND.fullmatch(plain)
+    return Words(f"{of_kind[1]} per {_KINDS[of_kind[2]]}" if of_kind else plain)
 
 
 def unscaled(field: str) -> str:

@@ -52,6 +52,7 @@ TEST(Ledger, ThreadsShareIt) {
   Ledger ledger(0);
   constexpr std::uint64_t each = 50'000, threads = 4;
   std::vector<std::thread> all;
+  all.reserve(threads);
   for (std::uint64_t t = 0; t < threads; ++t) {
     all.emplace_back([&ledger, t] {
       for (std::uint64_t i = 0; i < each; ++i) ledger.give((i * threads + t) * 16, 0);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <ranges>
 #include <set>
 #include <sstream>
 
@@ -438,8 +439,8 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   if (const auto mutant = given.text("mutant")) {
     const auto mutants = module->mutants();
     if (!mutants.contains(*mutant)) {
-      std::vector<std::string> names;
-      for (const auto& each : mutants) names.push_back(each.first);
+      const auto keys = mutants | std::views::keys;
+      const std::vector<std::string> names(keys.begin(), keys.end());
       const std::string near = kv::nearest(*mutant, names);
       return bad("mutant", *mutant,
                  fmt::format("a mutant of {}{}", o.protocol,

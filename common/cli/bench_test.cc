@@ -193,7 +193,7 @@ TEST(BenchOptions, HogsInRealTimeArePinnedBesidePinnedWorkers) {
 #endif
 
 TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
-  const auto message = [](Words words) {
+  const auto message = [](const Words& words) {
     const auto options = parse_bench(words, toys());
     return options ? std::string("accepted") : options.error().message;
   };

@@ -104,10 +104,10 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
   scenario.plan.logs = [&](std::int32_t) { return std::make_unique<MemoryLog>(finding.history); };
   auto outcome = workloads::run_load(*fabric, scenario.plan);
   if (!outcome) return std::unexpected(std::move(outcome.error()));
-  if (outcome->sim) {
-    finding.trace_hash = outcome->sim->trace_hash;
-    finding.events = outcome->sim->events;
-    finding.virtual_s = outcome->sim->virtual_s;
+  if (const auto& sim = outcome->sim) {
+    finding.trace_hash = sim->trace_hash;
+    finding.events = sim->events;
+    finding.virtual_s = sim->virtual_s;
   }
   std::uint64_t corrupt = 0;
   for (const measure::NodePart& node : outcome->nodes) corrupt += node.tally.corrupt;

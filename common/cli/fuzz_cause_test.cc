@@ -11,7 +11,7 @@ using check::Operation;
 using check::OpKind;
 using check::Outcome;
 
-Operation get(std::optional<std::string> value, Nanos from, Nanos to) {
+Operation get(const std::optional<std::string>& value, Nanos from, Nanos to) {
   return {.client = 1,
           .kind = OpKind::get,
           .outcome = value ? Outcome::ok : Outcome::not_found,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ranges>
 
 #include "common/base/version.h"
 #include "common/check/history.h"
@@ -80,8 +81,8 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
   for (const auto& [key, value] : o.settings) LOCH_TRY(probe.set(key, value));
   const auto mutants = module->mutants();
   if (!o.mutant.empty() && !mutants.contains(o.mutant)) {
-    std::vector<std::string> names;
-    for (const auto& each : mutants) names.push_back(each.first);
+    const auto keys = mutants | std::views::keys;
+    const std::vector<std::string> names(keys.begin(), keys.end());
     const std::string near = kv::nearest(o.mutant, names);
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 namespace loch::cli {
 namespace {
@@ -36,9 +37,7 @@ class Trials {
 };
 
 std::string holes_of(const std::vector<kv::Mend>& cure) {
-  std::vector<std::string> holes;
-  for (const kv::Mend& mend : cure) holes.push_back(mend.hole);
-  return fmt::format("{}", fmt::join(holes, " and "));
+  return fmt::format("{}", fmt::join(cure | std::views::transform(&kv::Mend::hole), " and "));
 }
 
 }  // namespace

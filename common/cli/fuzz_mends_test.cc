@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-kv::Mend mend(std::string hole) { return {hole, hole + " goes wrong", "p.mend-" + hole}; }
+kv::Mend mend(const std::string& hole) { return {hole, hole + " goes wrong", "p.mend-" + hole}; }
 
 TEST(Mends, TheDescriptionNamesTheSmallestCures) {
   EXPECT_EQ(describe({.timings = 12, .found = 5, .cures = {}}), "");

@@ -58,17 +58,16 @@ TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
   const auto module = workloads::testing::make_slot_store();
   FuzzOptions options = slots();
   options.mutant = "no-lock";
-  std::optional<FuzzFinding> found;
-  for (std::uint64_t seed = 1; seed <= 200 && !found; ++seed) {
-    FuzzFinding finding = fuzz_seed(seed, options, *module);
-    if (finding.verdict == FuzzVerdict::violated || finding.verdict == FuzzVerdict::corrupt)
-      found = std::move(finding);
-  }
-  ASSERT_TRUE(found) << "nothing found in 200 seeds";
-  EXPECT_FALSE(found->reason.empty());
-  EXPECT_EQ(rerun_line(*found, options), "./loch fuzz --protocol slots --seeds 1 --first-seed " +
-                                             std::to_string(found->seed) + " --mutant no-lock");
-  EXPECT_EQ(fuzz_seed(found->seed, options, *module).trace_hash, found->trace_hash);
+  FuzzFinding found;
+  const auto is_found = [&] {
+    return found.verdict == FuzzVerdict::violated || found.verdict == FuzzVerdict::corrupt;
+  };
+  for (std::uint64_t seed = 1; seed <= 200 && !is_found(); ++seed) found = fuzz_seed(seed, options, *module);
+  ASSERT_TRUE(is_found()) << "nothing found in 200 seeds";
+  EXPECT_FALSE(found.reason.empty());
+  EXPECT_EQ(rerun_line(found, options), "./loch fuzz --protocol slots --seeds 1 --first-seed " +
+                                            std::to_string(found.seed) + " --mutant no-lock");
+  EXPECT_EQ(fuzz_seed(found.seed, options, *module).trace_hash, found.trace_hash);
 }
 
 // A store of a few lines with the options of a cuckoo table and server workers.

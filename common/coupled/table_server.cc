@@ -84,12 +84,12 @@ coro::Task<Say> TableServer::put(rpc::Request request) {
     co_return Say::refused;
   }
   const cuckoo::Table::Lookup found = co_await look_up();
-  if (found.slot) co_return co_await replace(request, found);
+  if (found.slot) co_return co_await replace(request, *found.slot, found.word);
   co_return co_await insert(request, found.free);
 }
 
-coro::Task<Say> TableServer::replace(rpc::Request request, cuckoo::Table::Lookup found) {
-  const std::uint32_t old = cuckoo::IndexWord::entry(found.word);
+coro::Task<Say> TableServer::replace(rpc::Request request, std::uint64_t slot, std::uint64_t now) {
+  const std::uint32_t old = cuckoo::IndexWord::entry(now);
   if (changes_in_place()) {
     const fabric::LocalSlice to{&row_->memory.data(),
                                 row_->memory.entry_at(old) + settings_.entry.value_at()};
@@ -98,10 +98,10 @@ coro::Task<Say> TableServer::replace(rpc::Request request, cuckoo::Table::Lookup
   }
   const std::optional<std::uint32_t> fresh = row_->entries.allocate(worker_.now());
   if (!fresh) co_return Say::busy;
-  const std::uint64_t word = occupied(*fresh, cuckoo::IndexWord::filter(found.word));
-  if (rules_.switches_early) commit(*found.slot, word);
+  const std::uint64_t word = occupied(*fresh, cuckoo::IndexWord::filter(now));
+  if (rules_.switches_early) commit(slot, word);
   co_await write_entry(*fresh, request);
-  if (!rules_.switches_early) commit(*found.slot, word);
+  if (!rules_.switches_early) commit(slot, word);
   let_go(old);
   co_return Say::done;
 }
@@ -196,6 +196,7 @@ void TableServer::store(std::uint64_t slot, std::uint64_t word) {
 
 coro::Task<void> TableServer::finish() {
   co_await worker_.spin_until(worker_.now() + deferred_by);
+  LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
   store(deferred_->slot, deferred_->word);
   deferred_.reset();
 }

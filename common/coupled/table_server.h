@@ -28,7 +28,7 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<Say> get(ReplyPlace reply);
   [[nodiscard]] coro::Task<Say> put(rpc::Request request);
   [[nodiscard]] coro::Task<Say> remove();
-  [[nodiscard]] coro::Task<Say> replace(rpc::Request request, cuckoo::Table::Lookup found);
+  [[nodiscard]] coro::Task<Say> replace(rpc::Request request, std::uint64_t slot, std::uint64_t now);
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);
 
   [[nodiscard]] coro::Task<cuckoo::Table::Lookup> look_up();

@@ -42,7 +42,8 @@ std::unique_ptr<fabric::Fabric> make_fabric(const Setting& setting) {
 class Office {
  public:
   explicit Office(const Setting& setting) : shape(setting.shape), fabric(make_fabric(setting)) {
-    for (fabric::NodeId node = 0; node < shape.nodes; ++node) {
+    for (std::uint32_t at = 0; at < shape.nodes; ++at) {
+      const auto node = static_cast<fabric::NodeId>(at);
       auto made = register_messages(*fabric, node, shape);
       LOCH_CHECK(made.has_value(), "{}", made.error().message);
       regions.push_back(*made);

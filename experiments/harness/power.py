@@ -17,11 +17,12 @@ from pathlib import Path
 if __name__ == "__main__":  # started as a file: its folder's parent is where the package is
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from harness import measured, samples as trace  # noqa: E402  (after the path is set)
+from ending import status_of  # noqa: E402  (after the path is set)
+from harness import measured, samples as trace  # noqa: E402
 from harness.measured import Context, Marks  # noqa: E402
 from harness.ipmi import Bmc  # noqa: E402
 from harness.sampler import Sampler  # noqa: E402
-from harness.samples import Failed, PowerError, Sample, Span  # noqa: E402
+from harness.samples import PowerError, Sample, Span  # noqa: E402
 from harness.sources import POWERCAP, IpmiSource, Rapl, Remote, Source, now_ns  # noqa: E402
 
 _PR_SET_PDEATHSIG = 1
@@ -327,21 +328,13 @@ def _write(path: Path, document: dict) -> None:
 
 def main(argv: list[str]) -> int:
     args, command = parse(argv)
-    try:
+    def called() -> int:
         if args.check:
             return check(args)
         if args.stream:
             return stream(args)
         return run(args, command)
-    except PowerError as error:
-        print(f"loch power: {error}", file=sys.stderr)
-        return 1 if isinstance(error, Failed) else 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("loch power: interrupted; nothing was integrated", file=sys.stderr)
-        return 130
+    return status_of(called, "loch power", "interrupted; nothing was integrated")
 
 
 if __name__ == "__main__":

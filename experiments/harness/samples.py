@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, TextIO
 
+from ending import CommandError
+
 HEADER = ("t_ns", "host", "source", "watts")
 
 
-class PowerError(Exception):
+class PowerError(CommandError):
     """Something that whoever called can mend; one line."""
 
 
 class Failed(PowerError):
     """The measurement itself went wrong, after it had begun."""
+
+    status = 1
 
 
 @dataclass(frozen=True)

@@ -250,8 +250,9 @@ def tell_one(run: _Run) -> None:
     """Published against obtained, claims, and where everything is."""
     if run.comparisons:
         rows = report.comparison_table(run.comparisons)
-        widths = [max(len(str(row[i])) for row in [report.COMPARISON_HEAD, *rows]) for i in range(len(rows[0]))]
-        for row in [report.COMPARISON_HEAD, *rows]:
+        rows.insert(0, report.comparison_head(published.called(run.experiment)))
+        widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+        for row in rows:
             print("  ".join(str(cell).ljust(width) if i < 4 else str(cell).rjust(width)
                             for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
         print(published.score(run.comparisons).text())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from ending import CommandError
 
-class BadInput(Exception):
+
+class BadInput(CommandError):
     """Bad input from outside: a flag, a key, a file. The message is one line; the exit status is 2."""
 
 

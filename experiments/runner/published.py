@@ -54,6 +54,7 @@ class PublishedItem:
     citation: str
     setup: str
     cells: tuple[Cell, ...]
+    called: str = "published"  # what figures and reports call its numbers
     explained: str = ""  # docs/fidelity.md#anchor, for whatever of it is missed and names no other place
 
     def value(self, field: str, series: str, at: object) -> float | None:
@@ -96,10 +97,10 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
     if not cells:
         raise found.error("expected metrics: on an axis, or numbers:")
     cells = [_as_listed(cell) for cell in cells]
-    citation = document.mapping().get("citation")
+    citation, word = (document.mapping().get(key) for key in ("citation", "called"))
     return PublishedItem(source, name, str(citation.value) if citation else source,
                          str(entries["setup"].value) if "setup" in entries else "", tuple(cells),
-                         schema.pointer(entries.get("why")))
+                         str(word.value) if word else "published", schema.pointer(entries.get("why")))
 
 
 def _as_listed(cell: Cell) -> Cell:
@@ -201,6 +202,12 @@ def of(results: Results) -> PublishedItem | None:
     return find(paper.source, paper.item) if paper else None
 
 
+def called(experiment: Experiment) -> str:
+    """What the numbers beside an experiment's results are: published, or what their file says."""
+    item = find(experiment.paper.source, experiment.paper.item) if experiment.paper else None
+    return item.called if item else "published"
+
+
 def check(experiment_item: located.Item, experiment: Experiment) -> None:
     """Refuses a paper that plots/published does not know, and numbers of it that ask for what cannot be."""
     paper = experiment.paper
@@ -256,9 +263,11 @@ class Comparison:
 
     @property
     def error(self) -> float | None:
-        """obtained / published - 1."""
-        if self.obtained is None or not self.cell.value:
+        """obtained / published - 1; of a published 0, no error where it was met."""
+        if self.obtained is None or self.cell.value is None:
             return None
+        if self.cell.value == 0:
+            return 0.0 if self.obtained == 0 else None
         return self.obtained / self.cell.value - 1
 
     @property

@@ -64,7 +64,9 @@ def comparison_table(comparisons: list[published.Comparison]) -> list[list[str]]
             for c in comparisons]
 
 
-COMPARISON_HEAD = ["id", "result", "system", "at", "published", "obtained", "error"]
+def comparison_head(called: str = "published") -> list[str]:
+    """Above those rows."""
+    return ["id", "result", "system", "at", called, "obtained", "error"]
 
 
 def markdown_table(head: list[str], rows: list[list[str]]) -> str:
@@ -109,8 +111,9 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
     parts.append(_systems(results))
     comparisons = published.compare(results)
     if comparisons:
-        parts.append("## Published against obtained\n")
-        parts.append(markdown_table(COMPARISON_HEAD, comparison_table(comparisons)))
+        called = published.called(experiment)
+        parts.append(f"## {called.capitalize()} against obtained\n")
+        parts.append(markdown_table(comparison_head(called), comparison_table(comparisons)))
         parts.append(published.score(comparisons).text() + ".\n")
     if verdicts:
         parts.append(f"## Claims: {summary(verdicts)}\n")

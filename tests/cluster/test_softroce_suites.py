@@ -39,6 +39,7 @@ load=(--fabric verbs --nodes 2 --keys 2000 --verify --duration 3s)
 for protocol in $ALONE; do
   step "$protocol-1" "$BENCH" bench --protocol "$protocol" "${load[@]}" --history "$protocol-1.jsonl" --json "$protocol-1.json"
 done
+step herd-lanes "$BENCH" bench --protocol herd --herd.ud-qps 4 "${load[@]}" --history herd-lanes.jsonl --json herd-lanes.json
 for protocol in $IN_TWO; do
   step "$protocol-2" mpirun --enable-recovery --bind-to none -n 2 "$BENCH" bench --protocol "$protocol" "${load[@]}" \
     --history "$protocol-2.jsonl" --json "$protocol-2.json"
@@ -51,6 +52,12 @@ def storing_protocols() -> dict[str, str]:
     listed = subprocess.run([BENCH, "list", "protocols", "--json"], capture_output=True, check=True)
     return {each["name"]: each["consistency"] for each in json.loads(listed.stdout)
             if each["consistency"] != "none" and each["name"] not in ("memcached", "redis")}
+
+
+def runs_of(protocol: str) -> list[str]:
+    """The steps that run a protocol: alone, with UD replies on several queue pairs, in two processes."""
+    return [f"{protocol}-1", *(["herd-lanes"] if protocol == "herd" else []),
+            *([f"{protocol}-2"] if protocol in protocols_in_two() else [])]
 
 
 def protocols_in_two() -> list[str]:
@@ -110,7 +117,7 @@ class OverVerbs(unittest.TestCase):
 
     def test_every_protocol_keeps_its_claim_in_one_process_and_in_two(self) -> None:
         for protocol, model in storing_protocols().items():
-            for run in (f"{protocol}-1", f"{protocol}-2") if protocol in protocols_in_two() else (f"{protocol}-1",):
+            for run in runs_of(protocol):
                 with self.subTest(run=run):
                     self.text_of(run)
                     result = json.loads((self.folder / f"{run}.json").read_text())

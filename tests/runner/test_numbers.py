@@ -108,6 +108,20 @@ class Reading(Published):
         self.assertEqual(asked, [True, True, True, True, False])
 
 
+    def test_a_file_says_what_its_numbers_are(self):
+        for first, word in (("", "published"), ("called: derived\n", "derived")):
+            self.items(first + ITEM)
+            self.assertEqual(published.called(self.check(SMALL)), word)
+
+    def test_a_zero_is_met_or_has_no_relative_error(self):
+        def error(value, obtained):
+            return published.Comparison(published.Cell("V1", "x", "CD", 2048, value), "CD", obtained).error
+        self.assertEqual(error(0, 0.0), 0)
+        self.assertIsNone(error(0, 1.0))
+        self.assertIsNone(error(None, 0.0))
+        self.assertAlmostEqual(error(4, 5), 0.25)
+
+
 class Answers(Folder):
     def results(self, text=SMALL):
         done = self.loch("run", self.write(text), "--out", "out")

@@ -62,9 +62,10 @@ struct Ring {
     fabric = shm::make_shm(config).value();
     for (NodeId node = 0; node < 2; ++node)
       memory[node] = fabric->register_region(node, {"memory", 65536, true, true, true, {}}).value();
-    for (std::uint16_t i = 0; i < each; ++i) {
+    for (std::uint32_t i = 0; i < each; ++i) {
       for (NodeId node = 0; node < 2; ++node)
-        workers.push_back(fabric->add_worker({node, Role::client, i, -1, "client"}).value());
+        workers.push_back(
+            fabric->add_worker({node, Role::client, static_cast<std::uint16_t>(i), -1, "client"}).value());
     }
     EXPECT_TRUE(fabric->exchange(1'000'000'000).has_value());
   }

@@ -185,6 +185,7 @@ Result<> Device::query() {
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
   can.recv_queue_depth =
       std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(attributes.max_srq_wr));
+  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one for each of its lanes
   most_completions_ = attributes.max_cqe;
   return {};
 }

@@ -10,7 +10,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t qpn_most = (1u << 24) - 1;
-constexpr std::size_t ud_lanes_most = 64;
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;
 constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
 

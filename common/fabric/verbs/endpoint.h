@@ -31,6 +31,8 @@ struct RegionRecord {
   bool operator==(const RegionRecord&) const = default;
 };
 
+inline constexpr std::size_t ud_lanes_most = 64;  // of a worker
+
 struct WorkerRecord {
   std::uint16_t index = 0;
   std::uint32_t ud_qpn = 0;            // where it receives, and lane 0 of what it sends
