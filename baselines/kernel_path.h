@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "baselines/settings.h"
+#include "baselines/text.h"
 #include "common/base/units.h"
 
 namespace loch::baselines {
@@ -46,6 +47,11 @@ struct KernelPath {
 };
 
 [[nodiscard]] const KernelPath& kernel_path(Link link);
+
+// CPU time that a small request takes in memcached or Redis beyond what it takes in a server that only
+// echoes: their event loops, parsing, tables, allocation, locks. No paper's figure is in it but table 1's
+// echo: the real servers were measured beside an echo, and ratios travel better between machines than times.
+[[nodiscard]] Nanos beyond_echo(System system, Op op);
 
 // Links that carry one message at a time, at the sender and again at the receiver, where it may start
 // while it is still on the first. One for all nodes of a simulation, which is one thread.

@@ -50,8 +50,8 @@ class ModelStore final : public kv::Store {
                                       std::byte* reply);
   [[nodiscard]] std::uint32_t answer(Server& server, const ParsedRequest& request, const std::byte* message,
                                      std::byte* reply);
-  // CPU time of the table's part: parsing, hashing, comparing, copying.
-  [[nodiscard]] Nanos table_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const;
+  // CPU time of what a server does between taking a request in and sending its reply.
+  [[nodiscard]] Nanos work_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const;
   [[nodiscard]] std::string_view kept_text(const std::byte* message, std::uint32_t length) const;
 
   Settings settings_;
