@@ -48,8 +48,8 @@ constexpr KernelPath ethernet = {
 };
 
 // CPU time of a small request over that of an echo, as baselines/server_work.py prints it, least over least;
-// Debian's memcached 1.6.18 and Redis 7.0.15. The medians of 25 rounds are 1.17, 1.29, 1.22 and 1.28, and a
-// run before, both ends on one core, had 1.35, 1.37, 1.27 and 1.28: so a tenth of an echo is uncertain.
+// Debian's memcached 1.6.18 and Redis 7.0.15. Four runs on a busy machine lie between 1.10 and 1.37
+// (docs/protocols.md), so 0.15 of an echo are uncertain.
 constexpr double memcached_get = 1.28, memcached_put = 1.29, redis_get = 1.25, redis_put = 1.26;
 // The same for both links: what a server does beyond an echo does not depend on what the bytes came over.
 constexpr double table_echo = 1e3 / 0.126;

@@ -49,8 +49,13 @@ struct KernelPath {
 [[nodiscard]] const KernelPath& kernel_path(Link link);
 
 // CPU time that a small request takes in memcached or Redis beyond what it takes in a server that only
-// echoes: their event loops, parsing, tables, allocation, locks. No paper's figure is in it but table 1's
-// echo: the real servers were measured beside an echo, and ratios travel better between machines than times.
+// echoes: their event loops, parsing, tables, allocation, locks. The real servers were set beside an echo
+// over loopback (server_work.py, docs/protocols.md), and what they take more, as a share of the echo, is
+// charged on table 1's echo: ratios travel better between machines than times. Nothing else of a paper is in
+// it. That echo drives a NIC and takes its interrupts, too, so that a share of it is rather too much.
+//
+// Assumed: the microbenchmark's server is an event loop. Not charged: that Redis until 3.0 sent each reply in
+// its loop's next pass, with two epoll_ctl more.
 [[nodiscard]] Nanos beyond_echo(System system, Op op);
 
 // Links that carry one message at a time, at the sender and again at the receiver, where it may start

@@ -6,7 +6,7 @@ of its own; a client on another core keeps one request of each connection under 
 sleeps. On one core with the server (--client-core 0) they take turns, 40 requests at a time: for a machine on which
 others work. CPU time, user and system, is what the kernel's scheduler counted for the server. A
 ratio is of two runs of one round; the table has medians and, in brackets, the least and the most of all rounds. Least
-over least is of the runs that others on the machine disturbed least: they can only add, by caches that are cold. Last,
+over least is of the runs that others on the machine disturbed least: these mostly add, by caches that are cold. Last,
 strace counts the system calls of a shorter run, in a request.
 
 Servers: those of PATH, or memcached where ./loch puts it; memcached -t 1, and Redis without anything on a disk.
