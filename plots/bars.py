@@ -31,7 +31,10 @@ def draw(results: Results):
     frame.share_limits(found)
     frame.align(page, columns)
     has_published = any(line.published for panel in found for line in panel.lines)
-    frame.foot(page, results, "Hollow bars: published values. x: failed runs." if has_published else "")
+    notes = ["Hollow bars: published values."] if has_published else []
+    if any(line.failed for panel in found for line in panel.lines):
+        notes.append("x: failed runs.")
+    frame.foot(page, results, " ".join(notes))
     return page
 
 
@@ -96,6 +99,6 @@ def _axes(results: Results, panel: Panel, values: list[object], label: words.Wor
     room = 62 // max(1, len(names)) if figure.width == "one" else 130 // max(1, len(names))
     axes.set_xticks(range(len(values)), [textwrap.fill(str(each), max(6, room)) for each in names])
     axes.grid(False, axis="x")
-    axes.set_ylabel(label.label)
+    frame.y_label(axes, label.label)
     if is_last and figure.x != SYSTEMS:
         axes.set_xlabel(words.axis(figure.x))

@@ -51,7 +51,7 @@ LOOKS = {
     "seq-spec": Look(BLUE, ">", ":"),
     "seq-atomic": Look(BLACK, "p", "--"),
     "memcached": Look(GREY, "h", "--"),
-    "redis": Look(GREY, "H", ":"),
+    "redis": Look(BLACK, ">", ":"),
     "micro-verbs": Look(BLUE, "o", ":"),
     "micro-echo": Look(VERMILION, "s", ":"),
     "micro-atomic": Look(BLACK, "p", ":"),
