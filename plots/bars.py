@@ -48,7 +48,7 @@ def _fill(look: Look, alpha: float = 1.0) -> dict[str, object]:
 def _legend(results: Results, found: list[Panel]) -> list[Patch]:
     handles: dict[str, Patch] = {}
     is_grouped = results.experiment.figure.x == SYSTEMS
-    for line in (line for panel in found for line in panel.lines):
+    for line in (line for panel in frame.fullest_first(found) for line in panel.lines):
         if line.label and is_grouped:
             handles.setdefault(line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label))
         elif line.label:

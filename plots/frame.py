@@ -128,7 +128,7 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
     """One entry for each line of any panel, and one for published values."""
     handles: dict[str, Line2D] = {}
     marked = None
-    for panel in shown:
+    for panel in fullest_first(shown):
         for line in panel.lines:
             handles.setdefault(line.label, Line2D([], [], color=line.look.color, marker=line.look.marker,
                                                   linestyle=line.look.line, label=line.label))
@@ -138,6 +138,11 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
         out.append(Line2D([], [], color=marked.color, marker=marked.marker, linestyle="none", markerfacecolor="none",
                           markersize=7.5, markeredgewidth=0.9, label="published"))
     return out
+
+
+def fullest_first(shown: list[Panel]) -> list[Panel]:
+    """The order in which a legend goes through the panels, so that its entries are in that of the file."""
+    return sorted(shown, key=lambda panel: -len(panel.lines))
 
 
 def largest(panel: Panel, shown: list[Panel]) -> float:
