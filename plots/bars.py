@@ -31,7 +31,10 @@ def draw(results: Results):
     frame.share_limits(found)
     frame.align(page, columns)
     has_published = any(line.published for panel in found for line in panel.lines)
-    frame.foot(page, results, "Hollow bars: published values. x: failed runs." if has_published else "")
+    notes = ["Hollow bars: published values."] if has_published else []
+    if any(line.failed for panel in found for line in panel.lines):
+        notes.append("x: failed runs.")
+    frame.foot(page, results, " ".join(notes))
     return page
 
 
@@ -45,7 +48,7 @@ def _fill(look: Look, alpha: float = 1.0) -> dict[str, object]:
 def _legend(results: Results, found: list[Panel]) -> list[Patch]:
     handles: dict[str, Patch] = {}
     is_grouped = results.experiment.figure.x == SYSTEMS
-    for line in (line for panel in found for line in panel.lines):
+    for line in (line for panel in frame.fullest_first(found) for line in panel.lines):
         if line.label and is_grouped:
             handles.setdefault(line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label))
         elif line.label:
@@ -65,10 +68,9 @@ def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) ->
     slots = 1 + max(line.slot for line in panel.lines) if is_grouped else len(panel.lines)
     width = 0.8 / slots
     for i, line in enumerate(panel.lines):
-        shift = ((line.slot if is_grouped else i) - (slots - 1) / 2) * width
         fill = _fill(line.look, FADES[line.slot % len(FADES)])
         for at, middle, low, high in zip(line.x, line.middle, line.low, line.high):
-            place = rank[at] + shift
+            place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
             if middle is not None:
                 spread = {"yerr": [[(middle - low) * label.factor], [(high - middle) * label.factor]],
                           "error_kw": {"elinewidth": 0.7, "capsize": 1.5}} if high > low else {}
@@ -77,9 +79,18 @@ def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) ->
                 axes.plot([place], [0.04], marker="x", color="black", linestyle="none", markersize=5, zorder=5,
                           markeredgewidth=1.4, transform=axes.get_xaxis_transform(), gid="failed")
         for at, value in line.published:
-            axes.bar([rank[at] + shift], [value * label.factor], width * 0.92, fill=False, edgecolor="black",
+            place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
+            axes.bar([place], [value * label.factor], width * 0.92, fill=False, edgecolor="black",
                      linewidth=0.8, gid="published")
     _axes(results, panel, values, label, is_last)
+
+
+def _shift(panel: Panel, i: int, at: object, is_grouped: bool, slots: int) -> float:
+    """Where the bar of a line stands in its group, in bars right of the middle. Systems that do not run there leave no gap."""
+    if is_grouped:
+        return panel.lines[i].slot - (slots - 1) / 2
+    there = [j for j, line in enumerate(panel.lines) if at in line.x]
+    return there.index(i) - (len(there) - 1) / 2
 
 
 def _axes(results: Results, panel: Panel, values: list[object], label: words.Words, is_last: bool) -> None:
@@ -96,6 +107,6 @@ def _axes(results: Results, panel: Panel, values: list[object], label: words.Wor
     room = 62 // max(1, len(names)) if figure.width == "one" else 130 // max(1, len(names))
     axes.set_xticks(range(len(values)), [textwrap.fill(str(each), max(6, room)) for each in names])
     axes.grid(False, axis="x")
-    axes.set_ylabel(label.label)
+    frame.y_label(axes, label.label)
     if is_last and figure.x != SYSTEMS:
         axes.set_xlabel(words.axis(figure.x))

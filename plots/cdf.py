@@ -11,6 +11,7 @@ from . import frame, stats, style, words
 from .frame import Panel
 from .series import Line, by_rest, groups, label_of, panel_places
 
+MARK_EVERY = 0.18  # of the panel's diagonal
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
@@ -63,12 +64,12 @@ def draw(results: Results):
              for group in groups(results) for y in figure.y]
     found = [panel for panel in found if panel.lines]
     columns = frame.arrange(results, found)
-    handles = [Line2D([], [], color=line.look.color, linestyle=line.look.line, label=line.label)
+    handles = [Line2D([], [], color=line.look.color, linestyle=line.look.line, marker=line.look.marker, label=line.label)
                for line in {line.label: line for panel in found for line in panel.lines}.values()]
     page = frame.page(results, columns, handles)
     exact = True
     for panel in found:
-        exact &= _panel(results, panel)
+        exact &= _panel(results, panel, found)
     frame.align(page, columns)
     frame.foot(page, results, "Distributions of all repeats merged." if exact
                else "Lines through stored percentiles, one line a repeat (percentiles are never averaged).")
@@ -89,19 +90,29 @@ def _lines(results: Results, group, place: tuple) -> list[Line]:
     return out
 
 
-def _panel(results: Results, panel: Panel) -> bool:
+def _curves(results: Results, panel: Panel, line: Line) -> tuple[list[list[tuple[float, float]]], bool]:
+    """A line's distribution, all repeats merged, or one a repeat if percentiles are all that is known; whether it is whole."""
+    name, axes = line.x[0]
+    documents = [row.stored.document for row in results.at(name, axes) if row.ok]
+    parts = [part for document in documents if (part := distribution(document, panel.y))]
+    whole = all(is_exact(document, panel.y) for document in documents)
+    return [stats.merge_cdfs(parts)] if whole and parts else [cdf for cdf, _ in parts], whole
+
+
+def _panel(results: Results, panel: Panel, found: list[Panel]) -> bool:
     is_tail = panel.y.startswith("latency")
     exact = True
-    for line in panel.lines:
+    largest = max((cdf[-1][0] for each in found if each.y == panel.y for line in each.lines
+                   for cdf in _curves(results, each, line)[0]), default=0.0)
+    label = words.of(panel.y, largest)
+    for i, line in enumerate(panel.lines):
         name, axes = line.x[0]
-        documents = [row.stored.document for row in results.at(name, axes) if row.ok]
-        parts = [part for document in documents if (part := distribution(document, panel.y))]
-        whole = all(is_exact(document, panel.y) for document in documents)
+        parts, whole = _curves(results, panel, line)
         exact &= whole
-        if whole and parts:
-            parts = [(stats.merge_cdfs(parts), 1.0)]
-        for cdf, _ in parts:
-            _curve(panel.axes, cdf, is_tail, whole, color=line.look.color, linestyle=line.look.line)
+        for cdf in parts:
+            _curve(panel.axes, [(value * label.factor, share) for value, share in cdf], is_tail, whole,
+                   color=line.look.color, linestyle=line.look.line, marker=line.look.marker,
+                   markevery=(0.03 * i, MARK_EVERY), linewidth=_width(i, len(panel.lines)))
         if results.has_failures(name, axes) and not parts:
             panel.axes.plot([0.5], [0.04], marker="x", color=line.look.color, linestyle="none", gid="failed",
                             transform=panel.axes.transAxes)
@@ -118,9 +129,9 @@ def _panel(results: Results, panel: Panel) -> bool:
             panel.axes.set_xscale("log")
             frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
         else:
-            panel.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            panel.axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         panel.axes.set_ylabel("share at or below")
-    panel.axes.set_xlabel(words.of(panel.y).label)
+    panel.axes.set_xlabel(label.label)
     return exact
 
 
@@ -129,5 +140,9 @@ def _curve(axes, cdf: list[tuple[float, float]], is_tail: bool, whole: bool, **l
         points = [(value, 1 - share) for value, share in cdf if share < 1 - 1e-12]
     else:
         points = [(cdf[0][0], 0.0), *cdf]
-    axes.plot([x for x, _ in points], [y for _, y in points], drawstyle="steps-post" if whole else "default",
-              marker="" if whole else ".", **look)
+    axes.plot([x for x, _ in points], [y for _, y in points], drawstyle="steps-post" if whole else "default", **look)
+
+
+def _width(i: int, count: int) -> float:
+    """Distributions often run along each other: the first lines are wide, so that they show on both sides of later ones."""
+    return 1.0 + 1.4 * (count - 1 - i) / max(1, count - 1) if count > 1 else 1.2

@@ -84,16 +84,18 @@ def _panel(results: Results, panel: Panel, found: list[Panel]) -> None:
     across = words.of(figure.x, widest)
     if widest <= 2.5 * max(xs, default=0.0):
         xs = [*xs, widest]  # small multiples have one x axis, unless it would press some of them flat
+    is_cut = figure.y_max is not None or bool(figure.log)
     for line in panel.lines:
         errors = [[(m - low) * label.factor for m, low in zip(line.middle, line.low)],
                   [(high - m) * label.factor for m, high in zip(line.middle, line.high)]]
         axes.errorbar([x * across.factor for x in line.x], [m * label.factor for m in line.middle], yerr=errors,
                       color=line.look.color, marker=line.look.marker, linestyle=line.look.line, capsize=1.5,
-                      elinewidth=0.7, gid="hardened" if line.look.hardened else None)
+                      elinewidth=0.7, clip_on=is_cut, gid="hardened" if line.look.hardened else None)
         if line.published:
             axes.plot([x * across.factor for x, _ in line.published], [y * label.factor for _, y in line.published],
                       linestyle="none", marker=line.look.marker, markerfacecolor="none",
-                      markeredgecolor=line.look.color, markersize=7.5, markeredgewidth=0.9, gid="published")
+                      markeredgecolor=line.look.color, markersize=7.5, markeredgewidth=0.9,
+                      clip_on=is_cut, zorder=4, gid="published")
     numbers = frame.numbers(panel)
     if figure.log and numbers and min(numbers) > 0:
         axes.set_yscale("log")
@@ -108,5 +110,5 @@ def _panel(results: Results, panel: Panel, found: list[Panel]) -> None:
     else:
         axes.set_xlim(0, (max(xs, default=1.0) or 1.0) * across.factor * 1.05)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
-    axes.set_ylabel(label.label)
+    frame.y_label(axes, label.label)
     axes.set_xlabel(across.label)

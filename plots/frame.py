@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from runner.grid import show
@@ -17,9 +19,13 @@ from runner.report import caption
 from runner.tables import Results
 
 from . import style, words
-from .series import Group, Line, panel_title
+from .series import Group, Line, origins, panel_title
 
 PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
+BESIDE_IN = 0.55           # of a panel's width, for what stands left of its axes
+LEGEND_KEY_IN = 0.44       # of a legend's entry, for its key and the room around
+HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
+Y_LABEL_LETTERS = 28       # as many as stand beside a panel
 
 
 @dataclass
@@ -33,6 +39,7 @@ class Panel:
     at: tuple[tuple[str, object], ...] = ()  # small multiples: the axis value that it shows
     axes: object = None
     ratio: object = None
+    width_in: float = style.COLUMN_IN - BESIDE_IN  # of the axes, about
 
 
 def arrange(results: Results, found: list[Panel]) -> list[list[Panel]]:
@@ -52,8 +59,11 @@ def arrange(results: Results, found: list[Panel]) -> list[list[Panel]]:
 def page(results: Results, columns: list[list[Panel]], handles: list):
     """A figure with its axes made, one column of panels beside the other, and one legend above them all."""
     width = style.COLUMN_IN if results.experiment.figure.width == "one" else style.PAGE_IN
+    for panel in (panel for column in columns for panel in column):
+        panel.width_in = width / len(columns) - BESIDE_IN
     def height(column: list[Panel]) -> float:
-        return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio for panel in column)
+        return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
+                   for panel in column)
     legend_columns, legend_in = legend_size(handles, width)
     body = max(map(height, columns))
     figure = plt.figure(figsize=(width, body + MARGIN_IN + legend_in), layout="constrained")
@@ -62,8 +72,7 @@ def page(results: Results, columns: list[list[Panel]], handles: list):
     if handles:
         above = figure.add_subplot(outer[0, :])
         above.set_axis_off()
-        above.legend(handles=handles, loc="center", ncols=legend_columns, borderpad=0, borderaxespad=0,
-                     columnspacing=1.2, labelspacing=0.3).set_in_layout(False)
+        legend(above, handles, legend_columns)
     for at, column in enumerate(columns):
         _column(results, figure, outer[1, at], column)
     title(figure, results)
@@ -83,27 +92,43 @@ def _column(results: Results, figure, cell, column: list[Panel]) -> None:
             row += 1
         for axes in filter(None, (panel.axes, panel.ratio)):
             axes.set_facecolor(style.MEASURED_GROUND if panel.group.is_measured else "white")
-        name = panel_title(results, panel.at)
-        origins = [textwrap.fill(origin, 58) for origin in panel.group.origins]
-        panel.axes.set_title("\n".join([*([name] if name else []), *origins]), loc="left", fontsize=6.5, style="italic",
-                             pad=3)
+        panel.axes.set_title(_heading(results, panel), loc="left", fontsize=HEADING_PT, style="italic", pad=3)
+
+
+def _heading(results: Results, panel: Panel) -> str:
+    """Which of the small multiples it is, and where its values come from, in lines that the panel has room for."""
+    name = panel_title(results, panel.at)
+    letters = int(panel.width_in / 0.0475)
+    return "\n".join([*([name] if name else []),
+                      *(textwrap.fill(origin, letters) for origin in origins(results, panel.group, panel.at))])
+
+
+def text_in(text: str, size: float) -> float:
+    """The width of a line of text, in inches."""
+    return TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
+
+
+def legend(axes, handles: list, columns: int) -> None:
+    """The legend in axes of its own. It is read line by line, so that the series keep their order."""
+    axes.legend(handles=[each for column in range(columns) for each in handles[column::columns]], loc="center", ncols=columns,
+                borderpad=0, borderaxespad=0, columnspacing=1.2, labelspacing=0.3).set_in_layout(False)
 
 
 def legend_size(handles: list, width: float) -> tuple[int, float]:
     """How many columns a legend above the panels has, and its height in inches."""
     if not handles:
         return 1, 0.0
-    longest = max(len(handle.get_label()) for handle in handles)
-    columns = max(1, min(len(handles), int((width - 0.2) / (0.62 + 0.056 * longest))))
+    longest = max(text_in(handle.get_label(), style.RC["legend.fontsize"]) for handle in handles)
+    columns = max(1, min(len(handles), int((width - 0.05) / (LEGEND_KEY_IN + longest))))
     columns = -(-len(handles) // -(-len(handles) // columns))  # rows of equal length
-    return columns, 0.06 + 0.155 * -(-len(handles) // columns)
+    return columns, 0.06 + 0.13 * -(-len(handles) // columns)
 
 
 def legend_of(shown: list[Panel]) -> list[Line2D]:
     """One entry for each line of any panel, and one for published values."""
     handles: dict[str, Line2D] = {}
     marked = None
-    for panel in shown:
+    for panel in fullest_first(shown):
         for line in panel.lines:
             handles.setdefault(line.label, Line2D([], [], color=line.look.color, marker=line.look.marker,
                                                   linestyle=line.look.line, label=line.label))
@@ -113,6 +138,11 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
         out.append(Line2D([], [], color=marked.color, marker=marked.marker, linestyle="none", markerfacecolor="none",
                           markersize=7.5, markeredgewidth=0.9, label="published"))
     return out
+
+
+def fullest_first(shown: list[Panel]) -> list[Panel]:
+    """The order in which a legend goes through the panels, so that its entries are in that of the file."""
+    return sorted(shown, key=lambda panel: -len(panel.lines))
 
 
 def largest(panel: Panel, shown: list[Panel]) -> float:
@@ -168,7 +198,12 @@ def position(results: Results) -> dict[object, float]:
     return {value: float(value) if is_numeric(values) else float(i) for i, value in enumerate(values)}
 
 
-def x_axis(axes, results: Results, shown: list[object], with_label: bool) -> None:
+def y_label(axes, label: str) -> None:
+    """The label in as many lines as it takes."""
+    axes.set_ylabel(textwrap.fill(label, Y_LABEL_LETTERS))
+
+
+def x_axis(axes, results: Results, shown: list[object], with_label: bool, width_in: float) -> None:
     """log2 with ticks 64, 512, 1K for sizes; the axis values themselves as ticks elsewhere."""
     name = results.experiment.figure.x
     places = position(results)
@@ -178,34 +213,38 @@ def x_axis(axes, results: Results, shown: list[object], with_label: bool) -> Non
     is_log = (is_size if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
     if is_log:
         axes.set_xscale("log", base=2 if is_size else 10)
-    ticks = _apart(ticks, places, is_log, 9)
+    names = {tick: "0" if tick == 0 else show(name, tick) for tick in ticks}
+    ticks = _apart(ticks, places, is_log, names, width_in)
     axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))
-    axes.xaxis.set_major_formatter(FixedFormatter([show(name, tick) for tick in ticks]))
+    axes.xaxis.set_major_formatter(FixedFormatter([names[tick] for tick in ticks]))
     axes.xaxis.set_minor_locator(NullLocator())
     if with_label:
         axes.set_xlabel(words.axis(name))
 
 
-def _apart(ticks: list[object], places: dict[object, float], is_log: bool, most: int) -> list[object]:
-    """The ticks that have room for their labels: at most so many, none too close to the one before."""
+def _apart(ticks: list[object], places: dict[object, float], is_log: bool, names: dict[object, str],
+           width_in: float) -> list[object]:
+    """The ticks that have room for their labels: at most nine, none that touches the one before."""
     def at(tick: object) -> float:
         return math.log(places[tick]) if is_log else places[tick]
     if len(ticks) < 2:
         return ticks
-    least = abs(at(ticks[-1]) - at(ticks[0])) / (most * 1.6)
-    if len(ticks) > most:
-        ticks = ticks[::-(-len(ticks) // most)]
+    scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)  # the axis is a tenth longer than its ticks
+    if len(ticks) > 9:
+        ticks = ticks[::-(-len(ticks) // 9)]
+    size = style.RC["xtick.labelsize"]
     kept = ticks[:1]
     for tick in ticks[1:]:
-        if abs(at(tick) - at(kept[-1])) >= least:
+        room = (text_in(names[tick], size) + text_in(names[kept[-1]], size)) / 2 + 0.05
+        if abs(at(tick) - at(kept[-1])) * scale >= room:
             kept.append(tick)
     return kept
 
 
 def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -> None:
-    """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short."""
+    """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short, more where it is shorter."""
     if low and high and high / low < 300:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 8 else (1.0, 2.0, 3.0, 4.0, 5.0, 7.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0")))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 

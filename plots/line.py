@@ -22,7 +22,8 @@ def panels(results: Results) -> list[Panel]:
             for y in figure.y:
                 shown = series(results, group, y, place)
                 if shown:
-                    found.append(Panel(group, y, shown, figure.ratio and any(line.published for line in shown), place))
+                    has_ratio = figure.ratio and not figure.relative_to and any(line.published for line in shown)
+                    found.append(Panel(group, y, shown, has_ratio, place))
     return found
 
 
@@ -54,12 +55,13 @@ def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) ->
         what = label.label.split(" (")[0]
         label = words.Words(f"{what} over {results.experiment.system(relative).label}'s")
         axes.axhline(1.0, color="black", linewidth=0.6)
-    for line in panel.lines:
-        _one(axes, line, places, label.factor)
     y_limits(results, panel, label.factor, by_default=panel.y.startswith("latency_us"))
-    axes.set_ylabel(label.label)
+    is_cut = results.experiment.figure.y_max is not None or axes.get_yscale() == "log"
+    for line in panel.lines:
+        _one(axes, line, places, label.factor, is_cut)
+    frame.y_label(axes, label.label)
     shown = [x for line in panel.lines for x in line.x]
-    frame.x_axis(axes, results, shown, with_label=is_last and panel.ratio is None)
+    frame.x_axis(axes, results, shown, with_label=is_last and panel.ratio is None, width_in=panel.width_in)
     frame.mark_failures(axes, panel, places)
     if panel.ratio is not None:
         _ratio(results, panel, places, shown, is_last)
@@ -82,17 +84,18 @@ def y_limits(results: Results, panel: Panel, factor: float, by_default: bool) ->
     axes.set_ylim(0, (top or 1.0) * factor)
 
 
-def _one(axes, line, places: dict[object, float], factor: float) -> None:
+def _one(axes, line, places: dict[object, float], factor: float, is_cut: bool) -> None:
     x = [places[at] for at in line.x]
     y = [math.nan if v is None else v * factor for v in line.middle]
     errors = [[0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
               [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)]]
     axes.errorbar(x, y, yerr=errors, color=line.look.color, marker=line.look.marker, linestyle=line.look.line,
-                  capsize=1.5, elinewidth=0.7, label=line.label, gid="hardened" if line.look.hardened else None)
+                  capsize=1.5, elinewidth=0.7, label=line.label, clip_on=is_cut,  # else marks at 0 would be cut in half
+                  gid="hardened" if line.look.hardened else None)
     if line.published:
         axes.plot([places[at] for at, _ in line.published], [v * factor for _, v in line.published], linestyle="none",
                   marker=line.look.marker, markerfacecolor="none", markeredgecolor=line.look.color, markersize=7.5,
-                  markeredgewidth=0.9, gid="published")
+                  markeredgewidth=0.9, clip_on=is_cut, zorder=4, gid="published")
 
 
 def _ratio(results: Results, panel: Panel, places: dict[object, float], shown: list[object], is_last: bool) -> None:
@@ -109,4 +112,4 @@ def _ratio(results: Results, panel: Panel, places: dict[object, float], shown: l
     spread = max([0.25, *(abs(ratio - 1) * 1.15 for ratio in ratios)])
     axes.set_ylim(max(0.0, 1 - spread), 1 + spread)
     axes.set_ylabel("ratio", labelpad=2)
-    frame.x_axis(axes, results, shown, with_label=is_last)
+    frame.x_axis(axes, results, shown, with_label=is_last, width_in=panel.width_in)

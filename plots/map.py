@@ -10,8 +10,8 @@ from runner.grid import show
 from runner.tables import Results
 
 from . import style, words
-from .frame import foot, legend_size, title
-from .series import groups, panel_places, panel_title
+from .frame import foot, legend, legend_size, title
+from .series import groups, origins, panel_places, panel_title
 
 CELL_IN, EVEN = 0.27, 1.03  # a lead below 3 % is a draw
 FULL = 3.0                  # the lead at which a cell has its winner's full colour
@@ -34,8 +34,7 @@ def draw(results: Results):
     outer = page.add_gridspec(down + 1, across, height_ratios=[legend_in, *([body / down] * down)])
     above = page.add_subplot(outer[0, :])
     above.set_axis_off()
-    above.legend(handles=handles, loc="center", ncols=legend_columns, borderpad=0, borderaxespad=0,
-                 columnspacing=1.2).set_in_layout(False)
+    legend(above, handles, legend_columns)
     for i, (group, place) in enumerate(maps):
         axes = page.add_subplot(outer[1 + i // across, i % across])
         _map(axes, results, group, place, looks)
@@ -96,7 +95,7 @@ def _map(axes, results: Results, group, place: tuple, looks: dict) -> None:
     if group.is_measured:
         axes.set_facecolor(style.MEASURED_GROUND)
     name = panel_title(results, place)
-    axes.set_title("\n".join([*([name] if name else []), *group.origins]), loc="left", fontsize=6.5, style="italic", pad=3)
+    axes.set_title("\n".join([*([name] if name else []), *origins(results, group, place)]), loc="left", fontsize=6.5, style="italic", pad=3)
 
 
 def shade(color: str, lead: float | None) -> tuple[tuple[float, ...], str]:

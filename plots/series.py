@@ -34,7 +34,7 @@ class Group:
 
     is_measured: bool
     systems: list
-    origins: list[str]  # "simulated (…)", once each
+    origins: list[str]  # "simulated (…)", once each, of the whole figure
 
 
 def groups(results: Results) -> list[Group]:
@@ -46,6 +46,11 @@ def groups(results: Results) -> list[Group]:
         if systems:
             out.append(Group(is_measured, systems, _origins([origin(results, system) for system in systems])))
     return out
+
+
+def origins(results: Results, group: Group, place: tuple[tuple[str, object], ...]) -> list[str]:
+    """Those of the panel at a place, which may be of one hardware profile alone."""
+    return _origins([origin(results, system, place) for system in group.systems])
 
 
 _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, seeds? [^,]+)\)")
@@ -120,9 +125,10 @@ def lines(results: Results, group: Group, y: str, place: tuple[tuple[str, object
             if figure.relative_to and not line.failed and all(each is None for each in line.middle):
                 continue  # that system does not run there
             line.label = label_of(results, system, fixed)
-            marks = [(dict(c.axes)[figure.x], c.cell.value) for c in compared
-                     if c.system == system.name and c.field == y and c.cell.value is not None and not figure.relative_to
-                     and set((*fixed, *place)) <= set(c.axes)]
+            marks = [(dict(at)[figure.x], c.cell.value) for c in compared
+                     for name, base, field, at in [c.ratio or (c.system, "", c.field, c.axes)]
+                     if (name, base, field) == (system.name, figure.relative_to, y) and c.cell.value is not None
+                     and set((*fixed, *place)) <= set(at)]
             line.published = sorted(marks, key=lambda mark: results.experiment.axes[figure.x].index(mark[0]))
             out.append(line)
     return out

@@ -15,7 +15,7 @@ MEASURED_GROUND = "#f1f1ee"  # the panel ground of measured series; simulated on
 # Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-GREY = "#7f7f7f"
+GREY = "#4d4d4d"  # dark: beside green and purple a middle grey is lost to eyes that see no green
 
 RC = {
     "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "loch",
@@ -51,7 +51,7 @@ LOOKS = {
     "seq-spec": Look(BLUE, ">", ":"),
     "seq-atomic": Look(BLACK, "p", "--"),
     "memcached": Look(GREY, "h", "--"),
-    "redis": Look(GREY, "H", ":"),
+    "redis": Look(BLACK, ">", ":"),
     "micro-verbs": Look(BLUE, "o", ":"),
     "micro-echo": Look(VERMILION, "s", ":"),
     "micro-atomic": Look(BLACK, "p", ":"),

@@ -17,8 +17,8 @@ from . import style, words
 from .frame import foot, title
 from .series import by_rest, groups, varying
 
-ROW_IN, HEAD_IN, GROUP_IN = 0.40, 0.22, 0.22
-HEAD_LINE_IN = 0.11  # each further line of the names above columns
+ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
+SMALL = 6.0  # the least that reads well in print
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
 LABEL_SHARE = 0.27  # of the width, for the row names, at most
 BOLD_EM = 0.70  # mean width of a bold letter, of the font's size
@@ -39,7 +39,7 @@ def draw(results: Results):
     figure = results.experiment.figure
     kinds = groups(results)
     blocks = [(group, _columns(results, group), _rows(results, group)) for group in kinds]
-    head = HEAD_IN + HEAD_LINE_IN * max(name.count("\n") for _, columns, _ in blocks for name in columns)
+    head = HEAD_IN + HEAD_LINE_IN * max([0, *(name.count("\n") for _, columns, _ in blocks for name in columns)])
     body = sum(ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks)
     page = plt.figure(figsize=(_width(figure), body + 0.75), layout="constrained")
     axes = page.add_subplot()
@@ -53,17 +53,20 @@ def draw(results: Results):
     top = 0.0
     for group, columns, rows in blocks:
         top = _group(axes, results, group, columns, rows, compared, top, head)
-    foot(page, results, _legend(results, compared))
+    shown = [each for _, _, rows in blocks for row in rows for place in row.places if (each := _comparison(compared, place))]
+    foot(page, results, _legend(results, shown))
     return page
 
 
-def _legend(results: Results, compared: dict) -> str:
-    """What stands in a cell below our value; nothing where there are no others."""
-    if not compared:
-        return ""
+def _legend(results: Results, shown: list) -> str:
+    """What stands below our values in the cells that are drawn."""
     word = published.called(results.experiment)
-    withheld = f" –: withheld or not {word}." if any(c.cell.value is None for c in compared.values()) else ""
-    return f"Below: {word} value and error. Shades: within 5, 10, 25 %, more." + withheld
+    notes = []
+    if any(each.error is not None for each in shown):
+        notes.append(f"Below: {word} value and error. Shades: within 5, 10, 25 %, more.")
+    if any(each.cell.value is None for each in shown):
+        notes.append(f"–: withheld or not {word}.")
+    return " ".join(notes)
 
 
 def _width(figure) -> float:
@@ -145,7 +148,7 @@ def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], 
     axes.plot([0, 1], [top, top], color="black", linewidth=0.5)
     for row in rows:
         axes.text(0, top - ROW_IN * 0.33, row.name, fontsize=7, va="center", weight="bold")
-        axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=5.8, va="center")
+        axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=SMALL, va="center")
         for i, place in enumerate(row.places):
             _cell(axes, results, group, place, compared, (label + i * cell, top, cell))
         top -= ROW_IN
@@ -155,12 +158,17 @@ def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], 
     return top
 
 
+def _comparison(compared: dict, place: tuple[str, str, dict] | None) -> published.Comparison | None:
+    """The published number that stands there, if there is one."""
+    return compared.get((place[0], place[1], tuple(place[2].items()))) if place else None
+
+
 def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float, float, float]) -> None:
     left, top, width = box
     system, field, at = place if place else ("", "", {})
     obtained = results.median(system, at, field) if place else None
     failed = bool(place) and results.has_failures(system, at)
-    one = compared.get((system, field, tuple(at.items())))
+    one = _comparison(compared, place)
     if one is not None and one.error is not None:
         shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=shade, linewidth=0))
@@ -170,10 +178,10 @@ def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float
     text = "" if place is None else "x" if failed and obtained is None else short(obtained)
     axes.text(middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center", gid="failed" if failed else None)
     if one is not None:
-        axes.text(middle, top - ROW_IN * 0.56, short(one.cell.value), fontsize=5.6, ha="center", va="center", color="#444444")
+        axes.text(middle, top - ROW_IN * 0.56, short(one.cell.value), fontsize=SMALL, ha="center", va="center", color="#444444")
         if one.error is not None:
             error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
-            axes.text(middle, top - ROW_IN * 0.82, error, fontsize=5.6, ha="center", va="center", color="#444444")
+            axes.text(middle, top - ROW_IN * 0.82, error, fontsize=SMALL, ha="center", va="center", color="#444444")
 
 
 def short(value: float | None) -> str:

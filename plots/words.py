@@ -14,7 +14,7 @@ _PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)", "network_gb
           "extent_conflicts_percent": "conflicts in extents (% of attempts)",
           "entry_conflicts_percent": "conflicts in entries (% of attempts)",
           "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
-          "bytes_to_nic": "bytes on the bus a transfer",
+          "bytes_to_nic": "bytes on the bus a transfer", "request_region_mib": "request region (MiB)",
           "cpu.client_busy": "CPU busy, clients (share)", "cpu.server_busy": "CPU busy, servers (share)"}
 _RATES = {"work_requests_s": "work requests", "misses_s": "PCIe reads", "bus_limit_s": "limit of the bus"}
 _COUNTS = {"total": "work requests", "read": "READs", "write": "WRITEs", "cas": "CASes", "faa": "FAAs", "send": "SENDs",
@@ -58,6 +58,8 @@ def of(field: str, largest: float = 0.0) -> Words:
     if per and parts[0] in ("verbs", "wire_bytes"):
         kind = _KINDS[per.split("_")[-1]]
         what = "payload bytes" if per.startswith("payload") else "wire bytes"
+        if parts[-1] == "payload_bytes" and largest >= 4096:
+            return Words(f"payload per {kind} (KB)", 1 / 1024)
         return Words(f"{_COUNTS.get(parts[-1], parts[-1]) if parts[0] == 'verbs' else what} per {kind}")
     plain = field.replace("_", " ").replace(".", ", ")
     of_kind = _PER_KIND.fullmatch(plain)

@@ -260,6 +260,7 @@ class Comparison:
     axes: tuple[tuple[str, object], ...] = ()  # where it was obtained
     missing: str = ""  # why nothing was
     field: str = ""    # the result field, where it is one and no more
+    ratio: tuple | None = None  # of one system over another at one place: both, the field, the place
 
     @property
     def error(self) -> float | None:
@@ -315,7 +316,17 @@ def _single(results: Results, cell: Cell) -> Comparison:
         system, _, field = cell.obtained.path.partition(".")
         places = lookup.places(results.experiment, cell.obtained)
         return Comparison(cell, system, float(value), tuple(places[0].items()), field=field)
-    return Comparison(cell, "", float(value))
+    return Comparison(cell, "", float(value), ratio=None if cell.kind == "T" else _ratio(results.experiment, cell.obtained))
+
+
+def _ratio(experiment: Experiment, tree: object) -> tuple | None:
+    """What an expression such as CD[value_size=2K].goodput_bytes_s / SD[value_size=2K].goodput_bytes_s is about."""
+    sides = (tree.left, tree.right) if isinstance(tree, expression.Binary) and tree.sign == "/" else ()
+    if not sides or not all(isinstance(side, expression.Name) and not side.is_many for side in sides):
+        return None
+    (system, _, field), (base, _, below) = (side.path.partition(".") for side in sides)
+    at, below_at = (lookup.places(experiment, side)[0] for side in sides)
+    return (system, base, field, tuple(at.items())) if (field, at) == (below, below_at) else None
 
 
 def place(comparison: Comparison) -> str:

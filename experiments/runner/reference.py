@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from . import expression, lookup, outputs, published
+from . import expression, located, lookup, outputs, published
 from .errors import BadInput
 from .grid import Point
 from .model import Experiment
@@ -40,12 +40,23 @@ def write(root: Path, into: Path) -> list[Path]:
         missing = sum(row.stored is None for row in results.rows)
         if missing:
             raise BadInput(f"{folder}: {missing} points have not run; finish it first: ./loch run {results.experiment.file}")
+        if _has_changed(results.experiment):
+            raise BadInput(f"{folder}: {results.experiment.file} is no longer what ran; run it again: "
+                           f"./loch run {results.experiment.file}")
         target = into / results.experiment.name
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         _write_one(folder, target, results)
         written.append(target)
     return written
+
+
+def _has_changed(experiment: Experiment) -> bool:
+    """Whether the file says something else than what ran: it would be kept beside results that are not its own."""
+    source = Path(experiment.file)
+    if not source.is_file() or experiment.overrides:
+        return False
+    return json.dumps(located.load(source).plain(), default=str) != json.dumps(experiment.document, default=str)
 
 
 def _write_one(folder: Path, target: Path, results: Results) -> None:

@@ -16,8 +16,9 @@ from .units import about
 GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
-def origin(results: Results, system: System) -> str:
-    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0".
+def origin(results: Results, system: System, place: tuple[tuple[str, object], ...] = ()) -> str:
+    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0",
+    of all places, or where some axes have the values that `place` says.
 
     What travels over something else than the fabric's verbs says so: "simulated (modelled tcp over ipoib, …)",
     "measured (unix socket on …)".
@@ -29,7 +30,7 @@ def origin(results: Results, system: System) -> str:
         last = measure.seed + measure.repeats - 1
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
-        return f"simulated ({model}{hardware(results, system)}, {seeds})"
+        return f"simulated ({model}{hardware(results, system, place)}, {seeds})"
     host = row.stored.runner.get("host", {}) if row else {}
     device = row.stored.document.get("capabilities", {}).get("device") if row else None
     if device and system.params["fabric"] == "verbs" and transport == "verbs":
@@ -38,9 +39,9 @@ def origin(results: Results, system: System) -> str:
     return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
 
 
-def hardware(results: Results, system: System) -> str:
+def hardware(results: Results, system: System, place: tuple[tuple[str, object], ...] = ()) -> str:
     """The profile of a simulated system, or those of the axis."""
-    among = results.experiment.axes.get("hardware")
+    among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
     return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
 
 

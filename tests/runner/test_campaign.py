@@ -155,6 +155,16 @@ class Campaign(unittest.TestCase):
         self.assertEqual((done.returncode, "1 points have not run" in done.stderr), (2, True))
         self.assertFalse((self.folder / "other").exists())
 
+    def test_results_of_a_file_that_has_changed_since_make_no_reference(self):
+        shutil.copytree(self.folder / "all" / "tuned", self.folder / "old")
+        path = self.folder / "old" / "manifest.json"
+        manifest = json.loads(path.read_text())
+        manifest["experiment"]["title"] = "what ran"  # the file says something else
+        path.write_text(json.dumps(manifest))
+        done = call(self.folder, "reference", "old", "--out", "other")
+        self.assertEqual((done.returncode, "is no longer what ran" in done.stderr), (2, True), done.stderr)
+        self.assertFalse((self.folder / "other").exists())
+
     def test_pdfs_embed_their_fonts_and_pages_need_nothing_else(self):
         for name in ("small", "spread"):
             data = (self.folder / "all" / name / "figure.pdf").read_bytes()

@@ -86,6 +86,41 @@ class Kinds(Folder):
         self.assertEqual({at for at, _ in shown}, {(("value_size", 2048),)})  # SD does not run at 4 KB
         self.assertIn("SD's", re.sub("<!-- | -->", "", svg))
 
+    def test_a_published_ratio_stands_among_lines_that_are_relative(self):
+        place = "[clients=6,value_size=2K].throughput_ops_s"
+        def cell(name, over, kind):
+            return published.Cell("V1", "a ratio", "", None, 1.5, kind=kind,
+                                  obtained=published.expression.parse_arithmetic(f"{name}{place} / {over}{place}"))
+        item = published.PublishedItem("p", "f", "c", "", (cell("CD", "SD", "E"), cell("CD", "SD", "T"), cell("CD", "CDh", "E")))
+        with mock.patch.object(published, "find", return_value=item):
+            _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size, relative_to: SD}")
+            found = panels(results)
+            self.assertEqual({line.label: line.published for line in found[0].lines}, {"CD": [(6, 1.5)], "CD, hardened": []})
+            self.assertFalse(any(panel.has_ratio for panel in found))
+            _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
+            self.assertFalse(any(line.published for panel in panels(results) for line in panel.lines))
+
+    def test_a_table_has_nothing_where_a_system_does_not_run(self):
+        single = published.Cell("V2", "a sum", "", None, 3.0, obtained=published.expression.parse_arithmetic(
+            "SD[clients=9,value_size=2K].throughput_ops_s / 2"))
+        with mock.patch.object(published, "find", return_value=published.PublishedItem("p", "f", "c", "", (single,))):
+            _, results = self.svg("{kind: table, x: value_size, rows: [throughput_ops_s]}")
+            compared = {(c.system, c.field, c.axes): c for c in published.compare(results)}
+        self.assertIsNotNone(compared.get(("", "", ())))  # a number without a place
+        self.assertIsNone(table._comparison(compared, None))
+
+    def test_headings_and_legends_have_room(self):
+        self.assertEqual(frame.legend_size([], 3.4), (1, 0.0))
+        def handles(*labels):
+            return [style.matplotlib.lines.Line2D([], [], label=label) for label in labels]
+        self.assertEqual(frame.legend_size(handles("Nessie (CD)", "NessieSD", "NessieHY"), 3.4)[0], 3)
+        self.assertEqual(frame.legend_size(handles("Pilaf Put (verb messages)", "Pilaf-VO Get (verb messages)"), 3.4)[0], 1)
+        ticks = [256, 2048, 4096, 16384, 32768, 131072]
+        places = {tick: float(tick) for tick in ticks}
+        names = {tick: grid.show("value_size", tick) for tick in ticks}
+        self.assertEqual(frame._apart(ticks, places, True, names, 2.85), ticks)
+        self.assertEqual(frame._apart(ticks, places, True, names, 1.6), [256, 2048, 16384, 131072])
+
     def test_axes_that_advance_with_the_x_axis_make_no_lines_of_their_own(self):
         text = SWEEP.replace("clients: [3, 6, 9]}", "clients: [3, 6, 9], window: [1, 2, 4]}\nzip: [[clients, window]]")
         (self.folder / "zipped.yaml").write_text(text, encoding="utf-8")
