@@ -117,6 +117,11 @@ std::vector<kv::OptionSpec> option_specs(System system) {
        "ipoib",
        "sim: what the modelled kernel TCP runs over (Pilaf 2013, table 1 and figure 1)",
        {"ipoib", "ethernet"}},
+      {key("work"),
+       OptionType::choice,
+       "store",
+       "sim: what a modelled server does beyond an echo: a store's work, as measured of the real one, or none",
+       {"store", "echo"}},
   };
 }
 
@@ -153,6 +158,7 @@ Result<Settings> decide(System system, const kv::DeployConfig& config, const kv:
   s.timeout = options.integer(s.flag("timeout"));
   s.start_timeout = options.integer(s.flag("start-timeout"));
   s.link = options.choice(s.flag("link")) == "ipoib" ? Link::ipoib : Link::ethernet;
+  s.only_echoes = options.choice(s.flag("work")) == "echo";
   s.keeps_copies = mutant == "stale-copy";
   s.executes_twice = mutant == "at-least-once";
   s.writes_behind = mutant == "write-behind";

@@ -32,6 +32,7 @@ struct Settings {
   Nanos timeout = 0;               // of one wait
   Nanos start_timeout = 0;         // for a server to be ready, and for its share of the preload
   Link link = Link::ipoib;
+  bool only_echoes = false;  // the modelled servers cost what an echo does (Pilaf 2013, table 1), no more
   // Mutants of the model.
   bool keeps_copies = false;    // clients answer from copies of their own
   bool executes_twice = false;  // a request that is sent again is executed again
