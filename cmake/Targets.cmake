@@ -1,6 +1,7 @@
 # How a room declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
-#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s] [DISCOVER])
+#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s] [DISCOVER]
+#             [SINGLE_THREADED])                            not built under tsan, which has nothing to see there
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …])     only in the fuzz preset
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
@@ -42,8 +43,11 @@ function(loch_labels RESULT)
 endfunction()
 
 function(loch_test NAME)
-  cmake_parse_arguments(A "DISCOVER" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   loch_note_test_sources(${A_SOURCES})
+  if(A_SINGLE_THREADED AND LOCH_SANITIZE STREQUAL "tsan")
+    return()
+  endif()
   add_executable(${NAME} ${A_SOURCES})
   target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT A_TIMEOUT)
