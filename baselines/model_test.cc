@@ -171,6 +171,9 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
                  ratio);
       EXPECT_GT(ratio, 1.22);  // 1.25 to 1.29 of the kernel's part; the fabric's stays
       EXPECT_LT(ratio, 1.32);
+      const Point alone = run(*make_module(system), {.clients = 36, .value_size = 10, .get = get},
+                              {{std::string(name(system)) + ".work", "echo"}});
+      EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);  // table 1's server, when asked for
     }
   }
 }
