@@ -14,28 +14,38 @@
 
 namespace loch::nessie {
 
-coro::Task<std::map<std::string, std::uint64_t>> Session::scrub(std::vector<fabric::NodeId> dead) {
-  Counts counts;
+coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
+  kv::Repair repaired;
+  Counts& counts = repaired.counts;
   std::vector<Finding> held;
-  const auto is_dead = [&](std::uint32_t node) { return std::ranges::find(dead, node) != dead.end(); };
+  // The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).
+  const auto is_dead = [&](const EntryId& id) {
+    const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
+                             static_cast<std::uint16_t>(id.index % settings_.config.client_workers)};
+    return std::ranges::find(dead, owner) != dead.end();
+  };
   for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
     std::vector<Finding> found;
     const bool is_read = co_await scan_index(static_cast<fabric::NodeId>(node), &found);
-    if (!is_read) ++counts["index_unreachable"];
+    if (!is_read) {
+      ++counts["index_unreachable"];
+      repaired.is_complete = false;
+    }
     for (const Finding& each : found) {
-      if (is_dead(settings_.format.entry(each.word).node)) held.push_back(each);
+      if (is_dead(settings_.format.entry(each.word))) held.push_back(each);
     }
   }
   counts["entries_examined"] = held.size();
   for (const Finding& each : held) {
     const std::string kind = co_await repair(each);
+    if (kind == "unreachable" || kind == "raced") repaired.is_complete = false;
     if (!kind.empty()) ++counts[kind];
   }
   if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
     const std::uint64_t leaks = co_await stamp_leaks();
     counts["leaks_stamped"] = leaks;
   }
-  co_return counts;
+  co_return repaired;
 }
 
 // Every occupied word of one node's index, by READs of many words at a time.

@@ -42,7 +42,7 @@ class Session {
 
   // ---- background and repair (background.cc, scrub.cc, leaks.cc)
   [[nodiscard]] coro::Task<void> run_background(const bool* done);
-  [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(std::vector<fabric::NodeId> dead);
+  [[nodiscard]] coro::Task<kv::Repair> scrub(std::vector<kv::ClientId> dead);
 
   // One attempt to move the key in this slot to another of its candidates, as a PUT that finds all
   // its own full does: for tests and for measuring.

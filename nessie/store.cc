@@ -81,8 +81,7 @@ coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* don
   co_await session.run_background(done);
 }
 
-coro::Task<std::map<std::string, std::uint64_t>> NessieStore::scrub(fabric::Worker& worker,
-                                                                    std::vector<fabric::NodeId> dead) {
+coro::Task<kv::Repair> NessieStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
   const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
   Session session(*this, worker, lane);
   co_return co_await session.scrub(std::move(dead));

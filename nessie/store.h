@@ -87,8 +87,7 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override { return true; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
-  [[nodiscard]] coro::Task<std::map<std::string, std::uint64_t>> scrub(
-      fabric::Worker& worker, std::vector<fabric::NodeId> dead) override;
+  [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }

@@ -162,8 +162,14 @@ class TestCluster {
     begin_migrate(w, source);
     return finish(w);
   }
-  Outcome scrub(std::uint32_t w, std::vector<fabric::NodeId> dead) {
-    begin(w, 0, run_scrub(this, w, std::move(dead)));
+  // All client workers of these nodes are dead.
+  Outcome scrub(std::uint32_t w, const std::vector<fabric::NodeId>& dead) {
+    std::vector<kv::ClientId> clients;
+    for (const fabric::NodeId node : dead) {
+      for (std::uint32_t i = 0; i < settings().config.client_workers; ++i)
+        clients.push_back({node, static_cast<std::uint16_t>(i)});
+    }
+    begin(w, 0, run_scrub(this, w, std::move(clients)));
     return finish(w);
   }
   // One turn of the worker's background work: stamps what waits.
@@ -255,11 +261,10 @@ class TestCluster {
     const Attempt moved = co_await self->session(w).migrate_from(source, &out.stats);
     out.moved = moved;
   }
-  static coro::Task<void> run_scrub(TestCluster* self, std::uint32_t w, std::vector<fabric::NodeId> dead) {
+  static coro::Task<void> run_scrub(TestCluster* self, std::uint32_t w, std::vector<kv::ClientId> dead) {
     Outcome& out = self->outcomes_[w];
-    const std::map<std::string, std::uint64_t> counts =
-        co_await self->store_->scrub(*self->workers_[w], std::move(dead));
-    out.scrubbed = counts;
+    const kv::Repair repaired = co_await self->store_->scrub(*self->workers_[w], std::move(dead));
+    out.scrubbed = repaired.counts;
   }
 
   Shape shape_;

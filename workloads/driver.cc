@@ -374,7 +374,13 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
     const Result<> fenced = fabric_.fence(node);
     if (!fenced && fenced.error().code != ErrorCode::unsupported) co_return;
   }
-  scrubbed_ = co_await store_.scrub(*worker, lost);
+  std::vector<kv::ClientId> dead;
+  for (const fabric::NodeId node : lost) {
+    for (std::uint32_t i = 0; i < deploy_.client_workers; ++i)
+      dead.push_back({node, static_cast<std::uint16_t>(i)});
+  }
+  kv::Repair repaired = co_await store_.scrub(*worker, dead);
+  scrubbed_ = std::move(repaired.counts);
   did_scrub_ = true;
 }
 

@@ -16,6 +16,25 @@ namespace loch::kv {
 // text: any text, such as a path; may be empty.
 enum class OptionType : std::uint8_t { boolean, integer, real, size, duration, choice, text };
 
+// What an option is for, so that a fuzzer can set it without knowing its name.
+enum class OptionRole : std::uint8_t {
+  none,               // only its `fuzz_values` count
+  load_factor,        // share of a table's slots that its largest number of keys fills
+  hash_functions,     // slots that a key can be in
+  initial_slots,      // size at which a table that grows begins
+  spare_entries,      // entries beyond the keys, at least
+  expiry,             // age at which operations end and entries may be used again
+  clock_margin,       // skew of clocks that reuse allows for
+  background_period,  // how often the background looks
+  cache,              // a client-side cache, on or off
+  cache_share,        // and its capacity as a share of the keys
+  backoff_cap,        // longest wait between attempts
+  reconnect_timeout,  // how long a broken connection is tried again
+  attempts,           // of one operation before it gives up
+  first_number,       // where a counter that wraps begins
+  reply_timeout,      // how long a reply is waited for
+};
+
 struct OptionSpec {
   std::string key;  // "nessie.filter-bits"
   OptionType type = OptionType::integer;
@@ -26,6 +45,10 @@ struct OptionSpec {
   // The default where all nodes are one real machine's, with one clock and no network between (shm);
   // empty: `initial`.
   std::string initial_on_one_machine = {};
+  OptionRole role = OptionRole::none;
+  // Role none: values that a fuzz run may draw, one as likely as another, the default with half of the
+  // chances. Only what the protocol claims to stay correct under.
+  std::vector<std::string> fuzz_values = {};
 };
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's

@@ -32,11 +32,44 @@ std::string_view name(Consistency consistency) {
   return "?";
 }
 
+std::string_view name(Loss loss) {
+  switch (loss) {
+    case Loss::client_killed:
+      return "client-killed";
+    case Loss::server_killed:
+      return "server-killed";
+    case Loss::memory_lost:
+      return "memory-lost";
+    case Loss::link_down:
+      return "link-down";
+  }
+  return "?";
+}
+
+std::string_view name(Promise promise) {
+  switch (promise) {
+    case Promise::serves:
+      return "serves";
+    case Promise::after_scrub:
+      return "after-scrub";
+    case Promise::after_declared:
+      return "after-declared";
+    case Promise::after_return:
+      return "after-return";
+    case Promise::unavailable:
+      return "unavailable";
+  }
+  return "?";
+}
+
 coro::Task<void> Store::background(fabric::Worker& /*worker*/, const bool* /*done*/) { co_return; }
 
-coro::Task<std::map<std::string, std::uint64_t>> Store::scrub(fabric::Worker& /*worker*/,
-                                                              std::vector<fabric::NodeId> /*dead*/) {
-  co_return std::map<std::string, std::uint64_t>{};
+coro::Task<Repair> Store::scrub(fabric::Worker& /*worker*/, std::vector<ClientId> /*dead*/) {
+  co_return Repair{};
+}
+
+coro::Task<Repair> Store::declare_lost(fabric::Worker& /*worker*/, std::vector<fabric::NodeId> /*lost*/) {
+  co_return Repair{};
 }
 
 }  // namespace loch::kv

@@ -109,6 +109,38 @@ struct Hole {
   std::uint64_t first_seed = 0;
 };
 
+// A client worker of a node.
+struct ClientId {
+  fabric::NodeId node = 0;
+  std::uint16_t worker = 0;
+  friend auto operator<=>(const ClientId&, const ClientId&) = default;
+};
+
+// What can befall a deployment, and what a store promises of keys that it touches. Whatever happens, an
+// operation that was answered was answered rightly: these say when keys can be read and written again.
+enum class Loss : std::uint8_t {
+  client_killed,  // a client worker died; its node's memory lives on
+  server_killed,  // a server worker died; its node's memory lives on
+  memory_lost,    // a node crashed: its workers and its memory are gone
+  link_down,      // nobody died: a link was out for longer than every time-out
+};
+[[nodiscard]] std::string_view name(Loss loss);
+enum class Promise : std::uint8_t {
+  serves,          // every key is readable and writable again by itself, within a bound
+  after_scrub,     // … once Store::scrub has repaired what the dead client held
+  after_declared,  // … once Store::declare_lost has ended; keys of the lost node may be absent then
+  after_return,    // … once the node is back; its keys may be absent then
+  unavailable,     // keys that the loss touches may stay in the way for good; the rest is served
+};
+[[nodiscard]] std::string_view name(Promise promise);
+
+// What a repair did.
+struct Repair {
+  // False: something could not be reached; what is there is right, and the call may be made again.
+  bool is_complete = true;
+  std::map<std::string, std::uint64_t> counts;  // by kind
+};
+
 // The shape of a deployment: the same on every node, or on every node of its kind.
 struct DeployConfig {
   std::uint32_t nodes = 1;
@@ -160,10 +192,23 @@ class Store {
   // after *done becomes true. The default has none.
   [[nodiscard]] virtual bool has_background() const { return false; }
   [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
-  // Repairs what dead clients held, on request: "fence, then scrub". Runs on one worker after the
-  // fabric has fenced `dead`; returns how many entries were repaired, by kind.
-  [[nodiscard]] virtual coro::Task<std::map<std::string, std::uint64_t>> scrub(
-      fabric::Worker& worker, std::vector<fabric::NodeId> dead);
+  // Repairs what dead clients held, on request: "fence, then scrub". Runs on one worker after the fabric has
+  // fenced the dead ones and while others go on with their operations. The memory of their nodes can still
+  // be read; of nodes that are lost with their memory see declare_lost.
+  [[nodiscard]] virtual coro::Task<Repair> scrub(fabric::Worker& worker, std::vector<ClientId> dead);
+  // Declares nodes lost together with their memory: until then a value that was there is an error and never
+  // a miss; when the call has ended, keys of which they held a part may be absent, and every key can be
+  // written again. Runs on one worker after the fabric has fenced the nodes. A node that is back may be
+  // declared too, and is then a member again, with what memory it has now.
+  [[nodiscard]] virtual coro::Task<Repair> declare_lost(fabric::Worker& worker,
+                                                        std::vector<fabric::NodeId> lost);
+  // Looks at the tables of this process's nodes when nothing is under way: what it finds wrong, one line
+  // each (an entry that leaked, a key that is there twice, a word that is pending for ever). `lost`: nodes
+  // whose memory is void.
+  [[nodiscard]] virtual std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const {
+    static_cast<void>(lost);
+    return {};
+  }
   // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
   [[nodiscard]] virtual std::string transport() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
@@ -194,6 +239,15 @@ class Module {
     return config.value_size;
   }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
+  // What it promises of the keys that a loss touches.
+  [[nodiscard]] virtual Promise promise(Loss loss, const Options& options) const {
+    static_cast<void>(loss);
+    static_cast<void>(options);
+    return Promise::unavailable;
+  }
+  // Which probes (common/base/probe.h) belong to it, as beginnings of their names: its own and those of the
+  // layers that it stands on ("rpc.write.").
+  [[nodiscard]] virtual std::vector<std::string> probes() const { return {std::string(name()) + "."}; }
   // Servers a node by default; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
   // The named known-bad variants, by name.
