@@ -179,6 +179,8 @@ std::vector<kv::OptionSpec> option_specs() {
   for (const auto& specs : {protocol_specs, worker_specs, memory_specs, loss_specs, mend_specs}) {
     for (kv::OptionSpec& spec : specs()) all.push_back(std::move(spec));
   }
+  kv::give_role(all, "herd.retry", kv::OptionRole::reply_timeout);
+  kv::give_role(all, "herd.give-up", kv::OptionRole::give_up);
   return all;
 }
 
