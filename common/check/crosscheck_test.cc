@@ -282,7 +282,7 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   const std::vector<KeyRules> rules = all_rules();
   Tally tally;
   std::uint64_t because = 0;  // legal with its losses alone
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 8'000; ++i) {
     const Start start = rng.chance(0.5) ? Start::present : Start::absent;
     Shape shape = random_shape(rng);
     shape.losses = 1 + static_cast<std::uint32_t>(rng.below(3));
@@ -297,9 +297,9 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
     std::erase_if(ops, [](const KeyOp& op) { return op.kind == OpKind::lost; });
     because += with && judge_key(ops, told).verdict == Verdict::violated ? 1 : 0;
   }
-  EXPECT_GT(tally.legal, 50'000U);
-  EXPECT_GT(tally.illegal, 30'000U);
-  EXPECT_GT(because, 1'000U);
+  EXPECT_GT(tally.legal, 20'000U);
+  EXPECT_GT(tally.illegal, 10'000U);
+  EXPECT_GT(because, 300U);
 }
 
 // What the minimiser keeps contradicts itself by the oracle's reading too, and nothing is to spare.

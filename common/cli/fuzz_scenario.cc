@@ -85,22 +85,24 @@ void draw_seesaw(Rng& rng, FuzzScenario& s) {
   load.readers = d.client_workers - 1;
 }
 
-// Mostly small; now and then odd ones, and values of several packets.
-void draw_sizes(Rng& rng, kv::DeployConfig& d) {
+// Mostly small; now and then odd ones, and values of several packets. Of less than 4 bytes they would not
+// differ.
+void draw_sizes(Rng& rng, bool is_modest, kv::DeployConfig& d) {
   d.key_size = rng.chance(0.5) ? pick<std::uint32_t>(rng, {16, 24, 32})
                                : static_cast<std::uint32_t>(between(rng, 9, 128));
   const double style = rng.uniform();
   d.value_size = style < 0.5   ? pick<std::uint32_t>(rng, {16, 40, 200})
-                 : style < 0.9 ? static_cast<std::uint32_t>(between(rng, 1, 300))
+                 : style < 0.9 ? static_cast<std::uint32_t>(between(rng, 4, 300))
                                : static_cast<std::uint32_t>(between(rng, 301, 5'000));
+  if (is_modest) d.value_size = 16 + d.value_size % 185;
 }
 
-void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
+void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, FuzzRoom room, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
   d.nodes = static_cast<std::uint32_t>(between(rng, 2, 4));
   d.client_workers = static_cast<std::uint32_t>(rng.chance(0.85) ? between(rng, 1, 3) : between(rng, 4, 6));
   d.window = rng.chance(0.7) ? 1 : static_cast<std::uint32_t>(between(rng, 2, 4));
-  draw_sizes(rng, d);
+  draw_sizes(rng, room.has_modest_values, d);
   d.kept_value_bytes = d.value_size;
   d.keys = d.max_keys = between(rng, profile.keys_least, profile.keys_most);
   d.memory_bytes = std::uint64_t{1} << 26;
@@ -191,7 +193,7 @@ std::string FuzzScenario::describe() const {
 
 Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module, const std::string& mutant,
                                    const std::vector<std::pair<std::string, std::string>>& settings,
-                                   std::uint32_t slack, Unfair unfair) {
+                                   FuzzRoom room, Unfair unfair) {
   FuzzScenario s;
   Rng shape(seed, "fuzz shape"), faults(seed, "fuzz faults"), options(seed, "fuzz options");
   const Profile& profile = draw_profile(shape);
@@ -200,7 +202,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.waives_order = true;
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
-  draw_shape(shape, profile, module, s);
+  draw_shape(shape, profile, module, room, s);
   draw_servers(shape, profile, module, s);
   // A few keys in one table are more in each other's way than in one a node.
   Rng kinds(seed, "fuzz kinds of nodes");
@@ -208,7 +210,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   draw_faults(faults, profile, s);
   Rng failures(seed, "fuzz failures");
   draw_failures(failures, s);
-  LOCH_TRY(draw_knobs(options, profile.table, settings, slack, s));
+  LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, s));
   plan_repairs(failures, s);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;
   return s;

@@ -44,11 +44,16 @@ enum class Unfair : std::uint8_t {
   clock,  // clocks differ by more than the margin that the protocol was told
 };
 
-// `settings` are options that the caller fixed: they are not drawn. `slack`: slots added to a table
-// that turned out to be too small for its keys.
+// What a first draw turned out to lack.
+struct FuzzRoom {
+  std::uint32_t slack = 0;         // slots added to a table that was too small for its keys
+  bool has_modest_values = false;  // values were larger than the protocol carries
+};
+
+// `settings` are options that the caller fixed: they are not drawn.
 [[nodiscard]] Result<FuzzScenario> draw_scenario(
     std::uint64_t seed, const kv::Module& module, const std::string& mutant,
-    const std::vector<std::pair<std::string, std::string>>& settings, std::uint32_t slack = 0,
+    const std::vector<std::pair<std::string, std::string>>& settings, FuzzRoom room = {},
     Unfair unfair = Unfair::none);
 
 }  // namespace loch::cli

@@ -96,7 +96,7 @@ TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
   const TableOfWorkers module;
   std::uint32_t in_one_hand = 0, of_several = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const auto drawn = draw_scenario(seed, module, "", {}, 0);
+    const auto drawn = draw_scenario(seed, module, "", {});
     ASSERT_TRUE(drawn.has_value()) << drawn.error().message;
     const kv::DeployConfig& deploy = drawn->plan.deploy;
     EXPECT_GE(deploy.server_workers, 1u);
