@@ -26,13 +26,15 @@ struct Profile {
   std::uint32_t weight = 1;  // how often it is drawn, beside the others
   FuzzTable table = FuzzTable::any;
 };
-constexpr std::array<Profile, 9> profiles = {{
+constexpr std::array<Profile, 10> profiles = {{
     // Many clients on one or two keys: conflicts between writers of the same key.
     {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
     // A few keys in a table with hardly more slots: entries are in each other's way and are moved.
     {"collide", 3, 6, 0.45, 0.2, 30, Profile::Faults::swarm},
     // Slots become free and are taken all the time, so that entries of a key appear at other ranks.
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
+    // More keys than a bucket has ways.
+    {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
     // As churn without any fault: fine interleavings alone.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
     // Readers against movers.
