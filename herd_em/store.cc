@@ -95,7 +95,8 @@ std::unique_ptr<kv::Client> HerdStore::client(fabric::Worker& worker, std::uint3
 
 bool HerdStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const {
   const std::uint32_t own = settings_.server_of(hash_of(key, settings_.rules.never_zero));
-  return settings_.node_of_server(own) == node && (!server || own % settings_.config.server_workers == *server);
+  return settings_.node_of_server(own) == node &&
+         (!server || own % settings_.config.server_workers == *server);
 }
 
 std::vector<std::string> HerdStore::audit(const std::vector<fabric::NodeId>& lost) const {

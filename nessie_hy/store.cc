@@ -53,7 +53,8 @@ void HyStore::make_cache(fabric::NodeId node) {
   const coupled::Settings& table = settings_.table;
   NodeReading& own = nodes_.at(node);
   if (own.cache != nullptr) own.old_caches.push_back(std::move(own.cache));
-  own.cache = std::make_unique<kv::WordCache>(settings_.cache_entries, table.config.key_size, table.kept_value());
+  own.cache =
+      std::make_unique<kv::WordCache>(settings_.cache_entries, table.config.key_size, table.kept_value());
 }
 
 Result<> HyStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {

@@ -46,7 +46,8 @@ std::vector<std::string> Shard::audit() const {
     wrong.push_back(fmt::format("{} bytes of extents are in use, {} are free, of {}", used,
                                 allocator_.free_bytes(), allocator_.arena_bytes()));
   }
-  if (keys.size() != counters_.keys) wrong.push_back(fmt::format("{} keys, counted {}", keys.size(), counters_.keys));
+  if (keys.size() != counters_.keys)
+    wrong.push_back(fmt::format("{} keys, counted {}", keys.size(), counters_.keys));
   if (root_.version % 2 != 0) wrong.push_back("the version says that entries are being moved");
   return wrong;
 }

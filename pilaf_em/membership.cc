@@ -11,7 +11,7 @@
 namespace loch::pilaf {
 namespace {
 
-constexpr std::uint32_t looks = 50;       // at a word that was written, before the caller is told to try again
+constexpr std::uint32_t looks = 50;  // at a word that was written, before the caller is told to try again
 constexpr Nanos look_again_after = 20'000;
 
 }  // namespace
@@ -19,8 +19,9 @@ constexpr Nanos look_again_after = 20'000;
 Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {
   const Settings& s = *settings_;
   if (s.system == System::em_opt || !s.log_path.empty()) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("node {} stays without workers: a server with a log is started again by hand", node));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("node {} stays without workers: a server with a log is started again by hand", node));
   }
   NodeState& state = local(node);
   state.messages.life = !state.messages.life;

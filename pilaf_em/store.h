@@ -62,7 +62,7 @@ struct ServerState {
   fabric::Region* extents = nullptr;
   std::unique_ptr<Shard> shard;  // null: the emulation; or its node came back and has not been declared lost
   bool is_lost = false;          // the latter
-  std::unique_ptr<Log> log;  // null: off
+  std::unique_ptr<Log> log;      // null: off
   rpc::MessageCounters messages;
   std::uint64_t resets = 0, refused = 0, malformed = 0;
 };

@@ -61,13 +61,13 @@ struct Driver::ClientWorker {
   std::uint32_t index = 0;  // on its node
   Rng rng;                  // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  bool done = false;        // read by the store's background coroutine
-  bool is_doomed = false;   // nobody waits for it
+  bool done = false;                   // read by the store's background coroutine
+  bool is_doomed = false;              // nobody waits for it
   std::atomic<bool> has_ended{false};  // its slots have
-  std::uint64_t quota = 0;  // operations still to start, when counting operations
-  std::uint64_t place = 0;  // sequential distribution
-  Nanos due = -1;           // open loop: when the next operation is due
-  bool is_reader = false;   // LoadConfig::readers
+  std::uint64_t quota = 0;             // operations still to start, when counting operations
+  std::uint64_t place = 0;             // sequential distribution
+  Nanos due = -1;                      // open loop: when the next operation is due
+  bool is_reader = false;              // LoadConfig::readers
   measure::Tally tally;
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};

@@ -61,7 +61,7 @@ struct FailurePlan {
   kv::ClientId keeper;               // never fails; repairs beside its own clients, and sweeps
   std::vector<kv::ClientId> doomed;  // client workers that die, so that nobody waits for them
   std::vector<fabric::NodeId> crashed;
-  std::vector<Repair> repairs;       // by time
+  std::vector<Repair> repairs;  // by time
   std::vector<Excuse> excuses;
   Nanos over = 0;  // nothing fails after this: the sweep does not begin before it
 };

@@ -126,10 +126,11 @@ std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
     ops.push_back(op);
     if (shape.losses > 0 && rng.chance(static_cast<double>(shape.losses) / shape.operations)) {
       const Nanos at = instant + 1;
-      ops.push_back({.invoke_ns = at - static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
-                     .return_ns = at + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
-                     .client = preload_client,
-                     .kind = OpKind::lost});
+      ops.push_back(
+          {.invoke_ns = at - static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
+           .return_ns = at + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
+           .client = preload_client,
+           .kind = OpKind::lost});
       if (rng.chance(0.5)) value = absent;
     }
   }

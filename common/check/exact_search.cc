@@ -30,7 +30,8 @@ class ExactSearch {
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       if (!matters(ops[i])) continue;
       events_.push_back({ops[i].invoke_ns, false, i});
-      if (ops[i].outcome != Outcome::unknown || ops[i].kind == OpKind::lost) events_.push_back({ops[i].return_ns, true, i});
+      if (ops[i].outcome != Outcome::unknown || ops[i].kind == OpKind::lost)
+        events_.push_back({ops[i].return_ns, true, i});
     }
     std::ranges::sort(events_, {}, [](const Event& e) { return std::tie(e.at, e.returns, e.operation); });
     if (rules.start != Start::present) now_.insert({absent_state, 0});

@@ -38,7 +38,8 @@ struct Point {
   Nanos deadline_ns = forever;
   std::uint32_t operation = none;  // for the report
   PointKind kind = PointKind::put;
-  bool optional = false;  // may be left out: its outcome is unknown (the deadline is forever), or it is a loss
+  bool optional =
+      false;  // may be left out: its outcome is unknown (the deadline is forever), or it is a loss
 };
 
 struct Zones {

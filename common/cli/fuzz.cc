@@ -153,7 +153,9 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
     nic.rnr_retry_count = retries->rnr_count;
   }
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::sim::make_sim(scenario.sim));
-  scenario.plan.logs = [&](std::int32_t client) { return std::make_unique<MemoryLog>(finding.history, client); };
+  scenario.plan.logs = [&](std::int32_t client) {
+    return std::make_unique<MemoryLog>(finding.history, client);
+  };
   LOCH_TRY(record_beginning(scenario.plan.records, finding.history));
   auto outcome = workloads::run_load(*fabric, scenario.plan);
   if (!outcome) return std::unexpected(std::move(outcome.error()));
@@ -173,7 +175,7 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
 }  // namespace
 
 std::string_view name(FuzzVerdict verdict) {
-  constexpr std::array<std::string_view, 9> names = {"holds",    "violated", "corrupt",   "stuck",    "unsound",
+  constexpr std::array<std::string_view, 9> names = {"holds",    "violated", "corrupt",   "stuck", "unsound",
                                                      "deadlock", "overtime", "undecided", "error"};
   return names[static_cast<std::size_t>(verdict)];
 }

@@ -35,7 +35,8 @@ constexpr const char* usage =
     "  --keep-going       report every finding, not only the first (of a variant with holes: of each)\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
-    "Each seed draws its own cluster, workload, knobs, timing, faults and failures. Of a variant with holes, all "
+    "Each seed draws its own cluster, workload, knobs, timing, faults and failures. Of a variant with holes, "
+    "all "
     "seeds\n"
     "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
     "found.\n";
@@ -178,9 +179,10 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {
-      "--protocol", "--seeds",   "--first-seed", "--time",       "--mutant",  "--set",     "--hardware",
-      "--jobs",     "--mutants", "--holes",      "--keep-going", "--history", "--verbose", "--coverage", "--unfair", "--help"};
+  const std::vector<std::string> flags = {"--protocol", "--seeds",    "--first-seed", "--time",
+                                          "--mutant",   "--set",      "--hardware",   "--jobs",
+                                          "--mutants",  "--holes",    "--keep-going", "--history",
+                                          "--verbose",  "--coverage", "--unfair",     "--help"};
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -47,8 +47,8 @@ class FailureDrawer {
  private:
   void draw_one() {
     static const std::vector<Kind> kinds = {
-        Kind::kill,    Kind::kill,    Kind::kill,  Kind::crash, Kind::crash,      Kind::cut,
-        Kind::cut,     Kind::one_way, Kind::lossy, Kind::pause, Kind::nic_stall,  Kind::no_buffers,
+        Kind::kill,    Kind::kill,    Kind::kill,  Kind::crash, Kind::crash,     Kind::cut,
+        Kind::cut,     Kind::one_way, Kind::lossy, Kind::pause, Kind::nic_stall, Kind::no_buffers,
         Kind::one_way, Kind::lossy,   Kind::cut,   Kind::pause, Kind::clock_step};
     ScheduledFault fault;
     fault.kind = pick(rng_, kinds);
@@ -72,12 +72,12 @@ class FailureDrawer {
     const kv::ClientId& keeper = s_.plan.load.failures->keeper;
     const std::vector<ScheduledFault>& others = s_.sim.faults.schedule;
     if (fault.kind == Kind::kill) {
-      if (workers_of(fault.node) == 0 || (fault.node == keeper.node && fault.worker == keeper.worker &&
-                                          d_.drives(fault.node)))
+      if (workers_of(fault.node) == 0 ||
+          (fault.node == keeper.node && fault.worker == keeper.worker && d_.drives(fault.node)))
         return false;
       return std::ranges::none_of(others, [&](const ScheduledFault& each) {
-        return each.node == fault.node && (each.kind == Kind::crash || (each.kind == Kind::kill &&
-                                                                        each.worker == fault.worker));
+        return each.node == fault.node &&
+               (each.kind == Kind::crash || (each.kind == Kind::kill && each.worker == fault.worker));
       });
     }
     if (fault.kind != Kind::crash) return true;
@@ -98,7 +98,8 @@ class FailureDrawer {
   }
 
   [[nodiscard]] std::uint32_t workers_of(fabric::NodeId node) const {
-    return std::max(1U, (d_.drives(node) ? d_.client_workers : 0) + (d_.serves(node) ? d_.server_workers : 0));
+    return std::max(1U,
+                    (d_.drives(node) ? d_.client_workers : 0) + (d_.serves(node) ? d_.server_workers : 0));
   }
 
   Rng& rng_;
@@ -222,7 +223,12 @@ void plan_repairs(Rng& rng, FuzzScenario& s) {
   const bool can_fail = s.failures.retries.has_value();
   if (!can_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;
-  if (!s.plan.load.failures) s.plan.load.failures = FailurePlan{.keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0}, .doomed = {}, .crashed = {}, .repairs = {}, .excuses = {}};
+  if (!s.plan.load.failures)
+    s.plan.load.failures = FailurePlan{.keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0},
+                                       .doomed = {},
+                                       .crashed = {},
+                                       .repairs = {},
+                                       .excuses = {}};
   for (std::uint32_t node = 0; node < s.plan.deploy.nodes; ++node)
     s.plan.load.failures->excuses.push_back({static_cast<fabric::NodeId>(node), std::nullopt});
 }

@@ -25,15 +25,14 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
   static const std::vector<Knob> any,
       recycling =
           {
-              {Role::spare_entries, 0, {"2", "4", "8"}},
-              {Role::expiry, 0, {"60us", "100us", "200us"}},
-              {Role::background_period, 0.3, {"10us", "30us"}},
-              {Role::backoff_cap, 0, {"100us"}},
+              {Role::spare_entries, 0, {"2", "4", "8"}},        {Role::expiry, 0, {"60us", "100us", "200us"}},
+              {Role::background_period, 0.3, {"10us", "30us"}}, {Role::backoff_cap, 0, {"100us"}},
               {Role::cache, 0, {"false", "false", "true"}},
           },
       overfull =
           {
-              // Movers as quick as can be, hardly ever out of entries; or entries that are used again meanwhile.
+              // Movers as quick as can be, hardly ever out of entries; or entries that are used again
+              // meanwhile.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },

@@ -69,7 +69,9 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
-bool has_tight_table(const kv::Module& module) { return has_sized_table(module) || has_growing_table(module); }
+bool has_tight_table(const kv::Module& module) {
+  return has_sized_table(module) || has_growing_table(module);
+}
 
 // Who reads and who writes: one writer a node is enough to keep the keys on the move.
 void draw_seesaw(Rng& rng, FuzzScenario& s) {
@@ -185,10 +187,11 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
 
 std::string FuzzScenario::describe() const {
   const kv::DeployConfig& d = plan.deploy;
-  std::string text = fmt::format("{}: {} nodes x {} clients x window {}, {} keys of {} B, {} B values, {}", profile,
-                                 d.nodes, d.client_workers, d.window, plan.records.most, d.key_size, d.value_size,
-                                 plan.load.operations > 0 ? fmt::format("{} operations", plan.load.operations)
-                                                          : format_duration(plan.load.duration));
+  std::string text =
+      fmt::format("{}: {} nodes x {} clients x window {}, {} keys of {} B, {} B values, {}", profile, d.nodes,
+                  d.client_workers, d.window, plan.records.most, d.key_size, d.value_size,
+                  plan.load.operations > 0 ? fmt::format("{} operations", plan.load.operations)
+                                           : format_duration(plan.load.duration));
   for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
   return text + describe_failures(*this);
 }

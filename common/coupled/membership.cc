@@ -15,7 +15,7 @@
 namespace loch::coupled {
 namespace {
 
-constexpr std::uint32_t looks = 50;       // at a word that was written, before the caller is told to try again
+constexpr std::uint32_t looks = 50;  // at a word that was written, before the caller is told to try again
 constexpr Nanos look_again_after = 20'000;
 
 }  // namespace
@@ -94,7 +94,8 @@ std::vector<std::string> Tables::audit(const std::vector<fabric::NodeId>& lost) 
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
       const Row& row = *tables.rows[server];
       if (!row.is_laid_out) continue;
-      for (const std::string& each : audit_row(row)) wrong.push_back(fmt::format("n{} row {}: {}", node, server, each));
+      for (const std::string& each : audit_row(row))
+        wrong.push_back(fmt::format("n{} row {}: {}", node, server, each));
     }
   }
   return wrong;

@@ -141,7 +141,8 @@ std::vector<kv::OptionSpec> table_options(const std::string& name) {
       {name + ".first-number",
        integer,
        "0",
-       "where a client's requests begin to be numbered: close to 65535 the number in a frame soon wraps (tests)",
+       "where a client's requests begin to be numbered: close to 65535 the number in a frame soon wraps "
+       "(tests)",
        {},
        0,
        65535},

@@ -62,7 +62,8 @@ Result<> Tables::preload(const kv::Dataset& data) {
       cuckoo::plan_placement(settings_.family, settings_.config.keys, settings_.config.key_size, write_key));
   for (auto& [node, tables] : nodes_) {
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
-      fabric::store_word_release(tables.membership->at(server * 8), static_cast<std::uint64_t>(Member::serves));
+      fabric::store_word_release(tables.membership->at(server * 8),
+                                 static_cast<std::uint64_t>(Member::serves));
       LOCH_TRY(fill_row(*tables.rows[server], node * settings_.servers() + server, data, placement));
     }
   }

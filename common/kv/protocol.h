@@ -205,8 +205,8 @@ class Store {
                                                         std::vector<fabric::NodeId> lost);
   // A node of this process that crashed is back with zeroed memory: lays out what it needs for its workers to
   // be started again, and forgets what this process kept of its former life. What its memory held is not
-  // there; where it was the only copy, its servers answer nothing of it until the node has been declared lost.
-  // unsupported: it stays without workers.
+  // there; where it was the only copy, its servers answer nothing of it until the node has been declared
+  // lost. unsupported: it stays without workers.
   [[nodiscard]] virtual Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
   // Whether a key's operations need the node: its memory, or, where `server` is given, that server worker.
   [[nodiscard]] virtual bool needs(Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const {

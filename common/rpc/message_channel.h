@@ -175,8 +175,8 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;                             // some lane receives for all
-  std::map<std::uint32_t, bool> lives_;             // by server: its node's, as far as it is known here
+  bool is_led_ = false;                  // some lane receives for all
+  std::map<std::uint32_t, bool> lives_;  // by server: its node's, as far as it is known here
   MessageCounters counters_;
 };
 

@@ -83,7 +83,7 @@ class WriteCaller {
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
   std::vector<std::uint32_t> lives_;  // by node: grows when it has come back with fresh memory
-  std::vector<std::byte> copied_;  // a reply that is read from a copy
+  std::vector<std::byte> copied_;     // a reply that is read from a copy
   Counts counts_;
 };
 

@@ -117,8 +117,9 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
     } else if (key == "node" || key == "worker" || key == "peer") {
       LOCH_ASSIGN(const double value,
                   number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
-      (key == "node" ? fault.node : key == "peer" ? fault.peer : fault.worker) =
-          static_cast<std::uint16_t>(value);
+      (key == "node"   ? fault.node
+       : key == "peer" ? fault.peer
+                       : fault.worker) = static_cast<std::uint16_t>(value);
     } else if (key == "chance") {
       LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", probability, 1));
     } else if (key == "at" || key == "span" || key == "step") {

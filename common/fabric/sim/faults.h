@@ -17,15 +17,15 @@ namespace loch::fabric::sim {
 // Something that happens to a node (or a worker of it) at an instant of virtual time.
 struct ScheduledFault {
   enum class Kind : std::uint8_t {
-    crash,      // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
-    pause,      // its workers do not run for `span`; its NIC goes on
-    nic_stall,  // its NIC does nothing for `span`
-    cut,        // its link is down for `span` (0: for good)
-    kill,       // one worker dies between two instructions; the node and its memory live on
-    one_way,    // what it sends to `peer` is lost for `span`; what `peer` sends arrives
-    lossy,      // each message over its link is lost with `chance`, for `span`
-    no_buffers, // SENDs to it find no receive buffer for `span`
-    clock_step, // its clock is off by `step` from now on
+    crash,       // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
+    pause,       // its workers do not run for `span`; its NIC goes on
+    nic_stall,   // its NIC does nothing for `span`
+    cut,         // its link is down for `span` (0: for good)
+    kill,        // one worker dies between two instructions; the node and its memory live on
+    one_way,     // what it sends to `peer` is lost for `span`; what `peer` sends arrives
+    lossy,       // each message over its link is lost with `chance`, for `span`
+    no_buffers,  // SENDs to it find no receive buffer for `span`
+    clock_step,  // its clock is off by `step` from now on
   };
   Kind kind = Kind::pause;
   NodeId node = 0;

@@ -309,7 +309,8 @@ void Stages::answered(Event* event) {
   }
   delay += timing.pcie_write;
   const Nanos at = nanos_up(now + turn + delay) + slow(sim);
-  if (sim.has_faults && r->verb == Verb::read) plan_pieces(r, r->wr->local.offset, sim.config.faults.torn_landing);
+  if (sim.has_faults && r->verb == Verb::read)
+    plan_pieces(r, r->wr->local.offset, sim.config.faults.torn_landing);
   trace_stage(sim, *r, Track::response, node.id, done / 1000, at - done / 1000);
   r->fire = &Stages::land;
   sim.queue.push(r, at);

@@ -87,7 +87,8 @@ void Stages::arrive(Event* event) {
   sim.note(kind_arrive, node.id);
   if (r->is_cancelled) return release(r);
   if (qp->is_fenced) return release(r);
-  if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) || (qp->transport != Transport::ud && node.life != qp->target_life)) {
+  if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) ||
+      (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
   if (timing.port_buffer != 0 && r->from != r->to && held_at_switch(r, source)) return;

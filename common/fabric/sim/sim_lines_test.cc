@@ -74,7 +74,8 @@ coro::Task<void> read_small(TestCluster* cluster, bool* is_over, Seen* seen) {
     const Completion done = co_await self.read(cluster->remote[1], small_begin, to, small_length);
     EXPECT_TRUE(done.ok());
     for (std::uint32_t at = 0; at < first; ++at) seen->torn_lines += bytes[at] != bytes[0] ? 1 : 0;
-    for (std::uint32_t at = first; at < small_length; ++at) seen->torn_lines += bytes[at] != bytes[first] ? 1 : 0;
+    for (std::uint32_t at = first; at < small_length; ++at)
+      seen->torn_lines += bytes[at] != bytes[first] ? 1 : 0;
     seen->torn_messages += bytes[0] != bytes[small_length - 1] ? 1 : 0;
   }
   *is_over = true;

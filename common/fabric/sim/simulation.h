@@ -111,7 +111,7 @@ struct alignas(64) SimNode {
   std::unique_ptr<NodeCpu> cpu;
   Nanos lossy_until = 0;  // its link loses messages before this, with the probability `loss`
   double loss = 0;
-  Nanos no_buffers_until = 0;      // SENDs find no receive buffer before this
+  Nanos no_buffers_until = 0;     // SENDs find no receive buffer before this
   std::vector<Nanos> mute_until;  // by peer: what it sends there is lost before this; empty: nothing is
 };
 
@@ -172,7 +172,8 @@ class Simulation {
   // Draws: is this message lost in a burst?
   [[nodiscard]] bool is_lost(const SimNode& from, const SimNode& to) {
     if (from.id == to.id) return false;
-    const double first = now() < from.lossy_until ? from.loss : 0, second = now() < to.lossy_until ? to.loss : 0;
+    const double first = now() < from.lossy_until ? from.loss : 0,
+                 second = now() < to.lossy_until ? to.loss : 0;
     return (first > 0 || second > 0) && fault_rng.chance(std::max(first, second));
   }
   [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
