@@ -162,6 +162,7 @@ class Server {
   // Plans the PUT, grows as often as that takes, applies it, logs it.
   [[nodiscard]] coro::Task<ReplyStatus> change(Item item, bool* was_reset) {
     for (;;) {
+      state_.is_changing = true;
       const Planned planned = shard_->plan_put(item);
       co_await charge_work(item.key.size());
       if (planned == Planned::ready) break;
@@ -169,6 +170,7 @@ class Server {
       if (!has_grown) {
         LOCH_PROBE("pilaf.server.table-full");
         ++state_.refused;
+        state_.is_changing = false;
         co_return ReplyStatus::table_full;
       }
       co_await apply();
@@ -187,6 +189,7 @@ class Server {
   [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
     Bytes key;
     if (!read_key(request, key_head, &key)) co_return co_await refuse(request);
+    state_.is_changing = true;
     const Planned planned = shard_->plan_remove(key);
     co_await charge_work(key.size());
     ReplyStatus status = ReplyStatus::not_found;
@@ -196,6 +199,7 @@ class Server {
       const bool is_logged = state_.log == nullptr || state_.log->append_remove(key);
       status = is_logged ? ReplyStatus::ok : ReplyStatus::not_logged;
     }
+    state_.is_changing = false;
     co_await answer(request, status);
   }
 
@@ -226,6 +230,7 @@ class Server {
 
   // Step by step, with the time that each takes between: what clients READ meanwhile is half a change.
   [[nodiscard]] coro::Task<void> apply() {
+    state_.is_changing = true;
     for (std::size_t i = 0; i < shard_->steps().size(); ++i) {
       const Step& step = shard_->steps()[i];
       shard_->apply(step);
@@ -236,6 +241,7 @@ class Server {
       const Nanos until = worker_.now() + static_cast<Nanos>(pause);
       co_await worker_.spin_until(until);
     }
+    state_.is_changing = false;
   }
 
   const Settings& settings_;

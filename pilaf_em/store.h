@@ -62,6 +62,7 @@ struct ServerState {
   fabric::Region* extents = nullptr;
   std::unique_ptr<Shard> shard;  // null: the emulation; or its node came back and has not been declared lost
   bool is_lost = false;          // the latter
+  bool is_changing = false;      // between two steps of a change: for ever, if the server died there
   std::unique_ptr<Log> log;      // null: off
   rpc::MessageCounters messages;
   std::uint64_t resets = 0, refused = 0, malformed = 0;

@@ -502,7 +502,6 @@ std::vector<fabric::NodeId> Driver::void_nodes() const {
 }
 
 coro::Task<void> Driver::sweep(ClientWorker* own) {
-  constexpr std::uint32_t tries = 8;
   constexpr Nanos pause = 5'000'000;
   Slot* slot = own->slots.front().get();
   slot->is_measured = false;
@@ -510,7 +509,9 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
     if (is_excused(record)) continue;
     for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::get}) {
       bool is_stuck = true;
-      for (std::uint32_t i = 0; i < tries && is_stuck && !own->worker->stopping(); ++i) {
+      const Nanos until = own->worker->now() + load_.sweep_patience;
+      for (std::uint32_t i = 0; is_stuck && !own->worker->stopping(); ++i) {
+        if (i > 0 && own->worker->now() >= until) break;
         if (i > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
         co_await operate(own, slot, kind, record, -1);
         is_stuck = slot->last == kv::OpStatus::conflict || slot->last == kv::OpStatus::timeout ||

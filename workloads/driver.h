@@ -88,6 +88,7 @@ struct LoadConfig {
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. Background work goes on until then. One process only.
   bool final_sweep = false;
+  Nanos sweep_patience = 40'000'000;  // how long an operation of it is tried again
   bool may_be_full = false;  // that a table is full is an answer to the sweep's PUTs
   std::optional<FailurePlan> failures;
   // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
@@ -119,7 +120,7 @@ class Driver {
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
   // "key: GET conflict": operations of the final sweep that met a conflict, a time-out, a full table or an
-  // error in each of eight tries over 40 ms; and repairs that were never complete.
+  // error in each of a row of tries over `sweep_patience`; and repairs that were never complete.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   // Nodes that crashed and whose memory nobody laid out again.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;

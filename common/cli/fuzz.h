@@ -27,6 +27,7 @@ struct FuzzOptions {
   bool keep_going = false;    // else the first finding ends it, or the first of each hole is reported
   bool verbose = false;       // one line a seed
   bool coverage = false;      // a table of the probes that were reached, by the first seed that did
+  bool until_covered = false;  // and it is over when the last of them was
   bool unfair_clock = false;  // clocks differ by more than the margin that the protocol was told
   std::string history;        // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn

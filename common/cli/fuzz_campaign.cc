@@ -58,6 +58,7 @@ void Campaign::work() {
 }
 
 bool Campaign::is_over() const {
+  if (options_.until_covered && is_covered_) return true;
   if (was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
   return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
 }
@@ -72,6 +73,11 @@ void Campaign::count(const FuzzFinding& finding) {
     if (probe.seeds++ == 0 || finding.seed < probe.first_seed) probe.first_seed = finding.seed;
     probe.times += finding.probes[i];
   }
+  if (options_.until_covered) is_covered_ = is_covered();
+}
+
+bool Campaign::is_covered() const {
+  return std::ranges::all_of(coverage(), [](const auto& each) { return each.second.seeds > 0; });
 }
 
 // Several places may share a name.

@@ -43,6 +43,7 @@ class Campaign {
   [[nodiscard]] bool is_over() const;
   void say(const FuzzFinding& finding);
   void count(const FuzzFinding& finding);
+  [[nodiscard]] bool is_covered() const;
   [[nodiscard]] std::string line() const;
 
   const FuzzOptions& options_;
@@ -54,6 +55,7 @@ class Campaign {
   std::vector<FuzzFinding> findings_;
   std::map<std::string, std::uint64_t> by_kind_;
   std::vector<Reached> reached_;  // by place in probe_sites()
+  std::atomic<bool> is_covered_{false};
 };
 
 // Whether the probe marks code that the module's default variant runs.

@@ -175,6 +175,18 @@ class KnobDrawer {
     if (s_.plan.options.integer(expiry->key) < least) set(expiry, format_duration(least), true);
   }
 
+  // With few entries beyond the keys' a PUT waits for one to expire; and at rest each PUT is served in the end.
+  void fit_spares() {
+    const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
+    const std::optional<kv::OptionSpec> spares = option_with(module_, Role::spare_entries);
+    if (!expiry) return;
+    constexpr Nanos longest = 5'000'000;
+    constexpr std::int64_t many = 256;
+    const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
+    if (is_tight && s_.plan.options.integer(expiry->key) > longest) set(expiry, format_duration(longest), true);
+    s_.plan.load.sweep_patience += 3 * s_.plan.options.integer(expiry->key);
+  }
+
  private:
   Rng& rng_;
   const std::vector<std::pair<std::string, std::string>>& settings_;
@@ -212,6 +224,7 @@ Result<> draw_knobs(Rng& rng, FuzzTable table,
   if (!s.failures.is_calm()) drawer.draw(impatient_knobs(), true);
   drawer.draw(general_knobs());
   drawer.draw_first_number();
+  drawer.fit_spares();
   drawer.lengthen_expiry();
   drawer.draw_own();
   return {};

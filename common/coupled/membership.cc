@@ -23,7 +23,7 @@ constexpr Nanos look_again_after = 20'000;
 Result<> Tables::restart_node(fabric::NodeId node) {
   NodeTables& tables = local(node);
   for (const auto& row : tables.rows) {
-    row->is_laid_out = false;
+    row->is_laid_out = row->is_changing = false;
     ++row->life;
   }
   return {};
@@ -93,7 +93,7 @@ std::vector<std::string> Tables::audit(const std::vector<fabric::NodeId>& lost) 
     if (is_lost(node)) continue;
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
       const Row& row = *tables.rows[server];
-      if (!row.is_laid_out) continue;
+      if (!row.is_laid_out || row.is_changing) continue;
       for (const std::string& each : audit_row(row))
         wrong.push_back(fmt::format("n{} row {}: {}", node, server, each));
     }

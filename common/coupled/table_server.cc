@@ -45,6 +45,7 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
   }
   ++row_->counts.requests;
   Say say = Say::refused;
+  row_->is_changing = true;
   switch (static_cast<Ask>(request.code)) {
     case Ask::get:
       say = co_await get(reply);
@@ -56,6 +57,7 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
       say = co_await remove();
       break;
   }
+  row_->is_changing = deferred_.has_value();
   if (say == Say::table_full) {
     LOCH_PROBE("coupled.table-full");
     ++row_->counts.full;
@@ -212,6 +214,7 @@ coro::Task<void> TableServer::finish() {
   LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
   store(deferred_->slot, deferred_->word);
   deferred_.reset();
+  row_->is_changing = false;
 }
 
 void TableServer::let_go(std::uint32_t entry) {
