@@ -22,7 +22,9 @@ Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId nod
   if (s.system == System::em_opt || !s.log_path.empty() || s.messages.transport == fabric::Transport::uc) {
     return fail(
         ErrorCode::unsupported,
-        fmt::format("node {} stays without workers: a server with a log, or over UC, is started again by hand", node));
+        fmt::format(
+            "node {} stays without workers: a server with a log, or over UC, is started again by hand",
+            node));
   }
   NodeState& state = local(node);
   state.messages.life = !state.messages.life;

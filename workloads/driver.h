@@ -89,7 +89,7 @@ struct LoadConfig {
   // still in the way then is stuck. Background work goes on until then. One process only.
   bool final_sweep = false;
   Nanos sweep_patience = 40'000'000;  // how long an operation of it is tried again
-  bool may_be_full = false;  // that a table is full is an answer to the sweep's PUTs
+  bool may_be_full = false;           // that a table is full is an answer to the sweep's PUTs
   std::optional<FailurePlan> failures;
   // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
   // times as much while errors go on. Bounds the work done against a dead peer.

@@ -175,7 +175,7 @@ class KnobDrawer {
     if (s_.plan.options.integer(expiry->key) < least) set(expiry, format_duration(least), true);
   }
 
-  // With few entries beyond the keys' a PUT waits for one to expire; and at rest each PUT is served in the end.
+  // With few entries beyond the keys' a PUT waits for one to expire.
   void fit_spares() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     const std::optional<kv::OptionSpec> spares = option_with(module_, Role::spare_entries);
@@ -183,8 +183,13 @@ class KnobDrawer {
     constexpr Nanos longest = 5'000'000;
     constexpr std::int64_t many = 256;
     const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
-    if (is_tight && s_.plan.options.integer(expiry->key) > longest) set(expiry, format_duration(longest), true);
-    s_.plan.load.sweep_patience += 3 * s_.plan.options.integer(expiry->key);
+    if (is_tight && s_.plan.options.integer(expiry->key) > longest)
+      set(expiry, format_duration(longest), true);
+  }
+
+  void set_patience() {
+    const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
+    if (expiry) s_.plan.load.sweep_patience += 3 * s_.plan.options.integer(expiry->key);
   }
 
  private:
@@ -226,6 +231,7 @@ Result<> draw_knobs(Rng& rng, FuzzTable table,
   drawer.draw_first_number();
   drawer.fit_spares();
   drawer.lengthen_expiry();
+  drawer.set_patience();
   drawer.draw_own();
   return {};
 }

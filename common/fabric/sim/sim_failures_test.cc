@@ -200,8 +200,7 @@ TEST(SimFailures, AOneWayCutLosesTheAnswersOfWhatWasExecuted) {
   SimConfig config = small_config(2);
   config.hardware.nic.retry_timeout_ns = 20'000;
   config.hardware.nic.retry_count = 1;
-  config.faults.schedule.push_back(
-      {.kind = Kind::one_way, .node = 1, .at = 1, .span = 1'000'000, .peer = 0});
+  config.faults.schedule.push_back({.kind = Kind::one_way, .node = 1, .at = 1, .span = 1'000'000, .peer = 0});
   TestCluster cluster(config);
   bool is_over = false;
   cluster.fabric->start(*cluster.clients[0], add_unheard(&cluster, &is_over));
