@@ -17,6 +17,10 @@ std::map<std::string, kv::Mutant> mutants() {
       {"unlock-by-write", {"a slot is cleared or restored by WRITE instead of CAS", 1}},
       {"migrate-copies-prev", {"a MIGRATE's copy names its source as previous version (H6)", 34}},
       {"link-before-write", {"missing fence: the CAS overtakes the stores to the DTE (H20)", 4}},
+      {"desired-word-proves", {"after an error the wanted word in the slot counts as one's own (A1)", 0}},
+      {"stamp-names-no-incarnation", {"a stamp marks whatever lies there when it executes (A2)", 0}},
+      {"forgets-unknown", {"what stays unknown after an error is never settled (A3)", 0}},
+      {"lost-memory-is-a-miss", {"an entry whose memory is gone counts as another key's (A4)", 0}},
       {"tail-poll-without-order",
        {"a DTE counts as here when its last byte is, in whatever order it came (H19)", 7}},
   };

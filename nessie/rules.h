@@ -47,8 +47,9 @@ enum class EmptyWord : std::uint8_t {
 struct Rules {
   // ---- the index word
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;  // GEN: a DTE's reuse count in the word (H16)
-  bool has_version = false;    // 2015: +1 with every update of the ITE
+  bool has_generation = true;   // GEN: a DTE's reuse count in the word (H16)
+  bool has_incarnation = true;  // INC: which incarnation of its node's memory a word names (A4)
+  bool has_version = false;     // 2015: +1 with every update of the ITE
 
   // ---- GET
   bool get_verifies = true;   // reverse pass before NOT_FOUND
@@ -77,8 +78,15 @@ struct Rules {
   bool migrate_keeps_previous = false;  // mutant: the copy's previous version is the source (H6)
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;  // a DTE is free only strictly past its stamp and the clock margin
-  bool checks_time = true;     // an operation older than E ends
+  bool honours_expiry = true;           // a DTE is free only strictly past its stamp and the clock margin
+  bool stamps_name_incarnation = true;  // a stamp of another incarnation of the DTE is dropped (A2)
+
+  // ---- failing requests
+  bool desired_proves =
+      false;  // mutant: a slot that holds `desired` proves one's own CAS, whoever may write it (A1)
+  bool settles_later = true;        // what stays unknown is settled when the node is back (A3)
+  bool misses_lost_memory = false;  // mutant: an entry whose memory is gone counts as another key's (A4)
+  bool checks_time = true;          // an operation older than E ends
 
   // ---- memory-system mutants
   bool cpu_on_index = false;          // words of the own node are swapped by the CPU (H18)
@@ -93,6 +101,7 @@ struct Rules {
   Rules rules;
   rules.empty = EmptyWord::plain;
   rules.has_generation = false;
+  rules.has_incarnation = false;
   rules.get_continues = false;
   rules.full_scan = false;
   rules.removes_duplicates = true;
@@ -167,7 +176,7 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
   } else if (name == "no-time-check") {
     rules.checks_time = false;
   } else if (name == "no-generation") {
-    rules.has_generation = false;
+    rules.has_generation = rules.has_incarnation = false;
     rules.honours_expiry = false;
   } else if (name == "cpu-cas-on-index") {
     rules.cpu_on_index = true;
@@ -180,6 +189,15 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
     rules.links_before_write = true;
   } else if (name == "tail-poll-without-order") {
     rules.polls_tail_unordered = true;
+  } else if (name == "desired-word-proves") {
+    rules.desired_proves = true;
+    rules.deletion = Deletion::single_cas;
+  } else if (name == "stamp-names-no-incarnation") {
+    rules.stamps_name_incarnation = false;
+  } else if (name == "forgets-unknown") {
+    rules.settles_later = false;
+  } else if (name == "lost-memory-is-a-miss") {
+    rules.misses_lost_memory = true;
   } else {
     return false;
   }
