@@ -23,7 +23,7 @@ std::vector<kv::OptionSpec> option_specs() {
   const auto integer = OptionType::integer;
   const auto real = OptionType::real;
   const auto duration = OptionType::duration;
-  std::vector<kv::OptionSpec> specs = {
+  return {
       {"nessie.variant",
        choice,
        "hardened",
@@ -263,26 +263,6 @@ std::vector<kv::OptionSpec> option_specs() {
             {}},
            kv::OptionRole::none, {"true"}),
   };
-  using Role = kv::OptionRole;
-  kv::give_role(specs, "nessie.hash-functions", Role::hash_functions);
-  kv::give_role(specs, "nessie.load-factor", Role::load_factor);
-  kv::give_role(specs, "nessie.min-spare", Role::spare_entries);
-  kv::give_role(specs, "nessie.cache", Role::cache);
-  kv::give_role(specs, "nessie.cache-fraction", Role::cache_share);
-  kv::give_role(specs, "nessie.expiry", Role::expiry);
-  kv::give_role(specs, "nessie.clock-margin", Role::clock_margin);
-  kv::give_role(specs, "nessie.recycle-interval", Role::background_period);
-  kv::give_role(specs, "nessie.backoff-cap", Role::backoff_cap);
-  kv::give_role(specs, "nessie.reconnect-timeout", Role::reconnect_timeout);
-  kv::let_fuzz(specs, "nessie.filter-bits", {"0", "1", "3"});
-  kv::let_fuzz(specs, "nessie.previous-versions", {"false"});
-  kv::let_fuzz(specs, "nessie.multi-read", {"on", "off"});
-  kv::let_fuzz(specs, "nessie.completion", {"cqe"});
-  kv::let_fuzz(specs, "nessie.stamping", {"eager"});
-  kv::let_fuzz(specs, "nessie.commit", {"cas"});
-  kv::let_fuzz(specs, "nessie.fast-update", {"true"});
-  kv::let_fuzz(specs, "nessie.single-cas-delete", {"true"});
-  return specs;
 }
 
 }  // namespace loch::nessie
