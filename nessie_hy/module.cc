@@ -41,7 +41,7 @@ class HyModule final : public kv::Module {
     return kv::Promise::unavailable;
   }
   [[nodiscard]] std::vector<std::string> probes() const override {
-    return {"rpc.write.", "coupled.", "nessie-hy."};
+    return {"rpc.write.", "coupled.", "cuckoo.", "nessie-hy."};
   }
   // 3 of 12 cores at 50 % GET up to 32 KB (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 3; }

@@ -192,7 +192,13 @@ coro::Task<bool> PilafClient::reconnect() {
     const Result<fabric::RemoteRegion> extents =
         store_.fabric().lookup(link.node, extents_region(link.server));
     if (!table.has_value() || !extents.has_value()) co_return false;
-    if (link.table.rkey != table->rkey) LOCH_PROBE("pilaf.read.server-reborn");
+    if (link.table.rkey != table->rkey) {
+      LOCH_PROBE("pilaf.read.server-reborn");
+      // Where the table was before says nothing: bytes there may never be laid out again.
+      link.view.family.reset();
+      search_.view.family.reset();
+      search_.is_bracketed = false;
+    }
     link.table = *table;
     link.extents = *extents;
     link.epoch = epoch;

@@ -187,7 +187,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
   const ProbeScope probes(finding.probes);
   const Unfair unfair = options.unfair_clock ? Unfair::clock : Unfair::none;
   // A cuckoo table so small may have no place for its keys; then the same seed gets a larger one.
-  constexpr std::uint32_t most_slack = 32;
+  constexpr std::uint32_t most_slack = 512;
   for (FuzzRoom room; room.slack < most_slack;) {
     finding.history.clear();
     finding.events_by_kind.clear();
@@ -204,7 +204,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
     const bool is_full = done.error().code == ErrorCode::exhausted;
     if (!is_full && room.has_modest_values) break;
     if (is_full)
-      room.slack += 2;
+      room.slack += 2 + room.slack / 2;
     else
       room.has_modest_values = true;
   }
