@@ -60,10 +60,7 @@ bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, s
     }
   }
   const std::optional<std::uint64_t> offset = store({key, length, kept}, value);
-  if (!offset) {
-    LOCH_PROBE("herd.log-full");
-    return false;
-  }
+  if (!offset) return false;
   if (own) {
     ++counts_.updates;
     release(index_.offset(*own));

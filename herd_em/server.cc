@@ -54,10 +54,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   into.what = format.read(slots_, at, word, into.value.data());
   if (format.has_trailer) {
     // A client that gave up may have begun the slot's next request while this one was copied.
-    if (!format.is_here(slots_, at, word)) {
-      LOCH_PROBE("herd.request-overwritten");
-      return false;
-    }
+    if (!format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {
     format.clear(slots_, at);
@@ -206,7 +203,6 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   const rpc::Freshness freshness = duplicates_.judge(request.slot, sequence);
   if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) {
     if (freshness == rpc::Freshness::repeated) return repeat(request, out);
-    LOCH_PROBE("herd.request-stale");
     ++counts_.stale;
     return {};
   }

@@ -136,16 +136,22 @@ class KnobDrawer {
   // table of this size may refuse keys; then a PUT says that it is full, which is an answer.
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
+    // One that grows a few times and no more may be full as well.
+    if (has_growing_table(module_)) s_.plan.load.may_be_full = true;
     if (!load) return;
     const kv::DeployConfig& d = s_.plan.deploy;
     const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
     const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
     const std::uint64_t room = is_tight ? 0 : rng_.below(4);
+    // In a roomy table there is a place for every key, whatever the order in which they come.
+    const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
+    s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy;
     const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
     const std::uint64_t a_node =
         std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
     // Slots are spread over the nodes evenly: the smallest number a node that holds the keys, and some.
-    const std::uint64_t slots = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
+    const std::uint64_t tight = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
+    const std::uint64_t slots = is_roomy ? 6 * tight + 6 : tight;
     const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
     const double share = std::clamp(keys_a_node / static_cast<double>(slots), 0.01, 0.95);
     set(option_with(module_, Role::hash_functions), std::to_string(functions), true);

@@ -139,7 +139,7 @@ void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, Fu
   s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(rng, 1, most));
   const bool is_tight = profile.table == FuzzTable::overfull || profile.table == FuzzTable::seesaw;
   const bool is_one = rng.chance(is_tight ? 0.9 : 0.5);
-  if (!is_one || !has_sized_table(module)) return;
+  if (!is_one || has_growing_table(module)) return;
   s.plan.deploy.server_workers = s.plan.deploy.server_nodes = 1;
 }
 

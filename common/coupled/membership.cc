@@ -30,7 +30,7 @@ Result<> Tables::restart_node(fabric::NodeId node) {
 }
 
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
-  LOCH_PROBE("coupled.laid-out-anew");
+  LOCH_PROBE("coupled.table.laid-out-anew");
   // Other words than any that its former lives stored: a client may remember some. The number of the life is
   // in both parts of the count that words carry (index_word.h).
   row.stores = row.life << 40 | row.life << 20;

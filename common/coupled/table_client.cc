@@ -43,7 +43,7 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
     const bool is_busy =
         reply.outcome == rpc::Reply::Outcome::answered && reply.code == static_cast<std::uint8_t>(Say::busy);
     if (!is_busy || attempt + 1 >= settings_.attempts || worker_.stopping()) break;
-    LOCH_PROBE("coupled.asked-again");
+    LOCH_PROBE("coupled.readers.asked-again");
     ++counts_.busy;
     ++retries;
     co_await back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);

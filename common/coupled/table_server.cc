@@ -39,7 +39,7 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
   }
   row_ = node_.rows[row - first].get();
   if (!row_->is_laid_out) {
-    LOCH_PROBE("coupled.lost");
+    LOCH_PROBE("coupled.table.lost");
     ++row_->counts.lost;
     co_return static_cast<std::uint8_t>(Say::lost);
   }
@@ -59,11 +59,11 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
   }
   row_->is_changing = deferred_.has_value();
   if (say == Say::table_full) {
-    LOCH_PROBE("coupled.table-full");
+    LOCH_PROBE("coupled.table.full");
     ++row_->counts.full;
   }
   if (say == Say::busy) {
-    LOCH_PROBE("coupled.no-entry-free");
+    LOCH_PROBE("coupled.readers.no-entry-free");
     ++row_->counts.busy;
   }
   co_return static_cast<std::uint8_t>(say);
@@ -158,7 +158,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t from = slots[i - 1], to = slots[i];
     const std::uint64_t word = row_->memory.word(from);
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
-    LOCH_PROBE("coupled.key-moved");
+    LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
     if (rules_.clears_first) store(from, emptied());
     if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + rules_.dwell);

@@ -77,7 +77,6 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_await worker_.compute(worker_.costs().hash(request.bytes));
   const Freshness freshness = known_.judge(column, sequence);
   if (freshness == Freshness::stale) {
-    LOCH_PROBE("rpc.write.request-stale");
     ++counts_.stale;
     co_return;
   }
