@@ -81,23 +81,19 @@ std::unexpected<Error> not_ours(const LogOwner& owner) {
 }
 
 // A damaged header in front of records that are this owner's: they were checked with its salt.
-Result<> mend_header(LogFile& file, Reader& reader, const LogOwner& owner, const RecoveryRules& rules) {
+Result<> judge_header(Reader& reader, const LogOwner& owner, const RecoveryRules& rules) {
   LOCH_ASSIGN(const Behind behind, look_behind(reader, log_header_bytes, log_salt(owner)));
   if (behind.intact == 0) return not_ours(owner);
   LOCH_PROBE("pilaf-log.header-damaged");
-  if (!rules.cuts_damage) {
-    return refuse(
-        fmt::format("damaged at byte 0, in its header: {} intact records lie behind; expected "
-                    "--pilaf.log-repair true, which writes the header anew and drops none",
-                    behind.intact));
-  }
-  LOCH_TRY(write_all(file, 0, log_header(owner)));
-  return file.sync();
+  if (rules.cuts_damage) return {};
+  return refuse(
+      fmt::format("damaged at byte 0, in its header: {} intact records lie behind; expected "
+                  "--pilaf.log-repair true, which writes the header anew and drops none",
+                  behind.intact));
 }
 
 // False: the file is being made, or its maker died before the disk had its header.
-Result<bool> has_header(LogFile& file, Reader& reader, const LogOwner& owner, const RecoveryRules& rules,
-                        Recovered& out) {
+Result<bool> has_header(Reader& reader, const LogOwner& owner, const RecoveryRules& rules, Recovered& out) {
   LOCH_ASSIGN(const LogBytes bytes, reader.at(0, log_header_bytes));
   const LogHeader header = compare_header(bytes.first(std::min(bytes.size(), log_header_bytes)), owner);
   const bool is_alone = reader.size() <= log_header_bytes;
@@ -117,7 +113,7 @@ Result<bool> has_header(LogFile& file, Reader& reader, const LogOwner& owner, co
           "is a log of another version of the format (LOCHPLF2 is read); expected another path, "
           "or the program that wrote it");
   }
-  LOCH_TRY(mend_header(file, reader, owner, rules));
+  LOCH_TRY(judge_header(reader, owner, rules));
   out.has_new_header = true;
   return true;
 }
@@ -188,7 +184,7 @@ Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRu
   out.end = log_header_bytes;
   LOCH_ASSIGN(const std::uint64_t size, file.size());
   Reader reader(file, size);
-  LOCH_ASSIGN(const bool is_there, has_header(file, reader, owner, rules, out));
+  LOCH_ASSIGN(const bool is_there, has_header(reader, owner, rules, out));
   std::uint64_t unsure_at = log_header_bytes;
   if (is_there) {
     LOCH_TRY(replay(reader, log_salt(owner), visitor, out, unsure_at));
@@ -204,13 +200,11 @@ Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRu
   // An fdatasync that failed in the process before may have left what it was for in the kernel's memory as if
   // the disk had it. Written once more, it is brought there: the header, which in every mode is on the disk
   // before anything follows it, and all from the last record on that was written in mode fsync.
-  if (out.records == 0) {
-    LOCH_TRY(write_all(file, 0, log_header(owner)));
-  } else if (rules.syncs) {
-    LOCH_TRY(write_again(file, reader, unsure_at, out.end));
-  }
+  const bool writes_header = out.records == 0 || out.has_new_header;
+  if (writes_header) LOCH_TRY(write_all(file, 0, log_header(owner)));
+  if (rules.syncs) LOCH_TRY(write_again(file, reader, unsure_at, out.end));
   // What was cut must not come back behind what is appended now.
-  if (out.records == 0 || rules.syncs || out.bytes_dropped > 0) LOCH_TRY(file.sync());
+  if (writes_header || rules.syncs || out.bytes_dropped > 0) LOCH_TRY(file.sync());
   return out;
 }
 
