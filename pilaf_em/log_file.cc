@@ -83,7 +83,13 @@ class PosixFile final : public LogFile {
 Result<std::unique_ptr<LogFile>> PosixDisk::open(const std::string& path) {
   // Not to hang at a pipe that nobody reads.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
-  if (*file < 0) return failed("cannot be opened");
+  if (*file < 0) {
+    const bool is_wrong = errno == ENOENT || errno == ENOTDIR || errno == EISDIR || errno == EACCES ||
+                          errno == EROFS || errno == ENAMETOOLONG || errno == ELOOP;
+    std::unexpected<Error> error = failed("cannot be opened");
+    if (is_wrong) error.error().code = ErrorCode::invalid_argument;
+    return error;
+  }
   struct stat status{};
   if (fstat(*file, &status) != 0) return failed("cannot be looked at");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::invalid_argument, "is no regular file");

@@ -71,7 +71,8 @@ Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt)
   return behind;
 }
 
-std::unexpected<Error> refuse(std::string what) { return fail(ErrorCode::corrupt, std::move(what)); }
+// Nothing of the file has been changed.
+std::unexpected<Error> refuse(std::string what) { return fail(ErrorCode::invalid_argument, std::move(what)); }
 
 std::unexpected<Error> not_ours(const LogOwner& owner) {
   return refuse(

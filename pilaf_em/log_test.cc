@@ -146,7 +146,7 @@ TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   write_file(path, bytes);
   const auto refused = try_open(path, replayed);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::corrupt);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   // The header's 48 bytes, then records of 24 + 4 + 64 + 8.
   EXPECT_EQ(
       refused.error().message,
@@ -200,11 +200,11 @@ TEST(Log, AnotherDeploymentsIsRefused) {
   other.key_size = 99;
   const auto refused = try_open(path, none, true, LogSync::write, other);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::corrupt);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(refused.error().message, HasSubstr(path + ": is no log of server 2 of node 1"));
   const auto nowhere = try_open(folder / "no/such/folder", none);
   ASSERT_FALSE(nowhere.has_value());
-  EXPECT_EQ(nowhere.error().code, ErrorCode::unavailable);
+  EXPECT_EQ(nowhere.error().code, ErrorCode::invalid_argument);
 }
 
 // With --pilaf.log-repair too, what is no log of this server stays as it is.
