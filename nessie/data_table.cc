@@ -25,6 +25,7 @@ DataTable::DataTable(fabric::Region& region, const EntryLayout& layout, const Wo
       margin_(margin),
       honours_expiry_(rules.honours_expiry),
       names_incarnation_(rules.stamps_name_incarnation && format.has_generation()),
+      frees_suspects_(rules.flaw == Flaw::suspicion_frees),
       incarnation_(incarnation),
       earliest_(never) {
   const auto count_below = [&](std::uint32_t end) {
@@ -95,7 +96,7 @@ DataTable::Verdict DataTable::judge(std::uint32_t index, const Stamp& stamp, Nan
     const bool is_this = stamp.generation == meta.generation && stamp.incarnation == incarnation_;
     if (!is_this || meta.kind == EntryKind::free) return Verdict::dropped;
   }
-  if (stamp.is_suspicion) return Verdict::doubted;
+  if (stamp.is_suspicion && !frees_suspects_) return Verdict::doubted;
   return !honours_expiry_ || node_now > stamp.deadline + margin_ ? Verdict::free_now : Verdict::wait;
 }
 

@@ -94,6 +94,7 @@ class DataTable {
   Nanos margin_;
   bool honours_expiry_;
   bool names_incarnation_;
+  bool frees_suspects_;
   std::uint32_t incarnation_;
   std::uint32_t owned_ = 0;
   std::uint32_t fresh_ = 0;        // the next of the owned entries that was never used; counts up to owned_

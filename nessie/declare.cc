@@ -43,7 +43,8 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
     ++done.counts["nodes_back"];
   }
   const auto is_lost_now = [&](std::uint32_t node) { return std::ranges::find(lost, node) != lost.end(); };
-  for (const fabric::NodeId node : lost) ++members.of[node].incarnation;
+  const std::uint32_t step = has(Flaw::no_new_incarnation) ? 0 : 1;
+  for (const fabric::NodeId node : lost) members.of[node].incarnation += step;
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < settings_.config.nodes; ++share) {
     Member& member = members.of[share];

@@ -74,7 +74,8 @@ coro::Task<Session::Linked> Session::collect_links(EntryId id, cuckoo::KeyHash* 
     if (!other.ok) co_return Linked::unknown;
     const bool is_held =
         !is_committed(read.word, other.meta) && other.prev != 0 && settings_.format.names(other.prev, id);
-    if (is_held) co_return Linked::unknown;  // a rollback would bring it back
+    if (is_held && !has(Flaw::doubt_ignores_previous))
+      co_return Linked::unknown;  // a rollback would bring it back
   }
   co_return Linked::no;
 }

@@ -14,7 +14,8 @@ coro::Task<std::uint64_t> Session::stamp_leaks() {
   co_await find_orphans(&orphans);
   for (const Orphan& orphan : orphans) {
     const EntryId id = orphan.id;
-    co_await suspect(id);
+    if (has(Flaw::leak_scan_stamps)) co_await recycle(id);
+    if (!has(Flaw::leak_scan_stamps)) co_await suspect(id);
   }
   co_return orphans.size();
 }

@@ -133,7 +133,8 @@ coro::Task<Attempt> Session::find_free_slot() {
 // H12: a slot that a MIGRATE emptied counts as occupied until its copy is committed, so that the
 // evidence by which scrub decides is not overwritten.
 coro::Task<Session::Reserve> Session::is_reserved(Word word) {
-  if (!settings_.rules.migrate_tags || !settings_.format.is_tagged(word)) co_return Reserve::free;
+  const bool is_honoured = settings_.rules.migrate_tags && !has(Flaw::reserved_slot_is_free);
+  if (!is_honoured || !settings_.format.is_tagged(word)) co_return Reserve::free;
   const Fetched copy = co_await fetch(word, Extent::header);
   // An entry that is another one by now, or whose node was declared lost, reserves nothing.
   if (copy.is_replaced || copy.is_gone) co_return Reserve::free;
@@ -199,7 +200,8 @@ coro::Task<Attempt> Session::link() {
   const bool is_pending = settings_.rules.commit == Commit::cas && !is_fast;
   const Word own =
       settings_.format.occupied(*w.entry, w.hash.filter(settings_.filter_bits), is_pending, expected);
-  const Proof proof = is_fast ? Proof::desired_unique : Proof::desired_stays;
+  const bool stays = !is_fast || has(Flaw::update_error_proves);
+  const Proof proof = stays ? Proof::desired_stays : Proof::desired_unique;
   const Swap swap = co_await swap_index(place, expected, own, proof);
   if (swap.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
   w.linked = *w.entry;
@@ -215,6 +217,10 @@ coro::Task<Attempt> Session::link() {
     }
     // It will be taken back, and was never committed: nothing happened.
     LOCH_PROBE("nessie.link-unknown");
+    if (has(Flaw::link_unknown_is_free)) {
+      own_.table.release(w.linked);
+      co_return Attempt::link_error;
+    }
     if (!settings_.rules.settles_later) co_return Attempt::ambiguous;
     own_.unfinished.push_back(leave(Unfinished::Step::take_back, place, own, expected, w.linked));
     co_return Attempt::link_error;
@@ -226,6 +232,7 @@ coro::Task<Attempt> Session::link() {
   if (!settings_.format.is_empty(expected)) {
     w.removed_any = true;
     stage(expected);
+    if (has(Flaw::stamps_before_commit)) co_await recycle_staged();
   }
   co_return Attempt::ok;
 }
@@ -243,6 +250,7 @@ coro::Task<Attempt> Session::commit() {
         co_await swap_index(place, w.own, settings_.format.committed(w.own), Proof::expected_ours);
     if (swap.outcome == Swap::Outcome::unknown) {
       LOCH_PROBE("nessie.commit-unknown");
+      if (has(Flaw::commit_unknown_is_conflict)) co_return Attempt::conflict;
       Unfinished left = leave(Unfinished::Step::take_back, place, w.own, w.replaced, w.linked);
       left.is_commit = true;
       left.staged = w.staged;

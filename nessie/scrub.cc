@@ -18,12 +18,15 @@ namespace loch::nessie {
 coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
   kv::Repair repaired;
   is_repairing_ = true;
+  store_.abandon(dead);
   Counts& counts = repaired.counts;
   std::vector<Finding> held;
   // The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).
   const auto is_dead = [&](const EntryId& id) {
     const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
                              static_cast<std::uint16_t>(id.index % settings_.config.client_workers)};
+    const auto is_on_the_node = [&](const kv::ClientId& each) { return each.node == owner.node; };
+    if (has(Flaw::scrub_takes_nodes)) return std::ranges::any_of(dead, is_on_the_node);
     return std::ranges::find(dead, owner) != dead.end();
   };
   for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
@@ -124,7 +127,9 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
       hash.candidate(std::min<std::uint32_t>(meta.source_rank, settings_.functions() - 1));
   const WordRead read = co_await read_index(source);
   if (!read.ok) co_return "unreachable";
-  if (read.word == settings_.format.tagged(finding.word)) {
+  bool is_emptied = read.word == settings_.format.tagged(finding.word);
+  if (has(Flaw::scrub_by_change)) is_emptied = settings_.format.is_empty(read.word);
+  if (is_emptied) {
     if (settings_.rules.commit == Commit::cas) {
       const Swap swap = co_await swap_index(finding.place, finding.word,
                                             settings_.format.committed(finding.word), Proof::expected_ours);

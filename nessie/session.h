@@ -260,6 +260,7 @@ class Session {
   [[nodiscard]] coro::Task<void> find_orphans(std::set<Orphan>* orphans);
 
   // ---- shared
+  [[nodiscard]] bool has(Flaw flaw) const { return settings_.rules.flaw == flaw; }
   [[nodiscard]] bool is_over_age() const {
     return settings_.rules.checks_time && worker_.now() - started_ >= settings_.expiry;
   }

@@ -201,6 +201,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   settings->stamps_lazily = options.choice("nessie.stamping") == "lazy";
   settings->expiry = options.integer("nessie.expiry");
   settings->clock_margin = options.integer("nessie.clock-margin");
+  if (rules.flaw == Flaw::margin_ignored) settings->clock_margin = 0;
   settings->backoff_start = options.integer("nessie.backoff-start");
   settings->backoff_cap = options.integer("nessie.backoff-cap");
   settings->attempts = static_cast<std::uint32_t>(options.integer("nessie.attempts"));

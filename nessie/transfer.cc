@@ -91,6 +91,7 @@ coro::Task<Session::WordRead> Session::read_index(cuckoo::Place place) {
 coro::Task<Session::WordRead> Session::bury(cuckoo::Place place, Word word) {
   LOCH_PROBE("nessie.lost-word-buried");
   const Word emptied = settings_.format.emptied(settings_.format.committed(word));
+  if (has(Flaw::lost_words_stay)) co_return WordRead{true, emptied};
   const Swap swap = co_await swap_index(place, word, emptied, Proof::none);
   if (swap.done()) {
     ++own_.counters.lost_words_buried;
@@ -226,6 +227,7 @@ bool Session::look_up_regions(fabric::NodeId peer) {
   const Result<fabric::RemoteRegion> index = store_.fabric().lookup(peer, index_region);
   const Result<fabric::RemoteRegion> data = store_.fabric().lookup(peer, data_region);
   if (!index.has_value() || !data.has_value()) return false;
+  if (has(Flaw::keys_not_renewed)) return true;
   own_.peers[peer] = {*data, worker_.epoch(peer)};
   for (IndexShare& share : own_.shares) {
     if (share.index.node == peer) share.index = *index;

@@ -108,7 +108,8 @@ coro::Task<bool> Session::settle_taking_back(Unfinished left) {
 coro::Task<bool> Session::settle_move(Unfinished left) {
   const WordRead source = co_await read_index(left.source);
   if (!source.ok) co_return false;
-  if (source.word == left.tag) {
+  const bool is_forward = source.word == left.tag || has(Flaw::move_settles_forward);
+  if (is_forward && !has(Flaw::move_settles_back)) {
     LOCH_PROBE("nessie.settled-move-forward");
     co_return co_await finish_move(left);
   }

@@ -30,6 +30,7 @@ coro::Task<Attempt> Session::remove_duplicates() {
 }
 
 coro::Task<Attempt> Session::verify() {
+  if (has(Flaw::tombstone_unverified) && writing_.kind == EntryKind::tombstone) co_return Attempt::ok;
   const std::uint32_t functions = settings_.functions();
   switch (settings_.rules.verify) {
     case Verify::none:
@@ -81,7 +82,7 @@ coro::Task<Attempt> Session::roll_back(Attempt why) {
   }
   if (swap.done()) {
     co_await recycle(w.linked);  // readers may hold its word
-    if (restores && replaced_entry) {
+    if (restores && replaced_entry && !has(Flaw::rollback_stamps_restored)) {
       // The entry that was staged first is back in its slot.
       const EntryId restored = settings_.format.entry(w.replaced);
       std::uint32_t kept = 0;

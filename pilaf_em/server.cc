@@ -32,6 +32,13 @@ class ModelledDisk {
   Nanos done_at_ = 0;
 };
 
+// What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
+// what ours has besides to tell a torn tail from a damaged middle.
+constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
+  return 1 + 4 + 4 + key + value + 8;
+}
+constexpr std::uint64_t modelled_remove_bytes(std::uint64_t key) { return 1 + 4 + key + 8; }
+
 class Server {
  public:
   Server(PilafStore& store, fabric::Worker& worker, std::uint32_t index)
@@ -50,7 +57,9 @@ class Server {
     for (;;) {
       const rpc::Incoming request = co_await channel_.next();
       if (request.outcome != rpc::Incoming::Outcome::request) break;
+      state_.is_changing = true;
       co_await execute(request);
+      state_.is_changing = false;
       state_.messages = channel_.counters();
     }
     co_await channel_.close();
@@ -159,10 +168,10 @@ class Server {
     co_await answer(request, status);
   }
 
-  // Plans the PUT, grows as often as that takes, applies it, logs it.
+  // Plans the PUT, grows as often as that takes, logs it, applies it: nobody sees what is not logged.
   [[nodiscard]] coro::Task<ReplyStatus> change(Item item, bool* was_reset) {
+    if (is_log_closed()) co_return ReplyStatus::log_closed;
     for (;;) {
-      state_.is_changing = true;
       const Planned planned = shard_->plan_put(item);
       co_await charge_work(item.key.size());
       if (planned == Planned::ready) break;
@@ -170,37 +179,47 @@ class Server {
       if (!has_grown) {
         LOCH_PROBE("pilaf.server.table-full");
         ++state_.refused;
-        state_.is_changing = false;
         co_return ReplyStatus::table_full;
       }
       co_await apply();
       ++state_.resets;
       if (was_reset != nullptr) *was_reset = true;
     }
-    co_await apply();
-    if (state_.log == nullptr && settings_.log_disk == 0) co_return ReplyStatus::ok;
-    co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
-    co_await disk_.take(worker_, Log::put_bytes(item.key.size(), item.value.size));
-    if (state_.log == nullptr) co_return ReplyStatus::ok;
+    if (state_.log != nullptr || settings_.log_disk > 0) {
+      co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
+      co_await disk_.take(worker_, modelled_put_bytes(item.key.size(), item.value.size));
+    }
     const Bytes value{item.value.data, item.value.size};
-    co_return state_.log->append_put(item.key, value) ? ReplyStatus::ok : ReplyStatus::not_logged;
+    if (state_.log != nullptr && !state_.log->append_put(item.key, value)) {
+      shard_->drop_plan();
+      co_return ReplyStatus::not_logged;
+    }
+    co_await apply();
+    co_return ReplyStatus::ok;
   }
+
+  // After a failure of its file: nothing may change any more that no log will hold.
+  [[nodiscard]] bool is_log_closed() const { return state_.log != nullptr && !state_.log->is_open(); }
 
   [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
     Bytes key;
     if (!read_key(request, key_head, &key)) co_return co_await refuse(request);
-    state_.is_changing = true;
+    const ReplyStatus status = co_await take_out(key);
+    co_await answer(request, status);
+  }
+
+  [[nodiscard]] coro::Task<ReplyStatus> take_out(Bytes key) {
+    if (is_log_closed()) co_return ReplyStatus::log_closed;
     const Planned planned = shard_->plan_remove(key);
     co_await charge_work(key.size());
-    ReplyStatus status = ReplyStatus::not_found;
-    if (planned == Planned::ready) {
-      co_await apply();
-      if (settings_.log_disk > 0) co_await disk_.take(worker_, Log::remove_bytes(key.size()));
-      const bool is_logged = state_.log == nullptr || state_.log->append_remove(key);
-      status = is_logged ? ReplyStatus::ok : ReplyStatus::not_logged;
+    if (planned != Planned::ready) co_return ReplyStatus::not_found;
+    if (settings_.log_disk > 0) co_await disk_.take(worker_, modelled_remove_bytes(key.size()));
+    if (state_.log != nullptr && !state_.log->append_remove(key)) {
+      shard_->drop_plan();
+      co_return ReplyStatus::not_logged;
     }
-    state_.is_changing = false;
-    co_await answer(request, status);
+    co_await apply();
+    co_return ReplyStatus::ok;
   }
 
   // Pilaf-VO.
@@ -230,7 +249,6 @@ class Server {
 
   // Step by step, with the time that each takes between: what clients READ meanwhile is half a change.
   [[nodiscard]] coro::Task<void> apply() {
-    state_.is_changing = true;
     for (std::size_t i = 0; i < shard_->steps().size(); ++i) {
       const Step& step = shard_->steps()[i];
       shard_->apply(step);
@@ -241,7 +259,6 @@ class Server {
       const Nanos until = worker_.now() + static_cast<Nanos>(pause);
       co_await worker_.spin_until(until);
     }
-    state_.is_changing = false;
   }
 
   const Settings& settings_;

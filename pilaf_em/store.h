@@ -91,6 +91,7 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string> notes() const override;
 
   // Without a log alone. A server that came back answers nothing until its node has been declared lost.
   [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
@@ -100,6 +101,8 @@ class PilafStore final : public kv::Store {
                            std::optional<std::uint32_t> server) const override;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
 
+  // For tests, before preload(): where the logs are written. The disk outlives the store.
+  void use_disk(LogDisk& disk) { disk_ = &disk; }
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
@@ -113,6 +116,8 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] coro::Task<bool> declare(fabric::Worker* worker, fabric::NodeId lost);
   std::vector<Link> links_;  // what a worker begins with
   std::unique_ptr<const Settings> settings_;
+  PosixDisk own_disk_;
+  LogDisk* disk_ = &own_disk_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
 };
