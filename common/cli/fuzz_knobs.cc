@@ -73,7 +73,7 @@ const std::vector<Knob>& general_knobs() {
 // Where something fails, nothing waits for much longer than the failures last: else a run is spent waiting.
 const std::vector<Knob>& impatient_knobs() {
   static const std::vector<Knob> all = {
-      {Role::give_up, 0, {"300us", "1ms", "3ms"}},
+      {Role::give_up, 0, {"1ms", "3ms"}},
       {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
   };
   return all;
@@ -174,9 +174,8 @@ class KnobDrawer {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     const std::optional<kv::OptionSpec> reconnect = option_with(module_, Role::reconnect_timeout);
     if (!expiry || !s_.failures.retries) return;
-    const FuzzFailures::Retries& r = *s_.failures.retries;
-    const Nanos longest = r.timeout * (r.count + 1) + r.rnr_timer * (r.rnr_count + 1) +
-                          (!reconnect ? 0 : s_.plan.options.integer(reconnect->key));
+    const Nanos longest =
+        s_.failures.retries->longest() + (!reconnect ? 0 : s_.plan.options.integer(reconnect->key));
     const Nanos least = 2 * longest + 100'000;
     if (s_.plan.options.integer(expiry->key) < least) set(expiry, format_duration(least), true);
   }
@@ -193,9 +192,12 @@ class KnobDrawer {
       set(expiry, format_duration(longest), true);
   }
 
+  // What is served again is served within a few of the longest spans that something may take.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
-    if (expiry) s_.plan.load.sweep_patience += 3 * s_.plan.options.integer(expiry->key);
+    Nanos& patience = s_.plan.load.sweep_patience;
+    if (expiry) patience += 3 * s_.plan.options.integer(expiry->key);
+    if (s_.failures.retries) patience += 4 * s_.failures.retries->longest();
   }
 
  private:

@@ -22,6 +22,8 @@ struct FuzzFailures {
     std::uint32_t count = 0;
     Nanos rnr_timer = 0;
     std::uint32_t rnr_count = 0;
+    // Until a request has failed.
+    [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
   };
   std::optional<Retries> retries;
   bool has_schedule = false;
