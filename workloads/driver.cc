@@ -402,21 +402,32 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
   fabric::Worker& worker = *own->worker;
-  for (const FailurePlan::Repair& step : load_.failures->repairs) {
-    if (worker.now() < step.at) co_await worker.sleep_until(step.at);
-    const Nanos from = worker.now();
-    bool is_complete = false;
-    for (std::uint32_t i = 0; i < tries && !is_complete && !worker.stopping(); ++i) {
-      if (i > 0) co_await worker.sleep_until(worker.now() + pause);
-      repaired_["repair_retries"] += i > 0 ? 1 : 0;
-      const bool done = co_await repair(&worker, &step);
-      is_complete = done;
+  // One that cannot be completed yet may have to wait for another: a scrub needs all of the index, a part of
+  // which may be a lost node's that is declared later.
+  struct Waiting {
+    const FailurePlan::Repair* step;
+    Nanos due = 0, begun = -1;
+    std::uint32_t tries = 0;
+  };
+  std::vector<Waiting> waiting;
+  for (const FailurePlan::Repair& step : load_.failures->repairs) waiting.push_back({&step, step.at});
+  while (!waiting.empty() && !worker.stopping()) {
+    const auto next = std::ranges::min_element(waiting, {}, &Waiting::due);
+    Waiting one = *next;
+    waiting.erase(next);
+    if (worker.now() < one.due) co_await worker.sleep_until(one.due);
+    if (one.begun < 0) one.begun = worker.now();
+    repaired_["repair_retries"] += one.tries > 0 ? 1 : 0;
+    const bool is_complete = co_await repair(&worker, one.step);
+    if (!is_complete && ++one.tries < tries && !worker.stopping()) {
+      one.due = worker.now() + pause;
+      waiting.push_back(one);
+      continue;
     }
-    const Nanos to = worker.now();
-    for (const fabric::NodeId node : step.lost) log_loss(node, from, to);
+    for (const fabric::NodeId node : one.step->lost) log_loss(node, one.begun, worker.now());
     if (!is_complete && !worker.stopping()) {
       stuck_.push_back(fmt::format("the {} begun at {} ns was not complete after {} tries",
-                                   step.lost.empty() ? "scrub" : "declaration", step.at, tries));
+                                   one.step->lost.empty() ? "scrub" : "declaration", one.step->at, tries));
     }
   }
 }
