@@ -4,6 +4,7 @@
 #             [SINGLE_THREADED])                            not built under tsan, which has nothing to see there
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …])     only in the fuzz preset
+#   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  a fuzzer's kept inputs, in every build
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
 add_custom_target(loch_quick_tests)
 add_custom_target(loch_sanitize_tests)
@@ -86,6 +87,15 @@ function(loch_fuzzer NAME)
     add_executable(${NAME} ${A_SOURCES})
     target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS})
     target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  endif()
+endfunction()
+
+function(loch_corpus_test NAME)
+  cmake_parse_arguments(A "" "SOURCE;CORPUS;LEAST" "DEPS" ${ARGN})
+  get_filename_component(corpus ${A_CORPUS} ABSOLUTE)
+  loch_test(${NAME} SOURCES ${CMAKE_SOURCE_DIR}/tests/corpus/corpus_test.cc ${A_SOURCE} DEPS ${A_DEPS})
+  if(TARGET ${NAME})
+    target_compile_definitions(${NAME} PRIVATE LOCH_CORPUS="${corpus}" LOCH_CORPUS_LEAST=${A_LEAST})
   endif()
 endfunction()
 

@@ -1,3 +1,4 @@
+// Drives load: each client worker's operations, when they are due, and what came of them.
 #include "workloads/driver.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,11 @@
 namespace loch::workloads {
 
 using measure::OpKind;
+
+// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+constexpr Nanos latest_due = Nanos{1} << 60;
+// One that is due this long after the end of the run is not waited for.
+constexpr Nanos beyond_end = 1'000'000'000;
 
 // One window slot: a client of the store with its own buffers, writing under its own name.
 struct Driver::Slot {
@@ -297,8 +303,13 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     Nanos due = -1;
     if (load_.rate > 0) {
       due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
-      own->due = due + next_due(*own);
+      own->due = std::min(due + next_due(*own), latest_due);
       const Nanos now = worker.now();
+      const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
+      if (due > end + beyond_end) {
+        co_await worker.sleep_until(end);
+        break;
+      }
       if (due > now) co_await worker.sleep_until(due);
       if (worker.stopping()) break;
     }
@@ -612,7 +623,9 @@ Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  return std::max<Nanos>(1, std::llround(gap));
+  // At the lowest of rates that is more nanoseconds than a clock has.
+  constexpr double gap_max = 1e17;
+  return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
