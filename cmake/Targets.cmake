@@ -1,7 +1,9 @@
 # How a room declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
 #   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s] [DISCOVER]
-#             [SINGLE_THREADED])                            not built under tsan, which has nothing to see there
+#             [SINGLE_THREADED]                             not built under tsan, which has nothing to see there
+#             [RELEASE_ONLY]                                simulation alone, at length: no sanitizer's build has it
+#             [OPTIMIZED])                                  the test's own files compiled like the library, not at -O0
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …])     only in the fuzz preset
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
@@ -13,6 +15,7 @@ function(loch_library NAME)
   if(A_SOURCES)
     add_library(${NAME} STATIC ${A_SOURCES})
     target_link_libraries(${NAME} PUBLIC loch_flags ${A_DEPS})
+    loch_use_precompiled(${NAME} loch_precompiled)
   else()
     add_library(${NAME} INTERFACE)
     target_link_libraries(${NAME} INTERFACE loch_flags ${A_DEPS})
@@ -43,12 +46,18 @@ function(loch_labels RESULT)
 endfunction()
 
 function(loch_test NAME)
-  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED;RELEASE_ONLY;OPTIMIZED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   loch_note_test_sources(${A_SOURCES})
-  if(A_SINGLE_THREADED AND LOCH_SANITIZE STREQUAL "tsan")
+  if((A_SINGLE_THREADED AND LOCH_SANITIZE STREQUAL "tsan") OR (A_RELEASE_ONLY AND LOCH_SANITIZE))
     return()
   endif()
   add_executable(${NAME} ${A_SOURCES})
+  if(A_OPTIMIZED)
+    loch_use_precompiled(${NAME} loch_precompiled)
+  else()
+    target_compile_options(${NAME} PRIVATE ${LOCH_TEST_OPTIMIZATION})
+    loch_use_precompiled(${NAME} loch_precompiled_tests)
+  endif()
   target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
