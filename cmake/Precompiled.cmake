@@ -1,6 +1,6 @@
 # The headers of others that most files include, parsed once a build instead of once a file: the front end
 # is two thirds of a cold build's work. Only headers that no edit of ours changes. Files go on including
-# what they use: the presets `dev` and `fuzz` build without (LOCH_PCH=OFF), and miss what a file left out.
+# what they use: the preset `dev` builds without (LOCH_PCH=OFF), and misses what a file left out.
 option(LOCH_PCH "Precompile the headers of the standard library, fmt, yaml-cpp, JSON and GoogleTest" ON)
 
 set(LOCH_PRECOMPILED
