@@ -21,6 +21,8 @@ set(LOCH_SANITIZE "" CACHE STRING "Sanitizer of this build: empty, asan, tsan or
 # than their running gains. A test that computes much by itself says OPTIMIZED.
 set(LOCH_TEST_OPTIMIZATION -O0)
 
+option(LOCH_COVERAGE "Count the lines and branches that run (llvm-cov)" OFF)
+
 find_program(LOCH_CCACHE ccache)
 if(LOCH_CCACHE)
   # Paths below the source folder do not count, so that clones and worktrees share what they compiled. The
@@ -53,6 +55,10 @@ elseif(NOT LOCH_SANITIZE STREQUAL "")
   message(FATAL_ERROR "LOCH_SANITIZE=${LOCH_SANITIZE}: expected asan, tsan, fuzz or nothing")
 endif()
 target_compile_options(loch_flags INTERFACE ${LOCH_SANITIZER_FLAGS})
+if(LOCH_COVERAGE)
+  target_compile_options(loch_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(loch_flags INTERFACE -fprofile-instr-generate)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_link_options(loch_flags INTERFACE -fuse-ld=lld)
 endif()

@@ -20,9 +20,8 @@ BASELINES = ("memcached", "redis")  # servers of others: their network is not si
 
 
 def drawn_base() -> int:
-    """A base for the next 10^9 seeds, of no other commit and second."""
-    text = f"{os.environ.get('LOCH_COMMIT', '')} {time.time():.0f}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") * SEEDS_MAX
+    """A base for the next 10^9 seeds, of no other moment."""
+    return (int.from_bytes(hashlib.sha256(str(time.time_ns()).encode()).digest()[:4], "big") + 1) * SEEDS_MAX
 
 
 def storing_protocols() -> list[str]:
