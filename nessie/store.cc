@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "nessie/client.h"
+#include "nessie/members.h"
 
 namespace loch::nessie {
 
@@ -13,11 +14,12 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
   NodeState state;
   state.node = node;
-  // Least rights; WRITE to the index is what the mutant unlock-by-write does wrong.
+  // WRITE to the index is for laying out the share of a lost node (declare.cc). To a word in use it is what
+  // the mutant unlock-by-write does wrong.
   LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
-                                                         .bytes = s.slots_per_node * 8,
+                                                         .bytes = s.share_bytes() * (1 + s.spare_shares),
                                                          .remote_read = true,
-                                                         .remote_write = s.rules.unlocks_by_write,
+                                                         .remote_write = s.rules.has_incarnation,
                                                          .remote_atomic = true}));
   LOCH_ASSIGN(state.data, fabric.register_region(node, {.name = std::string(data_region),
                                                         .bytes = s.entries_per_node * s.entry.stride(),
@@ -30,6 +32,10 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   LOCH_ASSIGN(state.words,
               fabric.register_region(node, {.name = std::string(words_region),
                                             .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
+  LOCH_ASSIGN(state.members, fabric.register_region(node, {.name = std::string(members_region),
+                                                           .bytes = 8 * (1 + std::uint64_t{s.config.nodes}),
+                                                           .remote_read = s.rules.has_incarnation,
+                                                           .remote_write = s.rules.has_incarnation}));
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
     state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
@@ -48,13 +54,17 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 Result<> NessieStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
   std::vector<Peer> peers(settings_->config.nodes);
+  std::vector<IndexShare> shares(settings_->config.nodes);
   for (std::uint32_t i = 0; i < peers.size(); ++i) {
     const auto node = static_cast<fabric::NodeId>(i);
-    LOCH_ASSIGN(peers[i].index, fabric.lookup(node, index_region));
+    LOCH_ASSIGN(shares[i].index, fabric.lookup(node, index_region));
     LOCH_ASSIGN(peers[i].data, fabric.lookup(node, data_region));
   }
   for (auto& [node, state] : nodes_) {
-    for (auto& worker : state.workers) worker->peers = peers;
+    for (auto& worker : state.workers) {
+      worker->peers = peers;
+      worker->shares = shares;
+    }
   }
   return {};
 }
@@ -76,15 +86,18 @@ std::unique_ptr<kv::Client> NessieStore::client(fabric::Worker& worker, std::uin
 }
 
 coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* done) {
-  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
-  Session session(*this, worker, lane);
+  Session session(*this, worker, settings_->background_lane(worker.index()));
   co_await session.run_background(done);
 }
 
 coro::Task<kv::Repair> NessieStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
-  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
-  Session session(*this, worker, lane);
+  Session session(*this, worker, settings_->repair_lane(worker.index()));
   co_return co_await session.scrub(std::move(dead));
+}
+
+coro::Task<kv::Repair> NessieStore::declare_lost(fabric::Worker& worker, std::vector<fabric::NodeId> lost) {
+  Session session(*this, worker, settings_->repair_lane(worker.index()));
+  co_return co_await session.declare_lost(std::move(lost));
 }
 
 std::map<std::string, double> NessieStore::counters() const {
@@ -99,7 +112,16 @@ std::map<std::string, double> NessieStore::counters() const {
       add("migrations_undone", c.migrations_undone);
       add("stamps_local", c.stamps_local);
       add("stamps_remote", c.stamps_remote);
-      add("stamps_lost", c.stamps_lost);
+      add("stamps_put_off", c.stamps_put_off);
+      add("left_unfinished", c.left_unfinished);
+      add("unfinished_settled", c.settled);
+      add("unfinished_waiting", worker->unfinished.size());
+      add("suspicions", c.suspicions);
+      add("doubts_cleared", c.doubts_cleared);
+      add("leaks_found", c.leaks_found);
+      add("lost_words_emptied", c.lost_words_buried);
+      add("lost_values_met", c.lost_values_met);
+      add("stamps_dropped", worker->table.counts().stamps_dropped);
       add("stamps_waiting", worker->unlinked.size());
       add("previous_version_reads", c.previous_reads);
       add("reconnects", c.reconnects);
