@@ -18,6 +18,7 @@ namespace loch::nessie {
 coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
   kv::Repair repaired;
   is_repairing_ = true;
+  store_.abandon(dead);
   Counts& counts = repaired.counts;
   std::vector<Finding> held;
   // The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).

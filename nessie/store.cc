@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "nessie/client.h"
 #include "nessie/members.h"
@@ -41,14 +42,63 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
     state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
   }
   for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
-    const DataTable::Share share{.first = worker,
-                                 .step = s.config.client_workers,
-                                 .entries = s.entries_per_node,
-                                 .preloaded = static_cast<std::uint32_t>(s.preloaded_on(node))};
+    const DataTable::Share share = share_of(worker, s.preloaded_on(node));
     state.workers.push_back(std::make_unique<WorkerState>(*state.data, s, share));
   }
   nodes_[node] = std::move(state);
   return {};
+}
+
+DataTable::Share NessieStore::share_of(std::uint32_t worker, std::uint64_t preloaded) const {
+  return {.first = worker,
+          .step = settings_->config.client_workers,
+          .entries = settings_->entries_per_node,
+          .preloaded = static_cast<std::uint32_t>(preloaded)};
+}
+
+void WorkerState::restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share) {
+  std::destroy_at(&table);
+  std::construct_at(&table, data, settings.entry, settings.format, share, settings.clock_margin,
+                    settings.rules, 0U);
+  unlinked.clear();
+  unfinished.clear();
+  is_abandoned = false;
+  members_seen = 0;
+  // Until somebody tells it where the shares of the index lie, they lie nowhere.
+  for (IndexShare& index : shares) index.is_void = true;
+}
+
+Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  if (!s.format.has_incarnation()) {
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("node {} stays without workers: words of the published variant do not say of which "
+                    "incarnation of a node they are",
+                    node));
+  }
+  NodeState& state = local(node);
+  if (s.cache_entries > 0) {
+    const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
+    state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
+  }
+  for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
+    WorkerState& own = *state.workers[worker];
+    own.restart(*state.data, s, share_of(worker, 0));
+    for (std::uint32_t i = 0; i < own.peers.size(); ++i) {
+      LOCH_ASSIGN(own.peers[i].data, fabric.lookup(static_cast<fabric::NodeId>(i), data_region));
+      own.peers[i].epoch = 0;
+    }
+  }
+  return {};
+}
+
+void NessieStore::abandon(const std::vector<kv::ClientId>& dead) {
+  for (const kv::ClientId& client : dead) {
+    const auto found = nodes_.find(client.node);
+    if (found != nodes_.end() && client.worker < found->second.workers.size())
+      found->second.workers[client.worker]->is_abandoned = true;
+  }
 }
 
 Result<> NessieStore::connect(fabric::Fabric& fabric) {

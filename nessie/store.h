@@ -93,6 +93,8 @@ struct Counters {
 
 // What one client worker keeps; used by its own thread alone.
 struct WorkerState {
+  // Nothing of what it kept is left.
+  void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
@@ -133,6 +135,9 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
                                                     std::vector<fabric::NodeId> lost) override;
+  // What this process kept of the node's workers is void with its memory. Its clients end in errors until the
+  // node has been declared lost: the members that it is told then say which incarnation it is.
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
@@ -140,8 +145,12 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
   [[nodiscard]] NodeState& local(fabric::NodeId node);
+  // These client workers are dead: what they kept is nobody's. Of this process's nodes.
+  void abandon(const std::vector<kv::ClientId>& dead);
 
  private:
+  [[nodiscard]] DataTable::Share share_of(std::uint32_t worker, std::uint64_t preloaded) const;
+
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
