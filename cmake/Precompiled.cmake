@@ -49,7 +49,9 @@ function(loch_precompile_for TARGET)
   file(REMOVE ${all}.i)
 endfunction()
 
-# The files of NAME see what PRECOMPILED parsed.
+# The files of NAME see what PRECOMPILED parsed. CMake's own options would include the header's text as well, by a path
+# that ccache does not take as one and that differs between clones.
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
 function(loch_use_precompiled NAME PRECOMPILED)
   if(LOCH_PCH)
     target_precompile_headers(${NAME} REUSE_FROM ${PRECOMPILED})
