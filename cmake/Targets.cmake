@@ -1,6 +1,7 @@
 # How a room declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
 #   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s]
+#             [DISCOVER]                                    an entry of ctest for each case
 #             [SINGLE_THREADED]                             not built under tsan, which has nothing to see there
 #             [RELEASE_ONLY]                                simulation alone, at length: no sanitizer's build has it
 #             [OPTIMIZED])                                  the test's own files compiled like the library, not at -O0
@@ -53,7 +54,7 @@ function(loch_labels RESULT)
 endfunction()
 
 function(loch_test NAME)
-  cmake_parse_arguments(A "SINGLE_THREADED;RELEASE_ONLY;OPTIMIZED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED;RELEASE_ONLY;OPTIMIZED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   loch_note_test_sources(${A_SOURCES})
   add_executable(${NAME} ${A_SOURCES})
   if(A_OPTIMIZED)
@@ -79,6 +80,11 @@ function(loch_test NAME)
     endif()
     set(prefix "${LOCH_SANITIZE}.")
     add_dependencies(loch_sanitize_tests ${NAME})
+  endif()
+  if(A_DISCOVER)
+    gtest_discover_tests(${NAME} TEST_PREFIX "${prefix}" DISCOVERY_TIMEOUT 60 XML_OUTPUT_DIR ${LOCH_RAN}
+      PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran)
+    return()
   endif()
   add_test(NAME ${prefix}${NAME} COMMAND ${NAME})
   set_tests_properties(${prefix}${NAME} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -49,6 +50,8 @@ std::string_view name(OpKind kind) {
       return "put";
     case OpKind::remove:
       return "delete";
+    case OpKind::lost:
+      return "lost";
   }
   return "?";
 }
@@ -102,6 +105,25 @@ std::string to_line(const OperationView& operation) {
   return out;
 }
 
+namespace {
+
+// "n" and a number.
+bool is_node_name(std::string_view name) {
+  constexpr std::size_t most = 6;
+  if (name.size() < 2 || name.size() > most || name.front() != 'n') return false;
+  return std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string why_no_loss(const OperationView& operation) {
+  if (operation.client != preload_client) return "\"client\": expected -1 for lost";
+  if (!is_node_name(operation.key)) return "\"key\": expected the node that was lost, such as \"n3\"";
+  if (operation.value) return "\"value\": expected null for lost";
+  if (operation.outcome != Outcome::ok) return "\"outcome\": expected ok for lost";
+  return {};
+}
+
+}  // namespace
+
 std::string why_impossible(const OperationView& operation) {
   if (operation.client < preload_client) return "\"client\": expected -1 (the preload) or more";
   if (operation.invoke_ns < 0) return "\"invoke_ns\": expected 0 or more";
@@ -122,6 +144,8 @@ std::string why_impossible(const OperationView& operation) {
     case OpKind::remove:
       if (operation.value) return "\"value\": expected null for a delete";
       break;
+    case OpKind::lost:
+      return why_no_loss(operation);
   }
   const bool preloads = operation.kind == OpKind::put && operation.outcome == Outcome::ok;
   const bool leaves_out = operation.kind == OpKind::remove && operation.outcome == Outcome::not_found;

@@ -74,7 +74,7 @@ def skips_of(path: Path) -> list[Skip]:
 
 
 def read_skips(build: Path) -> list[Skip]:
-    return [skip for path in sorted(build.glob("*/Testing/ran/*.xml")) for skip in skips_of(path)]
+    return [skip for path in sorted(build.glob("*/Testing/ran/**/*.xml")) for skip in skips_of(path)]
 
 
 def describe(skips: list[Skip], known: list[Known]) -> tuple[list[str], list[Skip]]:

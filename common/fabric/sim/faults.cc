@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <variant>
 
@@ -54,6 +56,10 @@ const FaultField fault_fields[] = {
     {"heal_at", duration, &SimFaults::heal_at},
 };
 
+using Kind = ScheduledFault::Kind;
+constexpr std::array all_kinds = {Kind::crash,   Kind::pause, Kind::nic_stall,  Kind::cut,       Kind::kill,
+                                  Kind::one_way, Kind::lossy, Kind::no_buffers, Kind::clock_step};
+
 std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
                              std::string_view expected) {
   return fail(ErrorCode::invalid_argument,
@@ -93,7 +99,8 @@ Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* 
 // One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
 Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string& path) {
   constexpr std::string_view shape =
-      "{kind: crash|pause|nic_stall|cut|kill, node: N, at: TIME, span: TIME, worker: N}";
+      "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
+      "TIME, worker: N, peer: N, chance: P, step: TIME}";
   ScheduledFault fault;
   if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
     return wrong(path, item, "schedule", shape);
@@ -101,26 +108,24 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
     const std::string key = entry.first.Scalar();
     const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
     if (key == "kind") {
-      using Kind = ScheduledFault::Kind;
-      const std::pair<const char*, Kind> kinds[] = {{"crash", Kind::crash},
-                                                    {"pause", Kind::pause},
-                                                    {"nic_stall", Kind::nic_stall},
-                                                    {"cut", Kind::cut},
-                                                    {"kill", Kind::kill}};
-      bool is_known = false;
-      for (const auto& [name, kind] : kinds) {
-        if (text == name) fault.kind = kind, is_known = true;
+      const auto found = std::ranges::find(all_kinds, text, [](Kind kind) { return name(kind); });
+      if (found == all_kinds.end()) {
+        return wrong(path, entry.second, "schedule.kind",
+                     "crash, pause, nic_stall, cut, kill, one_way, lossy, no_buffers or clock_step");
       }
-      if (!is_known)
-        return wrong(path, entry.second, "schedule.kind", "crash, pause, nic_stall, cut or kill");
-    } else if (key == "node" || key == "worker") {
+      fault.kind = *found;
+    } else if (key == "node" || key == "worker" || key == "peer") {
       LOCH_ASSIGN(const double value,
                   number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
-      (key == "node" ? fault.node : fault.worker) = static_cast<std::uint16_t>(value);
-    } else if (key == "at" || key == "span") {
+      (key == "node"   ? fault.node
+       : key == "peer" ? fault.peer
+                       : fault.worker) = static_cast<std::uint16_t>(value);
+    } else if (key == "chance") {
+      LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", probability, 1));
+    } else if (key == "at" || key == "span" || key == "step") {
       auto parsed = parse_duration(text, key);
       if (!parsed) return wrong(path, entry.second, "schedule." + key, "a duration such as 5ms");
-      (key == "at" ? fault.at : fault.span) = *parsed;
+      (key == "at" ? fault.at : key == "span" ? fault.span : fault.step) = *parsed;
     } else {
       return wrong(path, entry.first, "schedule." + key, shape);
     }
@@ -159,6 +164,30 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view name(ScheduledFault::Kind kind) {
+  switch (kind) {
+    case Kind::crash:
+      return "crash";
+    case Kind::pause:
+      return "pause";
+    case Kind::nic_stall:
+      return "nic_stall";
+    case Kind::cut:
+      return "cut";
+    case Kind::kill:
+      return "kill";
+    case Kind::one_way:
+      return "one_way";
+    case Kind::lossy:
+      return "lossy";
+    case Kind::no_buffers:
+      return "no_buffers";
+    case Kind::clock_step:
+      return "clock_step";
+  }
+  return "?";
+}
 
 bool SimFaults::any() const {
   return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
