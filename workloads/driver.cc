@@ -1,3 +1,4 @@
+// Drives load: each client worker's operations, when they are due, and what came of them.
 #include "workloads/driver.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,11 @@
 namespace loch::workloads {
 
 using measure::OpKind;
+
+// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+constexpr Nanos latest_due = Nanos{1} << 60;
+// One that is due this long after the end of the run is not waited for.
+constexpr Nanos beyond_end = 1'000'000'000;
 
 // One window slot: a client of the store with its own buffers, writing under its own name.
 struct Driver::Slot {
@@ -297,8 +303,13 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     Nanos due = -1;
     if (load_.rate > 0) {
       due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
-      own->due = due + next_due(*own);
+      own->due = std::min(due + next_due(*own), latest_due);
       const Nanos now = worker.now();
+      const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
+      if (due > end + beyond_end) {
+        co_await worker.sleep_until(end);
+        break;
+      }
       if (due > now) co_await worker.sleep_until(due);
       if (worker.stopping()) break;
     }
@@ -402,21 +413,32 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
   fabric::Worker& worker = *own->worker;
-  for (const FailurePlan::Repair& step : load_.failures->repairs) {
-    if (worker.now() < step.at) co_await worker.sleep_until(step.at);
-    const Nanos from = worker.now();
-    bool is_complete = false;
-    for (std::uint32_t i = 0; i < tries && !is_complete && !worker.stopping(); ++i) {
-      if (i > 0) co_await worker.sleep_until(worker.now() + pause);
-      repaired_["repair_retries"] += i > 0 ? 1 : 0;
-      const bool done = co_await repair(&worker, &step);
-      is_complete = done;
+  // One that cannot be completed yet may have to wait for another: a scrub needs all of the index, a part of
+  // which may be a lost node's that is declared later.
+  struct Waiting {
+    const FailurePlan::Repair* step;
+    Nanos due = 0, begun = -1;
+    std::uint32_t tries = 0;
+  };
+  std::vector<Waiting> waiting;
+  for (const FailurePlan::Repair& step : load_.failures->repairs) waiting.push_back({&step, step.at});
+  while (!waiting.empty() && !worker.stopping()) {
+    const auto next = std::ranges::min_element(waiting, {}, &Waiting::due);
+    Waiting one = *next;
+    waiting.erase(next);
+    if (worker.now() < one.due) co_await worker.sleep_until(one.due);
+    if (one.begun < 0) one.begun = worker.now();
+    repaired_["repair_retries"] += one.tries > 0 ? 1 : 0;
+    const bool is_complete = co_await repair(&worker, one.step);
+    if (!is_complete && ++one.tries < tries && !worker.stopping()) {
+      one.due = worker.now() + pause;
+      waiting.push_back(one);
+      continue;
     }
-    const Nanos to = worker.now();
-    for (const fabric::NodeId node : step.lost) log_loss(node, from, to);
+    for (const fabric::NodeId node : one.step->lost) log_loss(node, one.begun, worker.now());
     if (!is_complete && !worker.stopping()) {
       stuck_.push_back(fmt::format("the {} begun at {} ns was not complete after {} tries",
-                                   step.lost.empty() ? "scrub" : "declaration", step.at, tries));
+                                   one.step->lost.empty() ? "scrub" : "declaration", one.step->at, tries));
     }
   }
 }
@@ -601,7 +623,9 @@ Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  return std::max<Nanos>(1, std::llround(gap));
+  // At the lowest of rates that is more nanoseconds than a clock has.
+  constexpr double gap_max = 1e17;
+  return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {

@@ -104,8 +104,9 @@ class ClientLog {
   std::string buffer_;
 };
 
-// Writes one file: PATH.partial while the run lasts, renamed to PATH by close(), so that a PATH that
-// exists is whole. Destroyed without close(), it removes what it wrote (except a durable file).
+// Writes one file (a device or pipe as it is, common/base/output_place.h): PATH.partial while the run lasts,
+// renamed to PATH by close(), so that a PATH that exists is whole. Destroyed without close(), it removes what
+// it wrote (except a durable file).
 class HistoryWriter {
  public:
   struct Options {
@@ -135,10 +136,11 @@ class HistoryWriter {
 
  private:
   friend class ClientLog;
-  HistoryWriter(std::string path, Options options, int descriptor);
+  HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
   void write_out(std::string_view lines);
 
-  std::string path_;
+  std::string path_;   // as it was given
+  std::string whole_;  // what PATH.partial is renamed to, links followed; empty: no regular file
   Options options_;
   int descriptor_;
   bool closed_ = false;

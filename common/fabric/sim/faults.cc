@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <system_error>
 #include <variant>
 
 namespace loch::fabric::sim {
 namespace {
+
+constexpr std::size_t faults_bytes_max = 1 << 20;
 
 struct FaultField {
   const char* key;
@@ -66,13 +71,25 @@ std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, co
               fmt::format("{}:{}: {}: expected {}", path, node.Mark().line + 1, key, expected));
 }
 
+// Decimal digits alone: no hexadecimal number, and no blank before it.
 Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key,
                       const char* expected, double most) {
-  char* end = nullptr;
   const std::string text = node.IsScalar() ? node.Scalar() : "";
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= 0 && value <= most)) return wrong(path, node, key, expected);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
+    return wrong(path, node, key, expected);
   return value;
+}
+
+// Of two values for one key, either could be the one that was meant.
+Result<> no_key_twice(const YAML::Node& mapping, const std::string& path) {
+  std::set<std::string> seen;
+  for (const auto& item : mapping) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+    if (!seen.insert(key).second) return wrong(path, item.first, key, "each key once; it is there twice");
+  }
+  return {};
 }
 
 Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults,
@@ -104,6 +121,7 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
   ScheduledFault fault;
   if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
     return wrong(path, item, "schedule", shape);
+  LOCH_TRY(no_key_twice(item, path));
   for (const auto& entry : item) {
     const std::string key = entry.first.Scalar();
     const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
@@ -137,6 +155,7 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
   SimFaults faults;
   if (root.IsNull()) return faults;
   if (!root.IsMap()) return wrong(path, root, "the file", "a mapping of faults by name");
+  LOCH_TRY(no_key_twice(root, path));
   for (const auto& item : root) {
     const std::string key = item.first.Scalar();
     if (key == "schedule") {
@@ -197,10 +216,21 @@ bool SimFaults::any() const {
 }
 
 Result<SimFaults> load_faults(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(faults_bytes_max + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad() || (in.gcount() == 0 && !in.eof()))
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: the faults file cannot be read", path));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > faults_bytes_max)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: larger than {} bytes; expected a file of faults", path, faults_bytes_max));
+  return parse_faults(text, path);
+}
+
+Result<SimFaults> parse_faults(const std::string& text, const std::string& path) {
   try {
-    return read_faults(YAML::LoadFile(path), path);
-  } catch (const YAML::BadFile&) {
-    return fail(ErrorCode::not_found, fmt::format("{}: the faults file cannot be read", path));
+    return read_faults(YAML::Load(text), path);
   } catch (const YAML::Exception& problem) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));

@@ -82,6 +82,8 @@ struct SimFaults {
 
 // Errors are one line: file, line, key, what was expected.
 [[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
+// The same of a text; `path` is what errors call it.
+[[nodiscard]] Result<SimFaults> parse_faults(const std::string& text, const std::string& path);
 // A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
 // behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.
 [[nodiscard]] SimFaults swarm(Rng& rng);
