@@ -127,6 +127,17 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
+  // What a dead client had unlinked and not yet marked stays behind where nobody looks for it.
+  [[nodiscard]] bool may_leak() const {
+    if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
+    for (const auto& [node, state] : nodes_) {
+      for (const auto& worker : state.workers) {
+        if (worker->is_abandoned) return true;
+      }
+    }
+    return false;
+  }
+
   // Every entry that was ever used is linked, free, or marked.
   void look_at_entries(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
@@ -148,7 +159,7 @@ class Audit {
         if (is_linked || is_marked || meta.kind == EntryKind::free) continue;
         if (leaked++ == 0) first = index;
       }
-      if (leaked > 0) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
+      if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())

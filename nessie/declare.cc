@@ -11,7 +11,8 @@
 //   3. tells every member where they lie now;
 //   4. empties every word that names lost memory (what a rollback brings back later is emptied by whoever
 //      meets it), and has the entries looked for that only lost shares named.
-// Each step is made again from the start after an error: nothing in it is wrong to do twice.
+// A call that could not reach somebody is made again: the store remembers which nodes have their new
+// incarnation, so that what they hold by then is not declared lost a second time.
 #include <algorithm>
 #include <utility>
 
@@ -35,20 +36,30 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   MemberTable members;
   members.of.resize(settings_.config.nodes);
   std::vector<bool> is_up(settings_.config.nodes, false);
-  co_await collect_members(&members, &is_up);
+  std::vector<bool> is_new(settings_.config.nodes, false);
+  co_await collect_members(&members, &is_up, &is_new);
+  // Of those that this call is to declare: one that an earlier call has declared, which was not complete, may
+  // hold values again by now.
+  std::vector<fabric::NodeId> losing;
   for (const fabric::NodeId node : lost) {
-    if (!is_up[node]) continue;
-    // Back, and yet its memory may be as void as that of one that is not.
-    LOCH_PROBE("nessie.lost-node-is-back");
-    ++done.counts["nodes_back"];
+    own_.peers[node].is_gone = !is_up[node];
+    if (is_up[node]) {
+      // Back, and yet its memory may be as void as that of one that is not.
+      LOCH_PROBE("nessie.lost-node-is-back");
+      ++done.counts["nodes_back"];
+    }
+    if (store_.is_declared(node) && !(is_up[node] && is_new[node])) {
+      LOCH_PROBE("nessie.declaration-goes-on");
+      continue;
+    }
+    losing.push_back(node);
+    if (!has(Flaw::no_new_incarnation)) ++members.of[node].incarnation;
   }
-  const auto is_lost_now = [&](std::uint32_t node) { return std::ranges::find(lost, node) != lost.end(); };
-  const std::uint32_t step = has(Flaw::no_new_incarnation) ? 0 : 1;
-  for (const fabric::NodeId node : lost) members.of[node].incarnation += step;
+  const auto is_losing = [&](std::uint32_t node) { return std::ranges::find(losing, node) != losing.end(); };
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < settings_.config.nodes; ++share) {
     Member& member = members.of[share];
-    if (!is_lost_now(member.host) && !member.is_void) continue;
+    if (!is_losing(member.host) && !member.is_void) continue;
     member.is_void = true;
     shares.push_back(share);
   }
@@ -59,6 +70,7 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
     ++done.counts["members_unreachable"];
     co_return done;
   }
+  for (const fabric::NodeId node : losing) store_.note_declared(node, true);
   for (const std::uint32_t share : shares) {
     const bool is_laid_out = co_await lay_out_share(share, &members, is_up, lost);
     if (is_laid_out) {
@@ -74,13 +86,17 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   look_at_members();
   const bool is_swept = co_await bury_all(&done.counts);
   done.is_complete = done.is_complete && is_swept;
-  done.counts["nodes_declared"] += lost.size();
+  done.counts["nodes_declared"] += losing.size();
+  if (done.is_complete) {
+    for (const fabric::NodeId node : lost) store_.note_declared(node, false);
+  }
   co_return done;
 }
 
 // The newest table that any member has: a declaration that was interrupted has told some of them. Who answers
-// is up.
-coro::Task<void> Session::collect_members(MemberTable* members, std::vector<bool>* is_up) {
+// is up; who was told nothing has fresh memory, where others were.
+coro::Task<void> Session::collect_members(MemberTable* members, std::vector<bool>* is_up,
+                                          std::vector<bool>* is_new) {
   const std::uint32_t nodes = settings_.config.nodes;
   for (std::uint32_t i = 0; i < nodes; ++i) members->of[i] = Member::initial(i);
   for (std::uint32_t node = 0; node < nodes; ++node) {
@@ -93,6 +109,7 @@ coro::Task<void> Session::collect_members(MemberTable* members, std::vector<bool
       if (is_back) is_read = co_await read_member_words(peer, &theirs);
     }
     (*is_up)[node] = is_read;
+    (*is_new)[node] = is_read && theirs.version == 0;
     if (is_read && theirs.version > members->version) *members = theirs;
   }
 }
@@ -136,6 +153,7 @@ coro::Task<bool> Session::tell_members(MemberTable members, std::vector<fabric::
         if (!is_back) break;
       }
     }
+    own_.counters.members_told += is_told ? 1 : 0;
     const bool is_lost_now = std::ranges::find(lost, peer) != lost.end();
     if (!is_told && !is_lost_now) are_all = false;
   }
@@ -242,9 +260,9 @@ coro::Task<bool> Session::bury_all(std::map<std::string, std::uint64_t>* counts)
   }
   (*counts)["words_emptied"] += own_.counters.lost_words_buried - before;
   // Entries that only lost words named are their owners' again.
-  const std::uint64_t leaks = co_await stamp_leaks();
-  (*counts)["leaks_suspected"] += leaks;
-  co_return is_whole;
+  const LeakScan leaks = co_await stamp_leaks();
+  (*counts)["leaks_suspected"] += leaks.found;
+  co_return is_whole&& leaks.is_whole;
 }
 
 }  // namespace loch::nessie

@@ -322,6 +322,31 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
 }
 
+// A declaration that could not reach somebody is made again. What the node that is back holds by then is not
+// lost a second time.
+TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  // Everybody is told and the share laid out; then the last node cannot be read.
+  cluster.begin_declare(1, {2});
+  while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(3, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  cluster.fabric().cut_off(3, false);
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    keys.push_back(500 + i);
+    ASSERT_EQ(cluster.put(0, 500 + i, i).result.status, OpStatus::ok);
+  }
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(cluster.get(3, keys[i]).value, i);
+  // The next loss of the same node is another one.
+  lose_memory(cluster, 2);
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  expect_service(cluster, keys, {0, 1, 3});
+}
+
 // ---- A6: an online scrub beside the worker's own background; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {

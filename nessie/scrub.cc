@@ -48,8 +48,9 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
     if (!kind.empty()) ++counts[kind];
   }
   if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
-    const std::uint64_t leaks = co_await stamp_leaks();
-    counts["leaks_suspected"] = leaks;
+    const LeakScan leaks = co_await stamp_leaks();
+    counts["leaks_suspected"] = leaks.found;
+    repaired.is_complete = repaired.is_complete && leaks.is_whole;
   }
   co_return repaired;
 }

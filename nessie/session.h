@@ -229,7 +229,8 @@ class Session {
     Word version = 0;
     std::vector<Member> of;  // by node
   };
-  [[nodiscard]] coro::Task<void> collect_members(MemberTable* members, std::vector<bool>* is_up);
+  [[nodiscard]] coro::Task<void> collect_members(MemberTable* members, std::vector<bool>* is_up,
+                                                 std::vector<bool>* is_new);
   [[nodiscard]] coro::Task<bool> read_member_words(fabric::NodeId peer, MemberTable* out);
   [[nodiscard]] coro::Task<bool> tell_members(MemberTable members, std::vector<fabric::NodeId> lost,
                                               std::vector<bool> is_up);
@@ -256,8 +257,14 @@ class Session {
     }
     friend bool operator==(const Orphan&, const Orphan&) = default;
   };
-  [[nodiscard]] coro::Task<std::uint64_t> stamp_leaks();
-  [[nodiscard]] coro::Task<void> find_orphans(std::set<Orphan>* orphans);
+  struct LeakScan {
+    bool is_whole = true;  // false: something could not be read
+    std::uint64_t found = 0;
+  };
+  [[nodiscard]] coro::Task<LeakScan> stamp_leaks();
+  [[nodiscard]] coro::Task<bool> find_orphans(std::set<Orphan>* orphans);
+  [[nodiscard]] coro::Task<bool> look_at_entry(std::uint32_t node, std::uint32_t index,
+                                               std::set<Orphan>* orphans);
 
   // ---- shared
   [[nodiscard]] bool has(Flaw flaw) const { return settings_.rules.flaw == flaw; }

@@ -93,6 +93,19 @@ Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) 
   return {};
 }
 
+bool NessieStore::is_declared(fabric::NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  return declared_.contains(node);
+}
+
+void NessieStore::note_declared(fabric::NodeId node, bool is_under_way) {
+  const std::lock_guard lock(mutex_);
+  if (is_under_way)
+    declared_.insert(node);
+  else
+    declared_.erase(node);
+}
+
 void NessieStore::abandon(const std::vector<kv::ClientId>& dead) {
   for (const kv::ClientId& client : dead) {
     const auto found = nodes_.find(client.node);
@@ -171,6 +184,7 @@ std::map<std::string, double> NessieStore::counters() const {
       add("leaks_found", c.leaks_found);
       add("lost_words_emptied", c.lost_words_buried);
       add("lost_values_met", c.lost_values_met);
+      add("members_told", c.members_told);
       add("stamps_dropped", worker->table.counts().stamps_dropped);
       add("stamps_waiting", worker->unlinked.size());
       add("previous_version_reads", c.previous_reads);

@@ -7,6 +7,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,7 @@ struct Peer {
   std::uint32_t epoch = 0;  // of the connection under which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // now(): when the background tries to reach it again
+  bool is_gone = false;  // declared lost, and not known to be back
 };
 
 // The share of the index that a node brought into the table, wherever it lies by now (members.h).
@@ -87,7 +90,7 @@ struct Counters {
                 ambiguous_swaps = 0, expired_operations = 0, back_pressure = 0, false_filter_hits = 0,
                 reverse_mismatches = 0, reserved_slots = 0, watch_timeouts = 0, left_unfinished = 0,
                 settled = 0, suspicions = 0, doubts_cleared = 0, leaks_found = 0, lost_words_buried = 0,
-                lost_values_met = 0,
+                lost_values_met = 0, members_told = 0,
                 removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
 };
 
@@ -145,6 +148,9 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
   [[nodiscard]] NodeState& local(fabric::NodeId node);
+  // Whether a declaration that is not complete yet has given the node its new incarnation (declare.cc).
+  [[nodiscard]] bool is_declared(fabric::NodeId node) const;
+  void note_declared(fabric::NodeId node, bool is_under_way);
   // These client workers are dead: what they kept is nobody's. Of this process's nodes.
   void abandon(const std::vector<kv::ClientId>& dead);
 
@@ -154,6 +160,8 @@ class NessieStore final : public kv::Store {
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
+  mutable std::mutex mutex_;
+  std::set<fabric::NodeId> declared_;  // under mutex_
 };
 
 }  // namespace loch::nessie

@@ -181,6 +181,9 @@ class TestCluster {
     begin(w, 0, run_declare(this, w, std::move(lost)));
     return finish(w);
   }
+  void begin_declare(std::uint32_t w, std::vector<fabric::NodeId> lost) {
+    begin(w, 0, run_declare(this, w, std::move(lost)));
+  }
   // The worker's background as at the end of its run, request by request.
   void begin_flush(std::uint32_t w) {
     done_ = true;

@@ -429,7 +429,7 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
     if (worker.now() < one.due) co_await worker.sleep_until(one.due);
     if (one.begun < 0) one.begun = worker.now();
     repaired_["repair_retries"] += one.tries > 0 ? 1 : 0;
-    const bool is_complete = co_await repair(&worker, one.step);
+    const bool is_complete = co_await repair(&worker, one.step, one.tries == 0);
     if (!is_complete && ++one.tries < tries && !worker.stopping()) {
       one.due = worker.now() + pause;
       waiting.push_back(one);
@@ -443,9 +443,11 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   }
 }
 
-coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step) {
+coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
-  const auto fence = [this](fabric::NodeId node) {
+  // Once: a node that is back by the next try is a member again.
+  const auto fence = [this, is_first](fabric::NodeId node) {
+    if (!is_first) return;
     const Result<> fenced = fabric_.fence(node);
     LOCH_CHECK(fenced.has_value(), "a fabric that fails by plan can fence");
   };

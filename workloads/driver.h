@@ -152,7 +152,7 @@ class Driver {
   void revive(fabric::NodeId node);
   void revive_clients(fabric::NodeId node);
   coro::Task<void> keep(ClientWorker* own);
-  coro::Task<bool> repair(fabric::Worker* worker, const FailurePlan::Repair* step);
+  coro::Task<bool> repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first);
   coro::Task<void> finish(ClientWorker* own);
   [[nodiscard]] bool others_have_ended() const;
   [[nodiscard]] bool is_keeper(const ClientWorker& own) const;

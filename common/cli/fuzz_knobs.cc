@@ -190,6 +190,12 @@ class KnobDrawer {
     const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
     if (is_tight && s_.plan.options.integer(expiry->key) > longest)
       set(expiry, format_duration(longest), true);
+    // The sweep writes every key from one client, whose share of the entries may be too small to hold them
+    // all: that its table is full is then an answer, and that entries do not vanish is the audit's to say.
+    const kv::DeployConfig& d = s_.plan.deploy;
+    const std::uint64_t needed = (s_.plan.records.most + 2 * d.window) * d.client_workers;
+    if (spares && static_cast<std::uint64_t>(s_.plan.options.integer(spares->key)) < needed)
+      s_.plan.load.may_be_full = true;
   }
 
   // What is served again is served within a few of the longest spans that something may take.
