@@ -23,7 +23,7 @@ bool apply_mutant(std::string_view name, Rules& rules) {
 // again.
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
-  return hole == "P1" ? 23 : hole == "P2" ? 3 : hole == "P3" ? 1 : 0;
+  return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;
 }
 
 std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
