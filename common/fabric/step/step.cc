@@ -271,14 +271,16 @@ void StepFabric::take_news(Worker& worker) {
   }
 }
 
-StepFabric::Alarm StepFabric::next_alarm(Worker& worker, bool with_deadlines) const {
+StepFabric::Alarm StepFabric::next_alarm(Worker& worker, Alarms which) const {
   const StepWorker& w = own(worker);
   Alarm alarm;
   if (w.is_killed_) return alarm;
-  for (const TimerWait* wait : w.timers_) {
-    if (wait->at < alarm.at) alarm = {wait->at, false};
+  if (which != Alarms::deadlines) {
+    for (const TimerWait* wait : w.timers_) {
+      if (wait->at < alarm.at) alarm = {wait->at, false};
+    }
   }
-  if (!with_deadlines) return alarm;
+  if (which == Alarms::timers) return alarm;
   for (const WatchWait* wait : w.watches_) {
     if (wait->deadline < alarm.at) alarm = {wait->deadline, true};
   }
@@ -288,9 +290,9 @@ StepFabric::Alarm StepFabric::next_alarm(Worker& worker, bool with_deadlines) co
   return alarm;
 }
 
-void StepFabric::ring(Worker& worker, bool with_deadlines) {
+void StepFabric::ring(Worker& worker, Alarms which) {
   StepWorker& w = own(worker);
-  const Alarm alarm = next_alarm(worker, with_deadlines);
+  const Alarm alarm = next_alarm(worker, which);
   LOCH_CHECK(alarm.at != forever, "nothing waits for time");
   const Nanos early = std::max<Nanos>(0, alarm.at - w.now());
   (config_.has_own_time ? w.ahead_ : now_) += early;
@@ -323,9 +325,9 @@ bool StepFabric::step(Worker& worker, bool lets_time_pass) {
     if (has_news(worker)) {
       take_news(worker);
     } else {
-      const Alarm alarm = next_alarm(worker, true);
+      const Alarm alarm = next_alarm(worker, Alarms::all);
       if (alarm.at == forever || (alarm.at > w.now() && !lets_time_pass)) return false;
-      ring(worker, true);
+      ring(worker, Alarms::all);
     }
     w.ready_.drain();
   }

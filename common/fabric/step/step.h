@@ -170,13 +170,14 @@ class StepFabric final : public Fabric {
   [[nodiscard]] bool has_news(Worker& worker) const;
   void take_news(Worker& worker);
   // The earliest timer, or deadline of a watch or a receive; none: forever.
+  enum class Alarms : std::uint8_t { timers, deadlines, all };
   struct Alarm {
     Nanos at = forever;
     bool is_deadline = false;  // it ends a wait for something that did not come
   };
-  [[nodiscard]] Alarm next_alarm(Worker& worker, bool with_deadlines) const;
+  [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
   // Time passes until then, and what waited for it becomes ready.
-  void ring(Worker& worker, bool with_deadlines);
+  void ring(Worker& worker, Alarms which);
   // Its own reading of the clock moves (StepConfig::has_own_time).
   void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
   // Messages that have arrived and that nobody has taken.

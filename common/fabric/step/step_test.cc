@@ -169,9 +169,9 @@ TEST(StepFabric, AReceiveEndsAtItsDeadline) {
   Received got;
   pair.fabric.start(*pair.worker[1], take(pair.worker[1], Transport::ud, &got));
   pair.fabric.drain(*pair.worker[1]);
-  EXPECT_EQ(pair.fabric.next_alarm(*pair.worker[1], false).at, forever);
-  EXPECT_TRUE(pair.fabric.next_alarm(*pair.worker[1], true).is_deadline);
-  pair.fabric.ring(*pair.worker[1], true);
+  EXPECT_EQ(pair.fabric.next_alarm(*pair.worker[1], StepFabric::Alarms::timers).at, forever);
+  EXPECT_TRUE(pair.fabric.next_alarm(*pair.worker[1], StepFabric::Alarms::all).is_deadline);
+  pair.fabric.ring(*pair.worker[1], StepFabric::Alarms::all);
   pair.fabric.drain(*pair.worker[1]);
   EXPECT_EQ(got.outcome, Received::Outcome::timed_out);
 }
