@@ -1,7 +1,10 @@
+// The DTEs of one owner: the free list, the scan for expired ones, and what becomes of stamps that name
+// another incarnation or are only suspicions.
 #include "nessie/data_table.h"
 
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::nessie {
@@ -14,13 +17,16 @@ constexpr std::uint32_t scan_chunk = 256;
 }  // namespace
 
 DataTable::DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format,
-                     const Share& share, Nanos margin, bool honours_expiry)
+                     const Share& share, Nanos margin, const Rules& rules, std::uint32_t incarnation)
     : region_(region),
       layout_(layout),
       format_(format),
       share_(share),
       margin_(margin),
-      honours_expiry_(honours_expiry),
+      honours_expiry_(rules.honours_expiry),
+      names_incarnation_(rules.stamps_name_incarnation && format.has_generation()),
+      frees_suspects_(rules.flaw == Flaw::suspicion_frees),
+      incarnation_(incarnation),
       earliest_(never) {
   const auto count_below = [&](std::uint32_t end) {
     return end > share.first ? (end - share.first + share.step - 1) / share.step : 0;
@@ -32,7 +38,19 @@ DataTable::DataTable(fabric::Region& region, const EntryLayout& layout, const Wo
 EntryId DataTable::take(std::uint32_t index) {
   const EntryMeta old = EntryMeta::unpack(fabric::load_word(word_at(index, layout_.meta_at())));
   ++counts_.allocated;
-  return {region_.node(), index, format_.next_generation(old.generation)};
+  return {region_.node(), index, format_.next_generation(old.generation), incarnation_};
+}
+
+EntryId DataTable::current(std::uint32_t index) const {
+  const EntryMeta meta = EntryMeta::unpack(fabric::load_word(word_at(index, layout_.meta_at())));
+  return {region_.node(), index, meta.generation, incarnation_};
+}
+
+std::optional<EntryId> DataTable::take_doubt() {
+  if (doubts_.empty()) return std::nullopt;
+  const std::uint32_t index = doubts_.back();
+  doubts_.pop_back();
+  return current(index);
 }
 
 std::optional<EntryId> DataTable::allocate(Nanos node_now) {
@@ -66,9 +84,20 @@ void DataTable::put_back(std::uint32_t index) {
 
 void DataTable::release(const EntryId& id) {
   EntryMeta meta;
-  meta.generation = static_cast<std::uint16_t>(id.generation);
+  meta.generation = static_cast<std::uint16_t>(format_.generation_before(id.generation));
+  meta.incarnation = static_cast<std::uint8_t>(incarnation_);
   fabric::store_word_release(word_at(id.index, layout_.meta_at()), meta.pack());
   put_back(id.index);
+}
+
+DataTable::Verdict DataTable::judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const {
+  if (names_incarnation_) {
+    const EntryMeta meta = EntryMeta::unpack(fabric::load_word(word_at(index, layout_.meta_at())));
+    const bool is_this = stamp.generation == meta.generation && stamp.incarnation == incarnation_;
+    if (!is_this || meta.kind == EntryKind::free) return Verdict::dropped;
+  }
+  if (stamp.is_suspicion && !frees_suspects_) return Verdict::doubted;
+  return !honours_expiry_ || node_now > stamp.deadline + margin_ ? Verdict::free_now : Verdict::wait;
 }
 
 std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
@@ -77,16 +106,28 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
   for (std::uint32_t i = 0; i < most; ++i) {
     if (cursor_ >= fresh_) cursor_ = 0;
     const std::uint32_t index = share_.first + share_.step * cursor_++;
-    const auto stamp = static_cast<Nanos>(fabric::load_word(word_at(index, layout_.stamp_at())));
+    const Word word = fabric::load_word(word_at(index, layout_.stamp_at()));
     ++since_found_;
-    if (stamp == 0) continue;
-    if (!honours_expiry_ || node_now > stamp + margin_) {
-      put_back(index);
-      ++freed;
-      since_found_ = 0;
-      earliest_ = never;
-    } else {
-      earliest_ = std::min(earliest_, stamp + margin_);
+    if (Stamp::is_live(word)) continue;
+    const Stamp stamp = Stamp::unpack(word, node_now);
+    switch (judge(index, stamp, node_now)) {
+      case Verdict::free_now:
+        put_back(index);
+        ++freed;
+        since_found_ = 0;
+        earliest_ = never;
+        break;
+      case Verdict::wait:
+        earliest_ = std::min(earliest_, stamp.deadline + margin_);
+        break;
+      case Verdict::dropped:
+        LOCH_PROBE("nessie.stamp-of-another-incarnation");
+        ++counts_.stamps_dropped;
+        [[fallthrough]];  // it may have overwritten a stamp that was right
+      case Verdict::doubted:
+        fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
+        doubts_.push_back(index);
+        break;
     }
   }
   counts_.scanned += most;

@@ -199,9 +199,11 @@ TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
 
 coro::Task<void> scrub_later(FabricRun* run, Nanos at, std::map<std::string, std::uint64_t>* counts) {
   co_await run->worker(0).sleep_until(at);
-  const std::vector<fabric::NodeId> dead{2};
-  const std::map<std::string, std::uint64_t> found = co_await run->store().scrub(run->worker(0), dead);
-  *counts = found;
+  std::vector<kv::ClientId> dead;
+  for (std::uint32_t i = 0; i < run->config().client_workers; ++i)
+    dead.push_back({2, static_cast<std::uint16_t>(i)});
+  const kv::Repair found = co_await run->store().scrub(run->worker(0), dead);
+  *counts = found.counts;
 }
 
 // A client is killed in the middle of its work, at many different instants; the others go on; then

@@ -57,7 +57,8 @@ TEST_P(LinkError, EveryRequestOfADeleteMayFailOnce) {
   }
 }
 
-TEST_P(LinkError, AnUnreachableNodeIsAnErrorAndAnAmbiguousSwapUnknown) {
+// What the PUT left is not committed and will be taken back by its owner: it certainly has no effect.
+TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   TestCluster cluster(shape());
   const std::uint64_t key = cluster.key_at({1, 3});
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
@@ -68,11 +69,15 @@ TEST_P(LinkError, AnUnreachableNodeIsAnErrorAndAnAmbiguousSwapUnknown) {
   cluster.fabric().cut_off(1, true);
   const Outcome put = cluster.finish(2);
   EXPECT_EQ(put.result.status, OpStatus::error);
-  EXPECT_EQ(put.result.effect, kv::Effect::unknown);
+  EXPECT_EQ(put.result.effect, kv::Effect::none);
   const Outcome get = cluster.get(0, key);
   EXPECT_EQ(get.result.status, OpStatus::error);
   cluster.fabric().cut_off(1, false);
   EXPECT_EQ(cluster.get(0, key).value, 1u);
+  cluster.flush(2);
+  EXPECT_EQ(cluster.get(0, key).value, 1u);
+  EXPECT_EQ(cluster.put(0, key, 3).result.status, OpStatus::ok);
+  EXPECT_EQ(cluster.get(1, key).value, 3u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Completion, LinkError, ::testing::Values("watermark", "cqe"));
@@ -259,7 +264,8 @@ TEST(Options, MendsAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;  // of scrub, not of the fault-free protocol
+  expected.migrate_tags = false;     // of scrub, not of the fault-free protocol
+  expected.has_incarnation = false;  // of nodes that are lost
   EXPECT_EQ((*settings)->rules, expected);
 }
 

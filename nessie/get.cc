@@ -34,7 +34,7 @@ coro::Task<Attempt> Session::get_once(kv::Key key) {
       case Look::conflict:
         co_return Attempt::conflict;
       case Look::failed:
-        co_return Attempt::link_error;
+        co_return unreadable_;
       case Look::pending:
         // Hardened: a committed entry at a later rank wins over an insert that is still under way.
         if (!settings_.rules.get_continues) co_return Attempt::conflict;

@@ -7,12 +7,13 @@
 //     |<------------- full entry (160 + V at K = 128) ----------------->|
 //
 //   prev   the word that this entry replaced, or 0
-//   stamp  0: live; else the deadline after which the entry may be reused, in nanoseconds of the
-//          unlinker's node clock. The 2017 text's recycle flag and timestamp in ONE word: with two, an
-//          owner can see the flag before the time (H15's table).
+//   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
+//          may be reused (Stamp below). The 2017 text's recycle flag and timestamp in ONE word: with two,
+//          an owner can see the flag before the time (H15's table).
 //   meta   0      1        2             4            7           8
 //          | valid| flags  | generation  | 0          | watermark |
-//          flags: kind (bits 0-1) and, of a MIGRATE's copy, the source's rank (bits 2-3)
+//          flags: kind (bits 0-1); of a MIGRATE's copy, the source's rank (bits 2-3); the incarnation of
+//          the node's memory (bits 4-7)
 //   tail   0 … 0 | watermark byte
 //
 // K and V are the sizes rounded up to 8. The stride is a multiple of 64, so that no two entries
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/units.h"
 #include "common/fabric/region.h"
 #include "nessie/word.h"
 
@@ -41,17 +43,59 @@ struct EntryMeta {
   EntryKind kind = EntryKind::free;
   std::uint8_t source_rank = 0;  // kind copy: which candidate of its key it came from
   std::uint16_t generation = 0;
+  std::uint8_t incarnation = 0;  // of the node's memory
 
   [[nodiscard]] constexpr Word pack() const {
     return watermark_bit | Word{generation} << 16 |
-           (Word{static_cast<std::uint8_t>(kind)} | Word{source_rank} << 2) << 8 | (is_valid ? 1U : 0U);
+           (Word{static_cast<std::uint8_t>(kind)} | Word{source_rank} << 2 | Word{incarnation} << 4) << 8 |
+           (is_valid ? 1U : 0U);
   }
   [[nodiscard]] static constexpr EntryMeta unpack(Word word) {
     return {(word & 1) != 0, static_cast<EntryKind>((word >> 8) & 3),
-            static_cast<std::uint8_t>((word >> 10) & 3), static_cast<std::uint16_t>(word >> 16)};
+            static_cast<std::uint8_t>((word >> 10) & 3), static_cast<std::uint16_t>(word >> 16),
+            static_cast<std::uint8_t>((word >> 12) & 15)};
   }
 };
 static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_bit | 0x3FFF'0B01));
+static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
+
+// The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
+// arrives late, or twice, marks no other one (A2).
+//
+//     0                    45          46            60            64
+//     | deadline           | suspected | generation  | incarnation |
+//
+// The deadline is in units of 1,024 ns of the unlinker's node clock, rounded up, modulo 2^45 (417 days).
+struct Stamp {
+  Nanos deadline = 0;
+  // The writer does not know that the entry has left the index: its owner is asked to find out.
+  bool is_suspicion = false;
+  std::uint32_t generation = 0;
+  std::uint32_t incarnation = 0;
+
+  [[nodiscard]] static constexpr bool is_live(Word word) { return word == 0; }
+  [[nodiscard]] constexpr Word pack() const {
+    const auto units = static_cast<Word>((deadline + (Nanos{1} << unit_bits) - 1) >> unit_bits);
+    const Word word = (units & deadline_mask) | (is_suspicion ? Word{1} << deadline_bits : 0) |
+                      (Word{generation} & 0x3FFF) << 46 | Word{incarnation & 15} << 60;
+    return word == 0 ? 1 : word;
+  }
+  // `node_now` says which of the deadlines that are equal modulo 2^45 is meant: the nearest.
+  [[nodiscard]] static constexpr Stamp unpack(Word word, Nanos node_now) {
+    const Nanos now_units = node_now >> unit_bits;
+    const Word apart = ((word - static_cast<Word>(now_units)) & deadline_mask) << (64 - deadline_bits);
+    const Nanos ahead = static_cast<Nanos>(apart) >> (64 - deadline_bits);
+    return {(now_units + ahead) * (Nanos{1} << unit_bits), (word >> deadline_bits & 1) != 0,
+            static_cast<std::uint32_t>(word >> 46 & 0x3FFF), static_cast<std::uint32_t>(word >> 60)};
+  }
+
+ private:
+  static constexpr std::uint32_t unit_bits = 10, deadline_bits = 45;
+  static constexpr Word deadline_mask = (Word{1} << deadline_bits) - 1;
+};
+static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 4'000'000).deadline == 5'000'192);
+static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 4'000'000).generation == 0x2001);
+static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 9'000'000).deadline == 5'000'192);
 
 // Offsets within one entry, in bytes.
 class EntryLayout {

@@ -3,6 +3,7 @@
 // only then is the copy committed, so that the key is in the table once at every moment.
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 #include "nessie/session.h"
 
@@ -17,15 +18,23 @@ coro::Task<Attempt> Session::migrate(cuckoo::Place source, Word word, std::uint3
   move.source_word = word;
   const Attempt copied = co_await copy_for_move(&move);
   if (copied != Attempt::ok) co_return copied;
+  copies_[depth] = move.copy;
+  moves_ = depth + 1;
   const Attempt found = co_await find_target(&move, depth);
+  moves_ = depth + 1;
   if (found != Attempt::ok) {
+    moves_ = depth;
     own_.table.release(move.copy);
     co_return found;
   }
   const Attempt swung = co_await swing(&move);
-  if (swung != Attempt::ok) co_return swung;
+  if (swung != Attempt::ok) {
+    moves_ = depth;
+    co_return swung;
+  }
   ++own_.counters.migrations;
   const Attempt committed = co_await commit_move(&move);
+  moves_ = depth;
   worker_.mark("MIGRATE", begun);
   co_return committed;
 }
@@ -37,7 +46,7 @@ coro::Task<Attempt> Session::copy_for_move(Move* move) {
     co_return Attempt::conflict;
   }
   const Fetched found = co_await fetch(move->source_word, Extent::full);
-  if (!found.ok) co_return Attempt::link_error;
+  if (!found.ok) co_return unreadable_;
   if (!is_committed(move->source_word, found.meta)) co_return Attempt::conflict;
   const std::optional<EntryId> copy = own_.table.allocate(worker_.node_clock());
   co_await charge_scan();
@@ -89,7 +98,7 @@ coro::Task<Attempt> Session::find_target(Move* move, std::uint32_t depth) {
       target_word = again.word;
     }
     const Reserve reserve = co_await is_reserved(target_word);
-    if (reserve == Reserve::failed) co_return Attempt::link_error;
+    if (reserve == Reserve::failed) co_return unreadable_;
     if (reserve == Reserve::reserved) co_return Attempt::conflict;
     move->target = place;
     move->target_word = target_word;
@@ -103,28 +112,51 @@ coro::Task<Attempt> Session::swing(Move* move) {
   const bool is_pending = settings_.rules.commit == Commit::cas;
   const std::uint64_t filter = move->hash.filter(settings_.filter_bits);
   move->copy_word = format.occupied(move->copy, filter, is_pending, move->target_word);
-  const Swap entered = co_await swap_index(move->target, move->target_word, move->copy_word, true);
+  const Swap entered =
+      co_await swap_index(move->target, move->target_word, move->copy_word, Proof::desired_stays);
   if (entered.outcome == Swap::Outcome::lost) {
     own_.table.release(move->copy);
     co_return Attempt::conflict;
   }
-  if (entered.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
-  // The tag names the copy, which is what lets scrub tell this MIGRATE's work from a DELETE's (H12).
-  left_ = settings_.rules.migrate_tags ? format.tagged(move->copy_word) : format.emptied(move->source_word);
-  const Swap emptied = co_await take_back(move->source, move->source_word, left_);
+  if (entered.outcome == Swap::Outcome::unknown) {
+    LOCH_PROBE("nessie.move-in-unknown");
+    leave_move(*move, Unfinished::Step::take_back);
+    co_return Attempt::link_error;
+  }
+  // The tag names the copy, which is what lets scrub tell this MIGRATE's work from a DELETE's (H12). It stays
+  // as long as the copy is not committed, so that after an error it proves itself (A1); without tags the word
+  // is that of every deleter.
+  const bool is_tagging = settings_.rules.migrate_tags;
+  left_ = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
+  const Swap emptied = co_await take_back(move->source, move->source_word, left_,
+                                          is_tagging ? Proof::desired_stays : Proof::none);
   if (emptied.done()) co_return Attempt::ok;
-  if (emptied.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (emptied.outcome == Swap::Outcome::unknown) {
+    LOCH_PROBE("nessie.move-out-unknown");
+    leave_move(*move, Unfinished::Step::decide_move);
+    co_return Attempt::link_error;
+  }
   ++own_.counters.migrations_undone;
-  const Swap undone = co_await take_back(move->target, move->copy_word, move->target_word);
+  const Swap undone =
+      co_await take_back(move->target, move->copy_word, move->target_word, Proof::expected_ours);
+  if (undone.outcome == Swap::Outcome::unknown) {
+    LOCH_PROBE("nessie.move-undo-unknown");
+    leave_move(*move, Unfinished::Step::take_back);
+    co_return Attempt::link_error;
+  }
   if (undone.done()) co_await recycle(move->copy);
-  co_return undone.outcome == Swap::Outcome::unknown ? Attempt::ambiguous : Attempt::conflict;
+  co_return Attempt::conflict;
 }
 
 coro::Task<Attempt> Session::commit_move(Move* move) {
   if (settings_.rules.commit == Commit::cas) {
     const Word committed = settings_.format.committed(move->copy_word);
-    const Swap swap = co_await swap_index(move->target, move->copy_word, committed, false);
-    if (!swap.done()) co_return Attempt::ambiguous;
+    const Swap swap = co_await swap_index(move->target, move->copy_word, committed, Proof::expected_ours);
+    if (!swap.done()) {
+      LOCH_PROBE("nessie.move-commit-unknown");
+      leave_move(*move, Unfinished::Step::finish_move);
+      co_return Attempt::link_error;
+    }
   }
   const std::uint32_t rank = move->hash.rank_of(move->source);
   set_meta(move->copy,

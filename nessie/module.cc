@@ -30,6 +30,24 @@ class NessieModule final : public kv::Module {
     // In-order placement is not required: without it, entries are awaited by completion.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
+  [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
+    // The published texts do not say what becomes of a client's or a node's death, or of a CAS that fails.
+    if (options.choice("nessie.variant") != "hardened") return kv::Promise::unavailable;
+    switch (loss) {
+      case kv::Loss::client_killed:
+        return options.choice("nessie.scrub") == "repair" && options.boolean("nessie.tagged-migrate")
+                   ? kv::Promise::after_scrub
+                   : kv::Promise::unavailable;
+      case kv::Loss::server_killed:
+        return kv::Promise::serves;  // it has none
+      case kv::Loss::memory_lost:
+        return options.boolean("nessie.tagged-migrate") ? kv::Promise::after_declared
+                                                        : kv::Promise::unavailable;
+      case kv::Loss::link_down:
+        return options.boolean("nessie.tagged-migrate") ? kv::Promise::serves : kv::Promise::unavailable;
+    }
+    return kv::Promise::unavailable;
+  }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return nessie::mutants(); }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.choice("nessie.variant") != "published" || options.choice("nessie.layout") != "2017")

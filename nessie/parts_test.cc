@@ -15,10 +15,10 @@ namespace {
 
 TEST(Word, FieldsOf2017Hardened) {
   const WordFormat format(Layout::y2017, hardened(), 7);
-  const EntryId id{0xAB, 0x1234'5678, 0x2AAA};
+  const EntryId id{0xAB, 0x234'5678, 0x2AAA, 0xD};
   const Word word = format.occupied(id, 0x55, true, format.initial_empty());
   EXPECT_EQ(word, (Word{1} << 63) | (Word{0x55} << 55) | (Word{1} << 54) | (Word{0x2AAA} << 40) |
-                      (Word{0x1234'5678} << 8) | 0xAB);
+                      (Word{0xD} << 36) | (Word{0x234'5678} << 8) | 0xAB);
   EXPECT_EQ(format.entry(word), id);
   EXPECT_EQ(format.filter(word), 0x55u);
   EXPECT_TRUE(format.is_pending(word));
@@ -65,10 +65,11 @@ TEST(Word, EveryFilterWidthRoundTrips) {
     for (std::uint32_t bits = 0; bits <= WordFormat::most_filter_bits(layout, rules, 15); ++bits) {
       const WordFormat format(layout, rules, bits);
       const std::uint64_t filter = (std::uint64_t{1} << bits) - 1;
-      const Word word = format.occupied({14, 0xFFFF'FFFE, 1}, filter, false, format.initial_empty());
+      const auto last = static_cast<std::uint32_t>(format.most_entries() - 1);
+      const Word word = format.occupied({14, last, 1}, filter, false, format.initial_empty());
       EXPECT_EQ(format.filter(word), filter);
       EXPECT_EQ(format.entry(word).node, 14u);
-      EXPECT_EQ(format.entry(word).index, 0xFFFF'FFFEu);
+      EXPECT_EQ(format.entry(word).index, last);
       EXPECT_FALSE(format.is_empty(word));
     }
   }
@@ -144,7 +145,8 @@ class DataTableTest : public ::testing::Test {
 
   DataTable table(std::uint32_t first, std::uint32_t step, std::uint32_t preloaded, Nanos margin = 10,
                   bool honours = true) {
-    return DataTable(region, layout, format, {first, step, entries, preloaded}, margin, honours);
+    return DataTable(region, layout, format, {first, step, entries, preloaded}, margin,
+                     {.honours_expiry = honours}, 0);
   }
   void use(const EntryId& id) {
     const EntryMeta meta{
@@ -152,9 +154,9 @@ class DataTableTest : public ::testing::Test {
     fabric::store_word_release(region.at(id.index * layout.stride() + layout.meta_at()), meta.pack());
     stamp(id, 0);
   }
-  void stamp(const EntryId& id, Nanos at) {
-    fabric::store_word_release(region.at(id.index * layout.stride() + layout.stamp_at()),
-                               static_cast<Word>(at));
+  void stamp(const EntryId& id, Nanos at, bool is_suspicion = false) {
+    const Word word = at == 0 ? 0 : Stamp{at, is_suspicion, id.generation, id.incarnation}.pack();
+    fabric::store_word_release(region.at(id.index * layout.stride() + layout.stamp_at()), word);
   }
 };
 
@@ -180,24 +182,86 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
     use(*id);
   }
   ASSERT_EQ(ids.size(), entries);
-  stamp(ids[4], 1'000);
-  EXPECT_FALSE(mine.allocate(1'000).has_value());  // at the deadline
-  EXPECT_FALSE(mine.allocate(1'010).has_value());  // at the end of the margin: not strictly past
-  const auto again = mine.allocate(1'011);
+  stamp(ids[4], 1'024'000);                            // a stamp counts in 1,024 ns
+  EXPECT_FALSE(mine.allocate(1'024'000).has_value());  // at the deadline
+  EXPECT_FALSE(mine.allocate(1'024'010).has_value());  // at the end of the margin: not strictly past
+  const auto again = mine.allocate(1'024'011);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->index, ids[4].index);
   EXPECT_EQ(again->generation, ids[4].generation + 1);
-  EXPECT_FALSE(mine.allocate(2'000).has_value());  // never early, however long the table is full
+  EXPECT_FALSE(mine.allocate(2'000'000).has_value());  // never early, however long the table is full
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 
-TEST_F(DataTableTest, ReleasedEntriesComeBackAtOnceAsAnotherIncarnation) {
+// No word ever named it: in a full table each MIGRATE that fails would use up a generation without waiting
+// for E, and the 14 bits would come round in no time (A6).
+TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);
   const auto first = mine.allocate(0);
-  mine.release(*first);
-  const auto second = mine.allocate(0);
-  EXPECT_EQ(second->index, first->index);
-  EXPECT_NE(second->generation, first->generation);
+  for (int i = 0; i < 40'000; ++i) {
+    mine.release(*first);
+    const auto again = mine.allocate(0);
+    ASSERT_EQ(*again, *first);
+  }
+  use(*first);
+  stamp(*first, 5'000);
+  while (const auto id = mine.allocate(0)) use(*id);
+  const auto next = mine.allocate(1'000'000);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->generation, first->generation + 1);
+}
+
+// A2: a stamp that is repeated after an error, or waits in a queue until the entry is another one.
+TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
+  DataTable mine = table(0, 1, 0);
+  std::vector<EntryId> ids;
+  while (const auto id = mine.allocate(0)) {
+    ids.push_back(*id);
+    use(*id);
+  }
+  stamp(ids[4], 1'000);
+  const auto again = mine.allocate(1'000'000);
+  ASSERT_TRUE(again.has_value());
+  ASSERT_EQ(again->index, ids[4].index);
+  use(*again);
+  stamp(ids[4], 1'000);  // once more
+  EXPECT_FALSE(mine.allocate(2'000'000).has_value());
+  EXPECT_EQ(mine.counts().stamps_dropped, 1u);
+  // It may have overwritten one that was right: the owner is to look.
+  EXPECT_EQ(mine.take_doubt(), again);
+  EXPECT_FALSE(mine.take_doubt().has_value());
+  EntryId of_another_life = *again;
+  of_another_life.incarnation = 1;
+  stamp(of_another_life, 1'000);
+  EXPECT_FALSE(mine.allocate(3'000'000).has_value());
+  EXPECT_EQ(mine.counts().stamps_dropped, 2u);
+}
+
+TEST_F(DataTableTest, ASuspicionFreesNothingByItself) {
+  DataTable mine = table(0, 1, 0);
+  std::vector<EntryId> ids;
+  while (const auto id = mine.allocate(0)) {
+    ids.push_back(*id);
+    use(*id);
+  }
+  stamp(ids[2], 1'000, true);
+  EXPECT_FALSE(mine.allocate(1'000'000).has_value());
+  EXPECT_EQ(mine.take_doubt(), ids[2]);
+}
+
+TEST(StampTest, DeadlinesAreCountedModulo417Days) {
+  constexpr Nanos day = 86'400'000'000'000;
+  for (const Nanos at : {Nanos{1'024}, 400 * day, 417 * day + 5'120'000, 20'000 * day}) {
+    const Word word = Stamp{at, false, 7, 3}.pack();
+    EXPECT_FALSE(Stamp::is_live(word));
+    for (const Nanos now : {at - 100 * day, at, at + 100 * day}) {
+      const Stamp stamp = Stamp::unpack(word, now);
+      EXPECT_GE(stamp.deadline, at);
+      EXPECT_LT(stamp.deadline, at + 1'024);
+      EXPECT_EQ(stamp.generation, 7u);
+      EXPECT_EQ(stamp.incarnation, 3u);
+    }
+  }
 }
 
 TEST_F(DataTableTest, MutantReusesEarly) {

@@ -2,6 +2,7 @@
 // pending entry, swap it in, make sure that nobody interfered, commit.
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "nessie/session.h"
 
 namespace loch::nessie {
@@ -65,7 +66,7 @@ coro::Task<Attempt> Session::choose_first_fit() {
     }
     if (!holds_filter(read.word, w.hash)) continue;
     const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::failed) co_return unreadable_;
     if (holder == Holder::other_key) continue;
     if (holder == Holder::pending && settings_.rules.aborts_on_pending) co_return Attempt::conflict;
     w.rank = i;
@@ -88,7 +89,7 @@ coro::Task<Attempt> Session::choose_after_full_scan() {
     w.seen[i] = read.word;
     if (w.is_update || !holds_filter(read.word, w.hash)) continue;
     const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::failed) co_return unreadable_;
     if (holder == Holder::other_key) continue;
     if (holder == Holder::pending && settings_.rules.aborts_on_pending) co_return Attempt::conflict;
     w.rank = i;
@@ -119,7 +120,7 @@ coro::Task<Attempt> Session::find_free_slot() {
   for (std::uint32_t i = 0; i < settings_.functions(); ++i) {
     if (!settings_.format.is_empty(w.seen[i])) continue;
     const Reserve reserve = co_await is_reserved(w.seen[i]);
-    if (reserve == Reserve::failed) co_return Attempt::link_error;
+    if (reserve == Reserve::failed) co_return unreadable_;
     if (reserve == Reserve::free) {
       w.rank = i;
       co_return Attempt::ok;
@@ -132,8 +133,11 @@ coro::Task<Attempt> Session::find_free_slot() {
 // H12: a slot that a MIGRATE emptied counts as occupied until its copy is committed, so that the
 // evidence by which scrub decides is not overwritten.
 coro::Task<Session::Reserve> Session::is_reserved(Word word) {
-  if (!settings_.rules.migrate_tags || !settings_.format.is_tagged(word)) co_return Reserve::free;
+  const bool is_honoured = settings_.rules.migrate_tags && !has(Flaw::reserved_slot_is_free);
+  if (!is_honoured || !settings_.format.is_tagged(word)) co_return Reserve::free;
   const Fetched copy = co_await fetch(word, Extent::header);
+  // An entry that is another one by now, or whose node was declared lost, reserves nothing.
+  if (copy.is_replaced || copy.is_gone) co_return Reserve::free;
   if (!copy.ok) co_return Reserve::failed;
   const bool is_unfinished = copy.meta.kind == EntryKind::copy && !copy.meta.is_valid &&
                              settings_.format.is_same_generation(word, copy.meta.generation);
@@ -187,7 +191,7 @@ coro::Task<Attempt> Session::link() {
   Word expected = w.seen[w.rank];
   if (settings_.rules.removes_before_commit && w.is_update) {
     const Word emptied = settings_.format.emptied(expected);
-    const Swap swap = co_await swap_index(place, expected, emptied, false);
+    const Swap swap = co_await swap_index(place, expected, emptied, Proof::none);
     if (!swap.done()) co_return swap.outcome == Swap::Outcome::lost ? Attempt::conflict : Attempt::ambiguous;
     stage(expected);
     w.removed_any = true;
@@ -196,11 +200,31 @@ coro::Task<Attempt> Session::link() {
   const bool is_pending = settings_.rules.commit == Commit::cas && !is_fast;
   const Word own =
       settings_.format.occupied(*w.entry, w.hash.filter(settings_.filter_bits), is_pending, expected);
-  const Swap swap = co_await swap_index(place, expected, own, !is_fast);
+  const bool stays = !is_fast || has(Flaw::update_error_proves);
+  const Proof proof = stays ? Proof::desired_stays : Proof::desired_unique;
+  const Swap swap = co_await swap_index(place, expected, own, proof);
   if (swap.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
   w.linked = *w.entry;
   w.entry.reset();  // in the index, or perhaps in it: it goes back only by way of its expiry
-  if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (swap.outcome == Swap::Outcome::unknown) {
+    if (is_fast) {
+      // Either entry may be the linked one: the owners of both find out.
+      LOCH_PROBE("nessie.update-unknown");
+      co_await suspect(w.linked);
+      const EntryId replaced = settings_.format.entry(expected);
+      co_await suspect(replaced);
+      co_return Attempt::ambiguous;
+    }
+    // It will be taken back, and was never committed: nothing happened.
+    LOCH_PROBE("nessie.link-unknown");
+    if (has(Flaw::link_unknown_is_free)) {
+      own_.table.release(w.linked);
+      co_return Attempt::link_error;
+    }
+    if (!settings_.rules.settles_later) co_return Attempt::ambiguous;
+    own_.unfinished.push_back(leave(Unfinished::Step::take_back, place, own, expected, w.linked));
+    co_return Attempt::link_error;
+  }
   w.own = own;
   w.replaced = expected;
   w.seen[w.rank] = own;
@@ -208,6 +232,7 @@ coro::Task<Attempt> Session::link() {
   if (!settings_.format.is_empty(expected)) {
     w.removed_any = true;
     stage(expected);
+    if (has(Flaw::stamps_before_commit)) co_await recycle_staged();
   }
   co_return Attempt::ok;
 }
@@ -221,8 +246,18 @@ coro::Task<Attempt> Session::commit() {
   Writing& w = writing_;
   if (settings_.rules.commit == Commit::cas) {
     const cuckoo::Place place = w.hash.candidate(w.rank);
-    const Swap swap = co_await swap_index(place, w.own, settings_.format.committed(w.own), false);
-    if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+    const Swap swap =
+        co_await swap_index(place, w.own, settings_.format.committed(w.own), Proof::expected_ours);
+    if (swap.outcome == Swap::Outcome::unknown) {
+      LOCH_PROBE("nessie.commit-unknown");
+      if (has(Flaw::commit_unknown_is_conflict)) co_return Attempt::conflict;
+      Unfinished left = leave(Unfinished::Step::take_back, place, w.own, w.replaced, w.linked);
+      left.is_commit = true;
+      left.staged = w.staged;
+      left.staged_count = w.staged_count;
+      if (settings_.rules.settles_later) own_.unfinished.push_back(left);
+      co_return Attempt::ambiguous;
+    }
     if (!swap.done()) co_return Attempt::conflict;  // somebody broke the entry's lease
   }
   set_meta(w.linked, {.is_valid = true, .kind = w.kind});

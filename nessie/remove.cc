@@ -1,4 +1,5 @@
 // The other ways to DELETE: one CAS, and the 2015 report's; and how an absent key is confirmed.
+#include "common/base/probe.h"
 #include "nessie/session.h"
 
 namespace loch::nessie {
@@ -25,14 +26,19 @@ coro::Task<Attempt> Session::remove_by_single_cas() {
     w.seen[i] = read.word;
     if (!holds_filter(read.word, w.hash)) continue;
     const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::failed) co_return unreadable_;
     if (holder == Holder::other_key) continue;
     if (holder == Holder::pending) co_return Attempt::conflict;
     if (is_over_age()) co_return Attempt::expired;
-    const Swap swap = co_await take_back(place, read.word, settings_.format.emptied(read.word));
-    if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
-    if (!swap.done()) co_return Attempt::conflict;
+    // EMPTY|word is what every deleter of it writes: finding it proves nothing about whose CAS it was (A1).
+    const Swap swap = co_await take_back(place, read.word, settings_.format.emptied(read.word), Proof::none);
     const EntryId removed = settings_.format.entry(read.word);
+    if (swap.outcome == Swap::Outcome::unknown) {
+      LOCH_PROBE("nessie.single-delete-unknown");
+      co_await suspect(removed);
+      co_return Attempt::ambiguous;
+    }
+    if (!swap.done()) co_return Attempt::conflict;
     co_await recycle(removed);
     co_return Attempt::ok;
   }
@@ -52,9 +58,9 @@ coro::Task<Attempt> Session::clear_all_ranks() {
     if (!read.ok) co_return Attempt::link_error;
     if (!holds_filter(read.word, w.hash)) continue;
     const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::failed) co_return unreadable_;
     if (holder == Holder::other_key) continue;
-    const Swap swap = co_await swap_index(place, read.word, settings_.format.emptied(read.word), false);
+    const Swap swap = co_await swap_index(place, read.word, settings_.format.emptied(read.word), Proof::none);
     if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
     if (!swap.done()) co_return Attempt::conflict;
     const EntryId removed = settings_.format.entry(read.word);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace loch::nessie {
 
@@ -44,11 +45,36 @@ enum class EmptyWord : std::uint8_t {
   unique,  // keeps the identity of the last occupant
 };
 
+// A single step done wrong on purpose, for the checker to find (apply_mutant). Each is a rule, guard, margin
+// or settlement that docs/protocols.md names and that a reader might think could be left out.
+enum class Flaw : std::uint8_t {
+  none,
+  reserved_slot_is_free,       // an insert takes the slot that an unfinished MIGRATE has emptied (H12)
+  margin_ignored,              // reuse allows for no skew of clocks
+  stamps_before_commit,        // what a PUT replaces is marked before the PUT is verified
+  rollback_stamps_restored,    // a rollback marks the entry that it has put back
+  tombstone_unverified,        // a DELETE does not read the other slots after its CAS
+  link_unknown_is_free,        // an entry whose link ended in an error is used again at once
+  commit_unknown_is_conflict,  // a commit that ended in an error counts as not done
+  update_error_proves,     // another word after a one-CAS update that ended in an error: it did not happen
+  move_settles_forward,    // an unfinished MIGRATE is completed whatever its source holds
+  move_settles_back,       // … or taken back
+  keys_not_renewed,        // a node that restarted is addressed with its old keys
+  suspicion_frees,         // a suspected entry is free after E, without a look at the index
+  doubt_ignores_previous,  // that look forgets that a pending entry may give it back
+  lost_words_stay,         // a word that names lost memory reads as EMPTY but is not emptied (A4)
+  no_new_incarnation,      // a declaration leaves the incarnation as it was (A4)
+  scrub_by_change,         // a dead client's MIGRATE is completed if its source has changed (H12)
+  scrub_takes_nodes,       // scrub repairs what living workers of the dead one's node hold (A6)
+  leak_scan_stamps,        // the leak scan marks what it finds instead of asking the owner (H15)
+};
+
 struct Rules {
   // ---- the index word
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;  // GEN: a DTE's reuse count in the word (H16)
-  bool has_version = false;    // 2015: +1 with every update of the ITE
+  bool has_generation = true;   // GEN: a DTE's reuse count in the word (H16)
+  bool has_incarnation = true;  // INC: which incarnation of its node's memory a word names (A4)
+  bool has_version = false;     // 2015: +1 with every update of the ITE
 
   // ---- GET
   bool get_verifies = true;   // reverse pass before NOT_FOUND
@@ -77,8 +103,17 @@ struct Rules {
   bool migrate_keeps_previous = false;  // mutant: the copy's previous version is the source (H6)
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;  // a DTE is free only strictly past its stamp and the clock margin
-  bool checks_time = true;     // an operation older than E ends
+  bool honours_expiry = true;           // a DTE is free only strictly past its stamp and the clock margin
+  bool stamps_name_incarnation = true;  // a stamp of another incarnation of the DTE is dropped (A2)
+
+  // ---- failing requests
+  bool desired_proves =
+      false;  // mutant: a slot that holds `desired` proves one's own CAS, whoever may write it (A1)
+  bool settles_later = true;        // what stays unknown is settled when the node is back (A3)
+  bool misses_lost_memory = false;  // mutant: an entry whose memory is gone counts as another key's (A4)
+  bool checks_time = true;          // an operation older than E ends
+
+  Flaw flaw = Flaw::none;
 
   // ---- memory-system mutants
   bool cpu_on_index = false;          // words of the own node are swapped by the CPU (H18)
@@ -93,6 +128,7 @@ struct Rules {
   Rules rules;
   rules.empty = EmptyWord::plain;
   rules.has_generation = false;
+  rules.has_incarnation = false;
   rules.get_continues = false;
   rules.full_scan = false;
   rules.removes_duplicates = true;
@@ -146,6 +182,27 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
 // With every mend; the model finds nothing.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
+constexpr std::pair<std::string_view, Flaw> flaws[] = {
+    {"reserved-slot-is-free", Flaw::reserved_slot_is_free},
+    {"margin-ignored", Flaw::margin_ignored},
+    {"stamps-before-commit", Flaw::stamps_before_commit},
+    {"rollback-stamps-restored", Flaw::rollback_stamps_restored},
+    {"tombstone-unverified", Flaw::tombstone_unverified},
+    {"link-unknown-is-free", Flaw::link_unknown_is_free},
+    {"commit-unknown-is-conflict", Flaw::commit_unknown_is_conflict},
+    {"update-error-proves", Flaw::update_error_proves},
+    {"move-settles-forward", Flaw::move_settles_forward},
+    {"move-settles-back", Flaw::move_settles_back},
+    {"keys-not-renewed", Flaw::keys_not_renewed},
+    {"suspicion-frees", Flaw::suspicion_frees},
+    {"doubt-ignores-previous", Flaw::doubt_ignores_previous},
+    {"lost-words-stay", Flaw::lost_words_stay},
+    {"no-new-incarnation", Flaw::no_new_incarnation},
+    {"scrub-by-change", Flaw::scrub_by_change},
+    {"scrub-takes-nodes", Flaw::scrub_takes_nodes},
+    {"leak-scan-stamps", Flaw::leak_scan_stamps},
+};
+
 // Known-bad variants of `rules`: what the checker must find. False when there is no such mutant.
 [[nodiscard]] constexpr bool apply_mutant(std::string_view name, Rules& rules) {
   if (name == "no-reverse-pass") {
@@ -167,7 +224,7 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
   } else if (name == "no-time-check") {
     rules.checks_time = false;
   } else if (name == "no-generation") {
-    rules.has_generation = false;
+    rules.has_generation = rules.has_incarnation = false;
     rules.honours_expiry = false;
   } else if (name == "cpu-cas-on-index") {
     rules.cpu_on_index = true;
@@ -180,8 +237,38 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
     rules.links_before_write = true;
   } else if (name == "tail-poll-without-order") {
     rules.polls_tail_unordered = true;
+  } else if (name == "get-does-not-verify") {
+    rules.get_verifies = false;
+  } else if (name == "put-does-not-verify") {
+    rules.verify = Verify::none;
+  } else if (name == "verify-skips-last-slot") {
+    rules.verify = Verify::reverse_pass;
+    rules.migrate_rescans = false;
+  } else if (name == "pending-is-no-obstacle") {
+    rules.aborts_on_pending = false;
+  } else if (name == "no-rollback") {
+    rules.rollback = Rollback::none;
+  } else if (name == "delete-need-not-win") {
+    rules.delete_must_win = false;
+  } else if (name == "pending-hides-committed") {
+    rules.get_continues = false;
+  } else if (name == "desired-word-proves") {
+    rules.desired_proves = true;
+    rules.deletion = Deletion::single_cas;
+  } else if (name == "stamp-names-no-incarnation") {
+    rules.stamps_name_incarnation = false;
+  } else if (name == "forgets-unknown") {
+    rules.settles_later = false;
+  } else if (name == "lost-memory-is-a-miss") {
+    rules.misses_lost_memory = true;
   } else {
-    return false;
+    for (const auto& [flaw_name, flaw] : flaws) {
+      if (name == flaw_name) rules.flaw = flaw;
+    }
+    // What a DELETE or an update by one CAS does wrong needs them to be done by one CAS.
+    if (rules.flaw == Flaw::update_error_proves) rules.fast_update = true;
+    if (rules.flaw == Flaw::commit_unknown_is_conflict) rules.commit = Commit::cas;
+    return rules.flaw != Flaw::none;
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 #include "nessie/session.h"
 
@@ -16,22 +17,27 @@ namespace loch::nessie {
 
 coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
   kv::Repair repaired;
+  is_repairing_ = true;
+  store_.abandon(dead);
   Counts& counts = repaired.counts;
   std::vector<Finding> held;
   // The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).
   const auto is_dead = [&](const EntryId& id) {
     const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
                              static_cast<std::uint16_t>(id.index % settings_.config.client_workers)};
+    const auto is_on_the_node = [&](const kv::ClientId& each) { return each.node == owner.node; };
+    if (has(Flaw::scrub_takes_nodes)) return std::ranges::any_of(dead, is_on_the_node);
     return std::ranges::find(dead, owner) != dead.end();
   };
   for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
     std::vector<Finding> found;
-    const bool is_read = co_await scan_index(static_cast<fabric::NodeId>(node), &found);
+    const bool is_read = co_await scan_index(node, &found);
     if (!is_read) {
       ++counts["index_unreachable"];
       repaired.is_complete = false;
     }
     for (const Finding& each : found) {
+      if (settings_.format.is_empty(each.word)) continue;
       if (is_dead(settings_.format.entry(each.word))) held.push_back(each);
     }
   }
@@ -43,30 +49,34 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
   }
   if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
     const std::uint64_t leaks = co_await stamp_leaks();
-    counts["leaks_stamped"] = leaks;
+    counts["leaks_suspected"] = leaks;
   }
   co_return repaired;
 }
 
-// Every occupied word of one node's index, by READs of many words at a time.
-coro::Task<bool> Session::scan_index(fabric::NodeId node, std::vector<Finding>* found) {
+// Every word of one share of the index that names an entry (tags included), by READs of many at a time.
+coro::Task<bool> Session::scan_index(std::uint32_t share, std::vector<Finding>* found) {
   const fabric::LocalSlice landing{node_.words, word_at(lane_scan)};
   for (std::uint64_t slot = 0; slot < settings_.slots_per_node; slot += scan_words) {
     const auto count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(scan_words, settings_.slots_per_node - slot));
-    const fabric::Completion done =
-        co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
-    if (!done.ok()) {
-      const bool is_back = co_await reconnect(node);
+    bool is_read = false;
+    for (int attempt = 0; attempt < 2 && !is_read; ++attempt) {
+      const IndexShare from = own_.shares[share];
+      if (from.is_void) co_return false;
+      const fabric::Completion done =
+          co_await worker_.read(from.index, from.base + slot * 8, landing, count * 8);
+      is_read = done.ok();
+      if (is_read) break;
+      const bool is_back = co_await reconnect(from.index.node);
       if (!is_back) co_return false;
-      const fabric::Completion again =
-          co_await worker_.read(own_.peers[node].index, slot * 8, landing, count * 8);
-      if (!again.ok()) co_return false;
     }
+    if (!is_read) co_return false;
     for (std::uint32_t i = 0; i < count; ++i) {
       const Word word = fabric::load_word(node_.words->at(landing.offset + 8ULL * i));
-      if (!WordFormat::is_stored(word) || settings_.format.is_empty(word)) continue;
-      found->push_back({{node, slot + i}, word});
+      if (!WordFormat::is_stored(word)) co_return false;  // nobody laid it out
+      if (settings_.format.is_empty(word) && !settings_.format.is_tagged(word)) continue;
+      found->push_back({{share, slot + i}, word});
     }
   }
   co_return true;
@@ -77,18 +87,28 @@ coro::Task<std::string> Session::repair(Finding finding) {
   stats_ = nullptr;
   started_ = worker_.now();
   const Fetched entry = co_await fetch(finding.word, Extent::header);
-  if (!entry.ok) co_return "unreachable";
-  if (is_committed(finding.word, entry.meta)) co_return std::string();
+  if (!entry.ok) co_return "unreachable";  // or gone with its memory: declare_lost
+  if (is_committed(finding.word, entry.meta)) {
+    if (entry.meta.is_valid) co_return std::string();
+    // Committed by CAS, and the client died before it wrote so into the entry: a move's source would stay
+    // reserved for ever.
+    LOCH_PROBE("nessie.scrub-completes-commit");
+    EntryMeta valid = entry.meta;
+    valid.is_valid = true;
+    const EntryId id = settings_.format.entry(finding.word);
+    const bool is_written = co_await write_remote_word(id, settings_.entry.meta_at(), valid.pack());
+    co_return is_written ? "commits_completed" : "unreachable";
+  }
   const bool is_copy = entry.meta.kind == EntryKind::copy;
   const bool is_tombstone = entry.meta.kind == EntryKind::tombstone;
   if (!settings_.scrub_repairs)
     co_return is_copy ? "held_copies" : is_tombstone ? "held_deletes" : "held_puts";
   if (is_copy) co_return co_await repair_copy(finding, entry.meta);
   const Word to = entry.prev != 0 ? entry.prev : settings_.format.emptied(finding.word);
-  const Swap swap = co_await swap_index(finding.place, finding.word, to, false);
+  const Swap swap = co_await swap_index(finding.place, finding.word, to, Proof::expected_ours);
   if (!swap.done()) co_return "raced";
   const EntryId id = settings_.format.entry(finding.word);
-  co_await stamp(id, worker_.node_clock() + settings_.expiry);
+  co_await recycle(id);
   co_return is_tombstone ? "deletes_taken_back" : "puts_taken_back";
 }
 
@@ -107,21 +127,24 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
       hash.candidate(std::min<std::uint32_t>(meta.source_rank, settings_.functions() - 1));
   const WordRead read = co_await read_index(source);
   if (!read.ok) co_return "unreachable";
-  if (read.word == settings_.format.tagged(finding.word)) {
+  bool is_emptied = read.word == settings_.format.tagged(finding.word);
+  if (has(Flaw::scrub_by_change)) is_emptied = settings_.format.is_empty(read.word);
+  if (is_emptied) {
     if (settings_.rules.commit == Commit::cas) {
-      const Swap swap =
-          co_await swap_index(finding.place, finding.word, settings_.format.committed(finding.word), false);
+      const Swap swap = co_await swap_index(finding.place, finding.word,
+                                            settings_.format.committed(finding.word), Proof::expected_ours);
       if (!swap.done()) co_return "raced";
     }
     EntryMeta committed = meta;
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(id, entry.meta_at(), committed.pack());
-    co_return is_written ? "copies_committed" : "unreachable";
+    if (!is_written) co_return "unreachable";
+    co_return "copies_committed";  // the entry that was copied is nobody's now: the leak scan's
   }
-  const Swap swap =
-      co_await swap_index(finding.place, finding.word, settings_.format.emptied(finding.word), false);
+  const Swap swap = co_await swap_index(finding.place, finding.word, settings_.format.emptied(finding.word),
+                                        Proof::expected_ours);
   if (!swap.done()) co_return "raced";
-  co_await stamp(id, worker_.node_clock() + settings_.expiry);
+  co_await recycle(id);
   co_return "copies_dropped";
 }
 

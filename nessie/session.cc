@@ -20,7 +20,10 @@ Session::Session(NessieStore& store, fabric::Worker& worker, std::uint32_t lane)
       landing_base_(lane * settings_.entry.stride()),
       words_base_(std::uint64_t{lane} * lane_words * 8) {
   LOCH_CHECK_LT(lane, settings_.lanes());
+  own_.sessions.push_back(this);
 }
+
+Session::~Session() { std::erase(own_.sessions, this); }
 
 bool Session::is_worth_retrying(Attempt attempt) {
   return attempt == Attempt::conflict || attempt == Attempt::again || attempt == Attempt::no_entry;
@@ -79,6 +82,7 @@ coro::Task<kv::OpResult> Session::get(kv::Key key, fabric::OpStats* stats) {
   pinned_.release();
   for (std::uint32_t attempt = 0;; ++attempt) {
     started_ = worker_.now();
+    look_at_members();
     const Attempt ended = co_await get_once(key);
     if (!is_worth_retrying(ended) || attempt + 1 == settings_.attempts) {
       kv::OpResult result = result_of(ended, attempt);
@@ -93,6 +97,7 @@ coro::Task<kv::OpResult> Session::get(kv::Key key, fabric::OpStats* stats) {
 
 coro::Task<Attempt> Session::write_attempt() {
   started_ = worker_.now();
+  look_at_members();
   if (writing_.kind == EntryKind::tombstone) {
     if (settings_.rules.deletion == Deletion::single_cas) co_return co_await remove_by_single_cas();
     if (settings_.rules.deletion == Deletion::clear_all) co_return co_await clear_all_ranks();
@@ -106,6 +111,8 @@ coro::Task<kv::OpResult> Session::write(kv::Key key, kv::ValueView value, EntryK
   writing_.kind = kind;
   writing_.hash = settings_.family.hash({key.data, key.size});
   writing_.is_written = false;
+  writing_.linked = {};
+  is_writing_ = true;
   pinned_.release();
   co_await worker_.compute(worker_.costs().operation());
   for (std::uint32_t attempt = 0;; ++attempt) {
@@ -113,6 +120,7 @@ coro::Task<kv::OpResult> Session::write(kv::Key key, kv::ValueView value, EntryK
     if (!is_worth_retrying(ended) || attempt + 1 == settings_.attempts) {
       if (ended == Attempt::expired) ++own_.counters.expired_operations;
       give_back_entry();
+      is_writing_ = false;
       co_return result_of(ended, attempt);
     }
     if (ended == Attempt::again) continue;

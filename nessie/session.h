@@ -14,6 +14,7 @@
 
 #include "common/coro/task.h"
 #include "common/fabric/fabric.h"
+#include "nessie/members.h"
 #include "nessie/store.h"
 
 namespace loch::nessie {
@@ -34,6 +35,9 @@ enum class Attempt : std::uint8_t {
 class Session {
  public:
   Session(NessieStore& store, fabric::Worker& worker, std::uint32_t lane);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // ---- operations: attempts and back-off (session.cc)
   [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats);
@@ -42,7 +46,9 @@ class Session {
 
   // ---- background and repair (background.cc, scrub.cc, leaks.cc)
   [[nodiscard]] coro::Task<void> run_background(const bool* done);
+  [[nodiscard]] coro::Task<void> end_background();
   [[nodiscard]] coro::Task<kv::Repair> scrub(std::vector<kv::ClientId> dead);
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(std::vector<fabric::NodeId> lost);
 
   // One attempt to move the key in this slot to another of its candidates, as a PUT that finds all
   // its own full does: for tests and for measuring.
@@ -65,8 +71,11 @@ class Session {
   enum class Extent : std::uint8_t { header, full };
   // A DTE, looked at where it is: in this node's data table, or in the landing buffer.
   struct Fetched {
-    bool ok = false;      // false: its node cannot be reached
-    bool is_key = false;  // it is the wanted key's
+    // False: its node cannot be reached, or its memory is gone: what the word named is not there any more.
+    bool ok = false;
+    bool is_gone = false;      // its node was declared lost
+    bool is_replaced = false;  // another incarnation of the entry is there
+    bool is_key = false;       // it is the wanted key's
     bool is_local = false;
     Extent extent = Extent::header;
     EntryMeta meta;
@@ -81,25 +90,37 @@ class Session {
                                                       std::uint64_t landed);
   [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::WatchOutcome outcome, fabric::NodeId peer);
   [[nodiscard]] coro::Task<WordRead> read_index(cuckoo::Place place);
-  // CAS of an index word. `is_private`: nobody but this operation ever changes `desired`, so that
-  // another word means that the CAS did not take place.
-  [[nodiscard]] coro::Task<Swap> swap_index(cuckoo::Place place, Word expected, Word desired,
-                                            bool is_private);
-  [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired,
-                                             bool is_private);
+  // What the slot proves about a CAS that ended in an error (H17, A1), when it no longer holds `expected`.
+  enum class Proof : std::uint8_t {
+    none,           // others may write `desired` too: nothing
+    desired_stays,  // this operation alone writes `desired`, and nobody changes it: there or not, it is known
+    desired_unique,  // this operation alone writes `desired`, but others may have changed it since
+    expected_ours,   // `expected` is this operation's own, and nobody else changes it: the CAS took place
+  };
+  [[nodiscard]] coro::Task<Swap> swap_index(cuckoo::Place place, Word expected, Word desired, Proof proof);
+  [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired, Proof proof);
+  // Empties a slot whose word names memory that was declared lost (members.cc); what the slot holds then.
+  [[nodiscard]] coro::Task<WordRead> bury(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<Swap> swap_by_cpu(cuckoo::Place place, Word expected, Word desired);
   [[nodiscard]] coro::Task<bool> overwrite_index(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId peer);
+  [[nodiscard]] bool look_up_regions(fabric::NodeId peer);
   // Takes an entry out of the index: CAS, or what the mutant unlock-by-write makes of it.
-  [[nodiscard]] coro::Task<Swap> take_back(cuckoo::Place place, Word own, Word to);
+  [[nodiscard]] coro::Task<Swap> take_back(cuckoo::Place place, Word own, Word to, Proof proof);
 
   // ---- entries (entry.cc)
   [[nodiscard]] coro::Task<Fetched> fetch(Word word, Extent extent);  // any key
   [[nodiscard]] coro::Task<Fetched> fetch_for(Word word, Extent extent, kv::Key key);
   [[nodiscard]] coro::Task<Fetched> read_entry(EntryId id, Extent extent);
-  [[nodiscard]] coro::Task<void> stamp(EntryId id, Nanos deadline);
+  // Does the header belong to the entry that the word names?
+  [[nodiscard]] bool is_of(const EntryMeta& meta, Word stored, const EntryId& id) const;
+  [[nodiscard]] coro::Task<bool> stamp(Unlinked unlinked);  // false: its node cannot be reached
   [[nodiscard]] coro::Task<void> recycle(EntryId id);
-  [[nodiscard]] coro::Task<void> flush_stamps(std::size_t most);
+  // Nobody knows whether the entry has left the index: its owner is asked to find out.
+  [[nodiscard]] coro::Task<void> suspect(EntryId id);
+  [[nodiscard]] coro::Task<void> mark(Unlinked unlinked);
+  [[nodiscard]] coro::Task<std::size_t> flush_stamps(std::size_t most);
+  void refuse_foreign(Word stored, Fetched* found);
   [[nodiscard]] coro::Task<void> charge_scan();
   void write_entry(const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
   void set_meta(const EntryId& id, const EntryMeta& meta);
@@ -178,21 +199,62 @@ class Session {
   [[nodiscard]] coro::Task<Attempt> swing(Move* move);
   [[nodiscard]] coro::Task<Attempt> commit_move(Move* move);
 
+  // ---- what an operation had to leave unfinished (unfinished.cc)
+  [[nodiscard]] Unfinished leave(Unfinished::Step step, const cuckoo::Place& place, Word own, Word back,
+                                 const EntryId& entry) const;
+  void leave_move(const Move& move, Unfinished::Step step);
+  [[nodiscard]] coro::Task<void> settle_unfinished();
+  [[nodiscard]] coro::Task<bool> settle_one(Unfinished left);
+  [[nodiscard]] coro::Task<bool> settle_taking_back(Unfinished left);
+  [[nodiscard]] coro::Task<bool> settle_move(Unfinished left);
+  [[nodiscard]] coro::Task<bool> finish_move(Unfinished left);
+
+  // ---- entries of which nobody knows whether they are linked (doubts.cc)
+  enum class Linked : std::uint8_t { yes, no, unknown };
+  [[nodiscard]] coro::Task<void> settle_doubts();
+  [[nodiscard]] coro::Task<Linked> find_links(EntryId id);
+  [[nodiscard]] coro::Task<Linked> collect_links(EntryId id, cuckoo::KeyHash* hash,
+                                                 std::array<Word, cuckoo::max_functions>* words);
+  // Is some operation of this worker at work on it?
+  [[nodiscard]] bool is_in_hand(const EntryId& id) const;
+  [[nodiscard]] bool holds(const EntryId& id) const;
+
+  // ---- members, lost nodes (members.cc)
+  void look_at_members();
+  [[nodiscard]] bool names_lost_memory(Word word) const;
+  [[nodiscard]] bool is_lost(const EntryId& id) const {
+    return is_older(id.incarnation, own_.peers[id.node].incarnation);
+  }
+
+  // ---- nodes lost with their memory (declare.cc)
+  struct MemberTable {
+    Word version = 0;
+    std::vector<Member> of;  // by node
+  };
+  [[nodiscard]] coro::Task<void> collect_members(MemberTable* members, std::vector<bool>* is_up);
+  [[nodiscard]] coro::Task<bool> read_member_words(fabric::NodeId peer, MemberTable* out);
+  [[nodiscard]] coro::Task<bool> tell_members(MemberTable members, std::vector<fabric::NodeId> lost,
+                                              std::vector<bool> is_up);
+  [[nodiscard]] coro::Task<bool> write_member_words(fabric::NodeId peer, MemberTable members);
+  [[nodiscard]] coro::Task<bool> lay_out_share(std::uint32_t share, MemberTable* members,
+                                               std::vector<bool> is_up, std::vector<fabric::NodeId> lost);
+  [[nodiscard]] coro::Task<bool> fill_area(Member place);
+  [[nodiscard]] coro::Task<bool> bury_all(std::map<std::string, std::uint64_t>* counts);
+
   // ---- scrub (scrub.cc, leaks.cc)
   using Counts = std::map<std::string, std::uint64_t>;
   struct Finding {
     cuckoo::Place place;
     Word word = 0;
   };
-  [[nodiscard]] coro::Task<bool> scan_index(fabric::NodeId node, std::vector<Finding>* found);
+  [[nodiscard]] coro::Task<bool> scan_index(std::uint32_t share, std::vector<Finding>* found);
   [[nodiscard]] coro::Task<std::string> repair(Finding finding);
   [[nodiscard]] coro::Task<std::string> repair_copy(Finding finding, EntryMeta meta);
   [[nodiscard]] coro::Task<bool> write_remote_word(EntryId id, std::uint32_t within, Word word);
   struct Orphan {
     EntryId id;
     friend auto operator<=>(const Orphan& a, const Orphan& b) {
-      return std::tie(a.id.node, a.id.index, a.id.generation) <=>
-             std::tie(b.id.node, b.id.index, b.id.generation);
+      return std::tie(a.id.node, a.id.index) <=> std::tie(b.id.node, b.id.index);
     }
     friend bool operator==(const Orphan&, const Orphan&) = default;
   };
@@ -200,6 +262,7 @@ class Session {
   [[nodiscard]] coro::Task<void> find_orphans(std::set<Orphan>* orphans);
 
   // ---- shared
+  [[nodiscard]] bool has(Flaw flaw) const { return settings_.rules.flaw == flaw; }
   [[nodiscard]] bool is_over_age() const {
     return settings_.rules.checks_time && worker_.now() - started_ >= settings_.expiry;
   }
@@ -215,7 +278,7 @@ class Session {
   [[nodiscard]] static bool is_worth_retrying(Attempt attempt);
   [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
   // The next request may well go to this slot's node.
-  void expect(const cuckoo::Place& place) { __builtin_prefetch(&own_.peers[place.node]); }
+  void expect(const cuckoo::Place& place) { __builtin_prefetch(&own_.shares[place.node]); }
   void count_local() {
     if (stats_ != nullptr) ++stats_->local_accesses;
   }
@@ -232,9 +295,14 @@ class Session {
   kv::ValueView value_;        // the last GET's
   kv::WordCache::Pin pinned_;  // what value_ points into, if it came from the cache
   Writing writing_;
+  bool is_repairing_ = false;             // marks at once, whatever nessie.stamping says
+  bool is_writing_ = false;               // writing_ is an operation's that is under way
   std::array<cuckoo::Place, 17> path_{};  // sources of the MIGRATEs under way
+  std::array<EntryId, 17> copies_{};      // and their copies
+  std::uint32_t moves_ = 0;               // so many
   std::vector<std::byte> moved_key_;
-  Word left_ = 0;  // what the last MIGRATE left in its source
+  Word left_ = 0;                             // what the last MIGRATE left in its source
+  Attempt unreadable_ = Attempt::link_error;  // how an attempt ends whose last fetch() found nothing
 };
 
 }  // namespace loch::nessie

@@ -124,10 +124,6 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
       std::max(static_cast<double>(options.integer("nessie.min-spare")), spare_by_memory(config, options));
   sizes.entries_per_node = static_cast<std::uint64_t>(
       std::max(std::ceil(keys_per_node * options.real("nessie.overflow")), whole_keys + spare));
-  if (sizes.entries_per_node >= 0xFFFF'FFFF) {
-    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word's 32 bits",
-                              sizes.entries_per_node));
-  }
   return sizes;
 }
 
@@ -138,7 +134,8 @@ Result<> check_memory(const Settings& settings) {
   const fabric::Elision elision = settings.entry.elision(config.kept_value_bytes);
   const std::uint64_t cache =
       settings.cache_entries * (std::min(config.kept_value_bytes, config.value_size) + config.key_size + 64);
-  const std::uint64_t need = settings.slots_per_node * 8 + elision.physical_bytes(data) +
+  const std::uint64_t need = settings.share_bytes() * (1 + settings.spare_shares) +
+                             elision.physical_bytes(data) +
                              elision.physical_bytes(settings.lanes() * settings.entry.stride()) + cache;
   if (need > config.memory_bytes) {
     return refuse(
@@ -166,6 +163,11 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   LOCH_ASSIGN(const TableSizes sizes, size_tables(config, options));
   const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie.filter-bits"));
   const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
+  const WordFormat format(layout, rules, std::min(filter_bits, most_bits));
+  if (sizes.entries_per_node >= format.most_entries()) {
+    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word, which names {}",
+                              sizes.entries_per_node, format.most_entries()));
+  }
   if (filter_bits > most_bits) {
     return refuse(fmt::format(
         "nessie.filter-bits: {} do not fit the index word beside its other fields; expected 0 to {}",
@@ -199,12 +201,16 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   settings->stamps_lazily = options.choice("nessie.stamping") == "lazy";
   settings->expiry = options.integer("nessie.expiry");
   settings->clock_margin = options.integer("nessie.clock-margin");
+  if (rules.flaw == Flaw::margin_ignored) settings->clock_margin = 0;
   settings->backoff_start = options.integer("nessie.backoff-start");
   settings->backoff_cap = options.integer("nessie.backoff-cap");
   settings->attempts = static_cast<std::uint32_t>(options.integer("nessie.attempts"));
   settings->migrate_depth = static_cast<std::uint32_t>(options.integer("nessie.migrate-depth"));
   settings->recycle_interval = options.integer("nessie.recycle-interval");
   settings->reconnect_timeout = options.integer("nessie.reconnect-timeout");
+  settings->settle_timeout = options.integer("nessie.settle-timeout");
+  if (rules.has_incarnation && config.nodes > 1)
+    settings->spare_shares = static_cast<std::uint32_t>(options.integer("nessie.spare-shares"));
   settings->scrub_repairs = options.choice("nessie.scrub") == "repair";
   settings->scrub_finds_leaks = options.boolean("nessie.leak-scan");
   LOCH_TRY(check_memory(*settings));

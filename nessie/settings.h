@@ -47,13 +47,23 @@ struct Settings {
   std::uint32_t migrate_depth = 0;  // keys that one PUT may move
   Nanos recycle_interval = 0;       // between two turns of the background work
   Nanos reconnect_timeout = 0;
-  bool scrub_repairs = true;  // false: only counts what dead clients hold
+  Nanos settle_timeout = 0;        // how long a worker that ends goes on with what it left unfinished
+  std::uint32_t spare_shares = 0;  // of the index: room on each node for those of lost nodes
+  bool scrub_repairs = true;       // false: only counts what dead clients hold
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // The largest number of client lanes on a node: one a window slot, and one a worker for its
-  // background work (which scrub shares).
-  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 1); }
+  // The largest number of client lanes on a node: one a window slot, one a worker for its background work
+  // and one a worker for repairs, which run beside both.
+  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
+  [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
+    return config.client_workers * config.window + worker;
+  }
+  [[nodiscard]] std::uint32_t repair_lane(std::uint32_t worker) const {
+    return config.client_workers * (config.window + 1) + worker;
+  }
+  // Bytes of one share of the index: what a node brings into the table.
+  [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
   // Where record i's DTE lies: round robin over the nodes, whose workers own them round robin.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {
     return {static_cast<std::uint32_t>(record % config.nodes),

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "nessie/client.h"
+#include "nessie/members.h"
 
 namespace loch::nessie {
 
@@ -13,11 +15,12 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
   NodeState state;
   state.node = node;
-  // Least rights; WRITE to the index is what the mutant unlock-by-write does wrong.
+  // WRITE to the index is for laying out the share of a lost node (declare.cc). To a word in use it is what
+  // the mutant unlock-by-write does wrong.
   LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
-                                                         .bytes = s.slots_per_node * 8,
+                                                         .bytes = s.share_bytes() * (1 + s.spare_shares),
                                                          .remote_read = true,
-                                                         .remote_write = s.rules.unlocks_by_write,
+                                                         .remote_write = s.rules.has_incarnation,
                                                          .remote_atomic = true}));
   LOCH_ASSIGN(state.data, fabric.register_region(node, {.name = std::string(data_region),
                                                         .bytes = s.entries_per_node * s.entry.stride(),
@@ -30,31 +33,88 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   LOCH_ASSIGN(state.words,
               fabric.register_region(node, {.name = std::string(words_region),
                                             .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
+  LOCH_ASSIGN(state.members, fabric.register_region(node, {.name = std::string(members_region),
+                                                           .bytes = 8 * (1 + std::uint64_t{s.config.nodes}),
+                                                           .remote_read = s.rules.has_incarnation,
+                                                           .remote_write = s.rules.has_incarnation}));
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
     state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
   }
   for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
-    const DataTable::Share share{.first = worker,
-                                 .step = s.config.client_workers,
-                                 .entries = s.entries_per_node,
-                                 .preloaded = static_cast<std::uint32_t>(s.preloaded_on(node))};
+    const DataTable::Share share = share_of(worker, s.preloaded_on(node));
     state.workers.push_back(std::make_unique<WorkerState>(*state.data, s, share));
   }
   nodes_[node] = std::move(state);
   return {};
 }
 
+DataTable::Share NessieStore::share_of(std::uint32_t worker, std::uint64_t preloaded) const {
+  return {.first = worker,
+          .step = settings_->config.client_workers,
+          .entries = settings_->entries_per_node,
+          .preloaded = static_cast<std::uint32_t>(preloaded)};
+}
+
+void WorkerState::restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share) {
+  std::destroy_at(&table);
+  std::construct_at(&table, data, settings.entry, settings.format, share, settings.clock_margin,
+                    settings.rules, 0U);
+  unlinked.clear();
+  unfinished.clear();
+  is_abandoned = false;
+  members_seen = 0;
+  // Until somebody tells it where the shares of the index lie, they lie nowhere.
+  for (IndexShare& index : shares) index.is_void = true;
+}
+
+Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  if (!s.format.has_incarnation()) {
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("node {} stays without workers: words of the published variant do not say of which "
+                    "incarnation of a node they are",
+                    node));
+  }
+  NodeState& state = local(node);
+  if (s.cache_entries > 0) {
+    const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
+    state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
+  }
+  for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
+    WorkerState& own = *state.workers[worker];
+    own.restart(*state.data, s, share_of(worker, 0));
+    for (std::uint32_t i = 0; i < own.peers.size(); ++i) {
+      LOCH_ASSIGN(own.peers[i].data, fabric.lookup(static_cast<fabric::NodeId>(i), data_region));
+      own.peers[i].epoch = 0;
+    }
+  }
+  return {};
+}
+
+void NessieStore::abandon(const std::vector<kv::ClientId>& dead) {
+  for (const kv::ClientId& client : dead) {
+    const auto found = nodes_.find(client.node);
+    if (found != nodes_.end() && client.worker < found->second.workers.size())
+      found->second.workers[client.worker]->is_abandoned = true;
+  }
+}
+
 Result<> NessieStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
   std::vector<Peer> peers(settings_->config.nodes);
+  std::vector<IndexShare> shares(settings_->config.nodes);
   for (std::uint32_t i = 0; i < peers.size(); ++i) {
     const auto node = static_cast<fabric::NodeId>(i);
-    LOCH_ASSIGN(peers[i].index, fabric.lookup(node, index_region));
+    LOCH_ASSIGN(shares[i].index, fabric.lookup(node, index_region));
     LOCH_ASSIGN(peers[i].data, fabric.lookup(node, data_region));
   }
   for (auto& [node, state] : nodes_) {
-    for (auto& worker : state.workers) worker->peers = peers;
+    for (auto& worker : state.workers) {
+      worker->peers = peers;
+      worker->shares = shares;
+    }
   }
   return {};
 }
@@ -76,15 +136,18 @@ std::unique_ptr<kv::Client> NessieStore::client(fabric::Worker& worker, std::uin
 }
 
 coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* done) {
-  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
-  Session session(*this, worker, lane);
+  Session session(*this, worker, settings_->background_lane(worker.index()));
   co_await session.run_background(done);
 }
 
 coro::Task<kv::Repair> NessieStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
-  const std::uint32_t lane = settings_->config.client_workers * settings_->config.window + worker.index();
-  Session session(*this, worker, lane);
+  Session session(*this, worker, settings_->repair_lane(worker.index()));
   co_return co_await session.scrub(std::move(dead));
+}
+
+coro::Task<kv::Repair> NessieStore::declare_lost(fabric::Worker& worker, std::vector<fabric::NodeId> lost) {
+  Session session(*this, worker, settings_->repair_lane(worker.index()));
+  co_return co_await session.declare_lost(std::move(lost));
 }
 
 std::map<std::string, double> NessieStore::counters() const {
@@ -99,7 +162,16 @@ std::map<std::string, double> NessieStore::counters() const {
       add("migrations_undone", c.migrations_undone);
       add("stamps_local", c.stamps_local);
       add("stamps_remote", c.stamps_remote);
-      add("stamps_lost", c.stamps_lost);
+      add("stamps_put_off", c.stamps_put_off);
+      add("left_unfinished", c.left_unfinished);
+      add("unfinished_settled", c.settled);
+      add("unfinished_waiting", worker->unfinished.size());
+      add("suspicions", c.suspicions);
+      add("doubts_cleared", c.doubts_cleared);
+      add("leaks_found", c.leaks_found);
+      add("lost_words_emptied", c.lost_words_buried);
+      add("lost_values_met", c.lost_values_met);
+      add("stamps_dropped", worker->table.counts().stamps_dropped);
       add("stamps_waiting", worker->unlinked.size());
       add("previous_version_reads", c.previous_reads);
       add("reconnects", c.reconnects);

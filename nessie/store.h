@@ -2,6 +2,7 @@
 // other node's tables.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -15,6 +16,8 @@
 #include "nessie/settings.h"
 
 namespace loch::nessie {
+
+class Session;
 
 constexpr std::string_view index_region = "nessie.index";      // ITEs; touched by the NIC alone
 constexpr std::string_view data_region = "nessie.data";        // DTEs
@@ -33,35 +36,76 @@ enum LaneWord : std::uint32_t {
 };
 constexpr std::uint32_t scan_words = 64;
 
-// A node's tables as its peers reach them.
-struct alignas(64) Peer {
-  fabric::RemoteRegion index;
+// A node as its peers reach it: its data table, and which incarnation of its memory that is.
+struct Peer {
   fabric::RemoteRegion data;
-  std::uint32_t epoch = 0;  // of the connection under which the regions were looked up
+  std::uint32_t epoch = 0;  // of the connection under which the region was looked up
+  std::uint32_t incarnation = 0;
+  Nanos not_before = 0;  // now(): when the background tries to reach it again
 };
 
-// A DTE that left the index and waits to be marked.
+// The share of the index that a node brought into the table, wherever it lies by now (members.h).
+struct IndexShare {
+  fabric::RemoteRegion index;  // of the node that hosts it
+  std::uint64_t base = 0;      // offset of its first slot in there
+  bool is_void = false;        // it lies nowhere for now
+};
+
+// A DTE that left the index, or is suspected to have, and waits to be marked.
 struct Unlinked {
   EntryId id;
   Nanos deadline = 0;  // of the unlinker's node clock
+  bool is_suspicion = false;
+};
+
+// What an operation had to leave behind because a CAS ended in an error and its node could not be asked:
+// a word of its own in the index, or perhaps in it (A3). The worker's background goes on with it until the
+// node is back.
+struct Unfinished {
+  enum class Step : std::uint8_t {
+    take_back,    // CAS own -> back. Gone already: what the operation did last had taken place
+    decide_move,  // the copy is in, and whether the source was emptied is not known
+    finish_move,  // the source is empty; the copy is to be committed
+  };
+  Step step = Step::take_back;
+  cuckoo::Place place;
+  Word own = 0, back = 0;
+  EntryId entry;           // whose word `own` is
+  bool is_commit = false;  // take_back: what may have taken place is the commit
+  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // to be marked if it has
+  std::uint32_t staged_count = 0;
+  cuckoo::Place source;  // of a move
+  Word source_word = 0, tag = 0;
+  std::uint8_t source_rank = 0;
+  Nanos not_before = 0;  // now(): when to try again
+  Nanos pause = 0;       // between two tries, doubling
 };
 
 struct Counters {
   std::uint64_t conflicts = 0, rollbacks = 0, migrations = 0, migrations_undone = 0, stamps_local = 0,
-                stamps_remote = 0, stamps_lost = 0, previous_reads = 0, reconnects = 0, ambiguous_swaps = 0,
-                expired_operations = 0, back_pressure = 0, false_filter_hits = 0, reverse_mismatches = 0,
-                reserved_slots = 0, watch_timeouts = 0,
+                stamps_remote = 0, stamps_put_off = 0, previous_reads = 0, reconnects = 0,
+                ambiguous_swaps = 0, expired_operations = 0, back_pressure = 0, false_filter_hits = 0,
+                reverse_mismatches = 0, reserved_slots = 0, watch_timeouts = 0, left_unfinished = 0,
+                settled = 0, suspicions = 0, doubts_cleared = 0, leaks_found = 0, lost_words_buried = 0,
+                lost_values_met = 0,
                 removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
 };
 
 // What one client worker keeps; used by its own thread alone.
 struct WorkerState {
+  // Nothing of what it kept is left.
+  void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
-      : table(data, settings.entry, settings.format, share, settings.clock_margin,
-              settings.rules.honours_expiry) {}
+      : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;        // by node; each worker's own, renewed after a reconnection
-  std::deque<Unlinked> unlinked;  // to be stamped in the background
+  std::vector<Peer> peers;            // by node; each worker's own, renewed after a reconnection
+  std::vector<IndexShare> shares;     // by the node that brought it into the table
+  Word members_seen = 0;              // version of the members that peers and shares are of
+  bool has_losses = false;            // some node was declared lost once
+  std::deque<Unlinked> unlinked;      // to be stamped in the background
+  std::deque<Unfinished> unfinished;  // to be settled in the background
+  std::vector<Session*> sessions;     // of this worker, while they live
+  bool is_abandoned = false;          // its worker died: what it kept is gone, its entries stay as they are
   Counters counters;
 };
 
@@ -72,6 +116,7 @@ struct NodeState {
   fabric::Region* data = nullptr;
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
+  fabric::Region* members = nullptr;
   std::unique_ptr<kv::WordCache> cache;  // null: off
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
@@ -88,14 +133,24 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] bool has_background() const override { return true; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
+                                                    std::vector<fabric::NodeId> lost) override;
+  // What this process kept of the node's workers is void with its memory. Its clients end in errors until the
+  // node has been declared lost: the members that it is told then say which incarnation it is.
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
   [[nodiscard]] NodeState& local(fabric::NodeId node);
+  // These client workers are dead: what they kept is nobody's. Of this process's nodes.
+  void abandon(const std::vector<kv::ClientId>& dead);
 
  private:
+  [[nodiscard]] DataTable::Share share_of(std::uint32_t worker, std::uint64_t preloaded) const;
+
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;

@@ -57,6 +57,7 @@ struct Outcome {
   bool is_whole = false;               // every byte of it is of that value
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
+  bool is_complete = true;
 };
 
 class TestCluster {
@@ -174,6 +175,19 @@ class TestCluster {
     begin(w, 0, run_scrub(this, w, std::move(clients)));
     return finish(w);
   }
+  Outcome scrub_clients(std::uint32_t w, std::vector<kv::ClientId> dead) {
+    begin(w, 0, run_scrub(this, w, std::move(dead)));
+    return finish(w);
+  }
+  Outcome declare_lost(std::uint32_t w, std::vector<fabric::NodeId> lost) {
+    begin(w, 0, run_declare(this, w, std::move(lost)));
+    return finish(w);
+  }
+  // The worker's background as at the end of its run, request by request.
+  void begin_flush(std::uint32_t w) {
+    done_ = true;
+    fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
+  }
   // One turn of the worker's background work: stamps what waits.
   void flush(std::uint32_t w) {
     done_ = true;
@@ -267,6 +281,13 @@ class TestCluster {
     Outcome& out = self->outcomes_[w];
     const kv::Repair repaired = co_await self->store_->scrub(*self->workers_[w], std::move(dead));
     out.scrubbed = repaired.counts;
+    out.is_complete = repaired.is_complete;
+  }
+  static coro::Task<void> run_declare(TestCluster* self, std::uint32_t w, std::vector<fabric::NodeId> lost) {
+    Outcome& out = self->outcomes_[w];
+    const kv::Repair repaired = co_await self->store_->declare_lost(*self->workers_[w], std::move(lost));
+    out.scrubbed = repaired.counts;
+    out.is_complete = repaired.is_complete;
   }
 
   Shape shape_;

@@ -1,4 +1,5 @@
 // What a PUT or DELETE does between its own CAS and its commit: duplicates, verification, rollback.
+#include "common/base/probe.h"
 #include "nessie/session.h"
 
 namespace loch::nessie {
@@ -15,10 +16,10 @@ coro::Task<Attempt> Session::remove_duplicates() {
     w.seen[i] = read.word;
     if (!holds_filter(read.word, w.hash)) continue;
     const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return Attempt::link_error;
+    if (holder == Holder::failed) co_return unreadable_;
     if (holder == Holder::other_key) continue;
     const Word emptied = settings_.format.emptied(read.word);
-    const Swap swap = co_await swap_index(place, read.word, emptied, false);
+    const Swap swap = co_await swap_index(place, read.word, emptied, Proof::none);
     if (!swap.done()) co_return Attempt::conflict;
     w.seen[i] = emptied;
     w.removed_any = w.removed_any || holder == Holder::committed;
@@ -29,6 +30,7 @@ coro::Task<Attempt> Session::remove_duplicates() {
 }
 
 coro::Task<Attempt> Session::verify() {
+  if (has(Flaw::tombstone_unverified) && writing_.kind == EntryKind::tombstone) co_return Attempt::ok;
   const std::uint32_t functions = settings_.functions();
   switch (settings_.rules.verify) {
     case Verify::none:
@@ -70,11 +72,17 @@ coro::Task<Attempt> Session::roll_back(Attempt why) {
   const bool restores = settings_.rules.rollback == Rollback::restore;
   const Word to = restores ? w.replaced : settings_.format.emptied(w.own);
   const cuckoo::Place place = w.hash.candidate(w.rank);
-  const Swap swap = co_await take_back(place, w.own, to);
-  if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  const Swap swap = co_await take_back(place, w.own, to, Proof::expected_ours);
+  if (swap.outcome == Swap::Outcome::unknown) {
+    // It is taken back later; nothing happened, unless another entry of the key was removed already.
+    LOCH_PROBE("nessie.rollback-unknown");
+    if (!settings_.rules.settles_later || w.removed_duplicate) co_return Attempt::ambiguous;
+    own_.unfinished.push_back(leave(Unfinished::Step::take_back, place, w.own, to, w.linked));
+    co_return Attempt::link_error;
+  }
   if (swap.done()) {
     co_await recycle(w.linked);  // readers may hold its word
-    if (restores && replaced_entry) {
+    if (restores && replaced_entry && !has(Flaw::rollback_stamps_restored)) {
       // The entry that was staged first is back in its slot.
       const EntryId restored = settings_.format.entry(w.replaced);
       std::uint32_t kept = 0;
@@ -94,8 +102,15 @@ coro::Task<Attempt> Session::roll_back(Attempt why) {
 coro::Task<Attempt> Session::end_tombstone() {
   Writing& w = writing_;
   const cuckoo::Place place = w.hash.candidate(w.rank);
-  const Swap swap = co_await take_back(place, w.own, settings_.format.emptied(w.own));
-  if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  const Swap swap = co_await take_back(place, w.own, settings_.format.emptied(w.own), Proof::expected_ours);
+  if (swap.outcome == Swap::Outcome::unknown) {
+    LOCH_PROBE("nessie.delete-end-unknown");
+    Unfinished left = leave(Unfinished::Step::take_back, place, w.own, w.replaced, w.linked);
+    left.staged = w.staged;
+    left.staged_count = w.staged_count;
+    if (settings_.rules.settles_later) own_.unfinished.push_back(left);
+    co_return Attempt::ambiguous;
+  }
   if (swap.done()) co_await recycle(w.linked);
   if (!swap.done() && settings_.rules.delete_must_win) co_return Attempt::conflict;
   co_return Attempt::ok;

@@ -3,19 +3,20 @@
 //
 //   2017           0      8                40                54        55        62      63
 //   published      | DTI  | DTE index      | 0               | 0       | filter  | empty | watermark
-//   hardened       | DTI  | DTE index      | GEN             | pending | filter  | empty | watermark
-//   bits             8      32               14                1         7         1       1
+//   hardened       | DTI  | DTE index | INC| GEN             | pending | filter  | empty | watermark
+//   bits             8      28          4    14                1         7         1       1
 //
 //   2015           0      15-f   15               47                    63
 //                  | DTI  |filter| offset (0: empty) | version          | watermark
 //   bits             15-f    f     32                  16                 1
 //
-// DTI names the node whose data table holds the entry. GEN counts the reuses of that DTE and starts
-// at 1, so that no word ever comes back (H16): a table that is still as it was laid out holds GEN 0.
-// Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN
-// of the slot's last occupant; its `pending` bit says that a MIGRATE emptied the slot, and DTI,
-// index and GEN then name the copy (tag, H12). The watermark is in the last byte by address and set
-// in every word ever stored: a client zeroes its landing buffer and polls for it.
+// DTI names the node whose data table holds the entry, INC the incarnation of that node's memory (modulo
+// 16): it grows when a node is declared lost, and a word of an older one names nothing any more. GEN counts
+// the reuses of that DTE and starts at 1, so that no word ever comes back (H16): a table that is still as it
+// was laid out holds GEN 0. Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps
+// DTI, index and GEN of the slot's last occupant; its `pending` bit says that a MIGRATE emptied the slot, and
+// DTI, index and GEN then name the copy (tag, H12). The watermark is in the last byte by address and set in
+// every word ever stored: a client zeroes its landing buffer and polls for it.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,16 @@ struct EntryId {
   std::uint32_t node = 0;
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
+  std::uint32_t incarnation = 0;  // of the node's memory, modulo incarnations
   friend bool operator==(const EntryId&, const EntryId&) = default;
 };
+
+// Incarnations of a node's memory that a word tells apart. Half of them are older than a given one.
+constexpr std::uint32_t incarnations = 16;
+[[nodiscard]] constexpr bool is_older(std::uint32_t incarnation, std::uint32_t than) {
+  const std::uint32_t behind = (than - incarnation) % incarnations;
+  return behind != 0 && behind < incarnations / 2;
+}
 
 enum class Layout : std::uint8_t { y2017, y2015 };
 
@@ -45,7 +54,8 @@ class WordFormat {
   WordFormat(Layout layout, const Rules& rules, std::uint32_t filter_bits)
       : filter_bits_(filter_bits),
         is_2015_(layout == Layout::y2015),
-        is_unique_(rules.empty == EmptyWord::unique) {
+        is_unique_(rules.empty == EmptyWord::unique),
+        has_incarnation_(layout == Layout::y2017 && rules.has_incarnation) {
     if (is_2015_) {
       filter_at_ = 15 - filter_bits;
       dti_bits_ = filter_at_;
@@ -69,6 +79,14 @@ class WordFormat {
 
   // The word of an EMPTY slot that never held anything.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
+  // The same of a share of the index that was laid out again when its node was declared lost.
+  [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
+    return initial_empty() | Word{incarnation % incarnations} << incarnation_at;
+  }
+  // The most DTEs of a node that a word can name.
+  [[nodiscard]] std::uint64_t most_entries() const {
+    return has_incarnation_ ? mask(index_bits) : 0xFFFF'FFFF;
+  }
 
   // A stored word is recognised by its watermark; memory that nobody laid out has none.
   [[nodiscard]] static bool is_stored(Word word) { return (word & watermark_bit) != 0; }
@@ -83,9 +101,19 @@ class WordFormat {
       return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
               static_cast<std::uint32_t>((word >> offset_at_2015) - 1), 0};
     }
-    return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8),
-            static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_))};
+    if (!has_incarnation_) {
+      return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8),
+              static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_))};
+    }
+    return {static_cast<std::uint32_t>(word & 0xFF),
+            static_cast<std::uint32_t>((word >> 8) & mask(index_bits)),
+            static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_)),
+            static_cast<std::uint32_t>((word >> incarnation_at) & mask(4))};
   }
+  // Does the word, occupied or a tag, name this very entry?
+  [[nodiscard]] bool names(Word word, const EntryId& id) const { return entry(word) == id; }
+  [[nodiscard]] bool has_incarnation() const { return has_incarnation_; }
+  [[nodiscard]] bool has_generation() const { return generation_bits_ != 0; }
   [[nodiscard]] bool is_pending(Word word) const { return !is_empty(word) && (word & pending_) != 0; }
   // EMPTY, and some MIGRATE made it so.
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
@@ -99,7 +127,8 @@ class WordFormat {
     }
     return watermark_bit | filter_value << filter_at_ | (is_pending ? pending_ : 0) |
            (std::uint64_t{id.generation} & mask(generation_bits_)) << generation_at |
-           std::uint64_t{id.index} << 8 | id.node;
+           (has_incarnation_ ? Word{id.incarnation} << incarnation_at : 0) | std::uint64_t{id.index} << 8 |
+           id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
   // The word that empties a slot which holds `word`.
@@ -116,6 +145,10 @@ class WordFormat {
         static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
     return next == 0 ? 1 : next;
   }
+  // The one that next_generation() turns into `generation`.
+  [[nodiscard]] std::uint32_t generation_before(std::uint32_t generation) const {
+    return generation <= 1 ? 0 : generation - 1;
+  }
   // Does a DTE that says it is incarnation `stored` belong to the word? Without GEN nobody can tell.
   [[nodiscard]] bool is_same_generation(Word word, std::uint32_t stored) const {
     return generation_bits_ == 0 || entry(word).generation == (stored & mask(generation_bits_));
@@ -123,6 +156,8 @@ class WordFormat {
 
  private:
   static constexpr Word empty_bit = Word{1} << 62;
+  static constexpr std::uint32_t index_bits = 28;  // where a word has an incarnation
+  static constexpr std::uint32_t incarnation_at = 36;
   static constexpr std::uint32_t generation_at = 40;
   static constexpr std::uint32_t offset_at_2015 = 15;
   static constexpr std::uint32_t version_at = 47;
@@ -140,6 +175,7 @@ class WordFormat {
   Word pending_ = 0;
   bool is_2015_;
   bool is_unique_;
+  bool has_incarnation_;
 };
 
 }  // namespace loch::nessie

@@ -97,9 +97,13 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::table_full:
       result.status = kv::OpStatus::table_full;
       break;
-    case ReplyStatus::not_logged:  // it is in memory, and may not be there after a restart
+    case ReplyStatus::not_logged:  // it is not in memory, and may be there after a restart
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
+      break;
+    case ReplyStatus::log_closed:
+      result.status = kv::OpStatus::error;
+      result.effect = kv::Effect::none;
       break;
   }
   co_return result;

@@ -58,7 +58,13 @@ using RootBytes = std::array<std::byte, root_bytes>;
 //   reply  | status u32 | epoch u32 |                                 8
 //   GET's  | status u32 | value len u32 | value |                     8 + v
 enum class MessageOp : std::uint8_t { put = 1, remove = 2, get = 3, emulated_put = 4 };
-enum class ReplyStatus : std::uint32_t { ok = 0, not_found = 1, table_full = 2, not_logged = 3 };
+enum class ReplyStatus : std::uint32_t {
+  ok = 0,
+  not_found = 1,
+  table_full = 2,
+  not_logged = 3,  // not done; the log's file failed, and may hold it all the same after a restart
+  log_closed = 4,  // not done, and in no log: its file had failed before
+};
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 
 }  // namespace loch::pilaf

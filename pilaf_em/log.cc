@@ -1,214 +1,71 @@
+// Appending to a log: at once, with or without fdatasync, or by a thread of its own.
 #include "pilaf_em/log.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "pilaf_em/checksum.h"
+#include "common/base/probe.h"
 
 namespace loch::pilaf {
 namespace {
 
-constexpr char magic[8] = {'L', 'O', 'C', 'H', 'P', 'L', 'F', '1'};
-constexpr std::size_t header_bytes = 48, crc_bytes = 8;
-constexpr std::size_t put_head_bytes = 9, remove_head_bytes = 5;
 constexpr std::size_t most_waiting = 64 << 20;  // bytes that async keeps before append waits
-constexpr std::uint32_t longest = 1U << 30;
 
-template <typename T>
-void add(std::vector<std::byte>& to, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  to.insert(to.end(), bytes, bytes + sizeof value);
-}
-template <typename T>
-[[nodiscard]] T take(Log::Bytes bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
-std::vector<std::byte> header_of(const LogOwner& owner) {
-  std::vector<std::byte> bytes;
-  for (const char c : magic) bytes.push_back(static_cast<std::byte>(c));
-  for (const std::uint32_t field :
-       {owner.node, owner.server, owner.nodes, owner.servers, owner.key_size, std::uint32_t{0}})
-    add(bytes, field);
-  add(bytes, owner.seed);
-  add(bytes, crc64(bytes));
-  return bytes;
-}
-
-// Bytes of the whole record at the front of `rest`; 0: it is not whole.
-std::size_t parse(Log::Bytes rest, Log::Bytes* key, Log::Bytes* value, bool* is_put) {
-  if (rest.size() < remove_head_bytes) return 0;
-  const auto kind = static_cast<char>(rest[0]);
-  if (kind != 'P' && kind != 'D') return 0;
-  *is_put = kind == 'P';
-  const std::size_t head = *is_put ? put_head_bytes : remove_head_bytes;
-  if (rest.size() < head) return 0;
-  const auto key_bytes = take<std::uint32_t>(rest, 1);
-  const std::uint32_t value_bytes = *is_put ? take<std::uint32_t>(rest, 5) : 0;
-  if (key_bytes > longest || value_bytes > longest) return 0;
-  const std::size_t body = head + key_bytes + value_bytes;
-  if (rest.size() < body + crc_bytes) return 0;
-  if (take<std::uint64_t>(rest, body) != crc64(rest.first(body))) return 0;
-  *key = rest.subspan(head, key_bytes);
-  *value = rest.subspan(head + key_bytes, value_bytes);
-  return body + crc_bytes;
-}
-
-// Reads the file by pieces, so that a long log takes no more memory than its longest record.
-class Reader {
- public:
-  Reader(int file, std::uint64_t size) : file_(file), size_(size) {}
-  // What is left of the file from `at` on, as much as `least` bytes if there are so many.
-  [[nodiscard]] Log::Bytes at(std::uint64_t at, std::size_t least) {
-    if (at >= begin_ && at + least <= begin_ + buffer_.size())
-      return Log::Bytes(buffer_).subspan(at - begin_);
-    constexpr std::size_t piece = 4 << 20;
-    const std::uint64_t want = std::min<std::uint64_t>(std::max(least, piece), size_ - std::min(at, size_));
-    buffer_.resize(want);
-    begin_ = at;
-    std::size_t got = 0;
-    while (got < want) {
-      const ssize_t n = pread(file_, buffer_.data() + got, want - got, static_cast<off_t>(at + got));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    buffer_.resize(got);
-    return buffer_;
-  }
-
- private:
-  int file_;
-  std::uint64_t size_, begin_ = 0;
-  std::vector<std::byte> buffer_;
-};
-
-std::unexpected<Error> broken(const std::string& path, std::string_view what) {
-  return fail(ErrorCode::corrupt, fmt::format("pilaf.log: {}: {}", path, what));
-}
-
-std::unexpected<Error> failed(const std::string& path, std::string_view what) {
-  return fail(ErrorCode::unavailable, fmt::format("pilaf.log: {}: {}: {}", path, what, std::strerror(errno)));
+Error named(const std::string& path, Error error) {
+  error.message = fmt::format("pilaf.log: {}: {}", path, error.message);
+  return error;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Log>> Log::open(const std::string& path, const LogOwner& owner, LogSync sync,
-                                       const Visitor& visitor) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) return failed(path, "cannot be opened");
-  std::unique_ptr<Log> log(new Log(file, path, sync));
-  LOCH_TRY(log->begin(owner, visitor));
-  if (sync == LogSync::async) log->writer_ = std::thread([raw = log.get()] { raw->run_writer(); });
+Result<std::unique_ptr<Log>> Log::open(LogDisk& disk, const std::string& path, const LogOwner& owner,
+                                       const Options& options, const LogVisitor& visitor) {
+  auto file = disk.open(path);
+  if (!file) return std::unexpected(named(path, file.error()));
+  std::unique_ptr<Log> log(new Log(std::move(*file), path, log_salt(owner), options));
+  const RecoveryRules rules{.cuts_damage = options.repairs, .syncs = options.sync == LogSync::fsync};
+  Result<Recovered> recovered = recover(*log->file_, owner, rules, visitor);
+  if (!recovered) return std::unexpected(named(path, recovered.error()));
+  // Whoever made the file may have died before the disk knew its name.
+  if (const Result<> is_known = disk.sync_name(path); !is_known)
+    return std::unexpected(named(path, is_known.error()));
+  log->recovered_ = *recovered;
+  log->end_ = log->waiting_at_ = recovered->end;
+  log->next_number_ = recovered->records + 1;
+  if (options.sync == LogSync::async && options.has_thread)
+    log->writer_ = std::thread([raw = log.get()] { raw->run_writer(); });
   return log;
-}
-
-Result<> Log::begin(const LogOwner& owner, const Visitor& visitor) {
-  struct stat status{};
-  if (fstat(file_, &status) != 0) return failed(path_, "cannot be looked at");
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  const std::vector<std::byte> header = header_of(owner);
-  // A file that was being made when its process died.
-  if (size < header_bytes) {
-    if (ftruncate(file_, 0) != 0 || !write_out(header)) return failed(path_, "cannot be written");
-    replayed_.bytes_dropped = size;
-    return {};
-  }
-  Reader reader(file_, size);
-  if (std::memcmp(reader.at(0, header_bytes).data(), header.data(), header_bytes) != 0) {
-    return broken(path_, fmt::format("is no log of server {} of node {} of this deployment (nodes, servers, "
-                                     "key size and seed count); expected another path, or that one",
-                                     owner.server, owner.node));
-  }
-  std::uint64_t at = header_bytes;
-  while (at < size) {
-    Bytes key, value;
-    bool is_put = false;
-    std::size_t least = put_head_bytes;
-    Bytes rest = reader.at(at, least);
-    if (rest.size() >= put_head_bytes) {  // how long is it?
-      const std::uint64_t lengths = std::uint64_t{take<std::uint32_t>(rest, 1)} +
-                                    (static_cast<char>(rest[0]) == 'P' ? take<std::uint32_t>(rest, 5) : 0);
-      least =
-          static_cast<std::size_t>(std::min<std::uint64_t>(lengths + put_head_bytes + crc_bytes, size - at));
-      rest = reader.at(at, least);
-    }
-    const std::size_t whole = parse(rest, &key, &value, &is_put);
-    if (whole == 0) break;
-    if (is_put)
-      visitor.put(key, value);
-    else
-      visitor.remove(key);
-    ++replayed_.records;
-    at += whole;
-  }
-  replayed_.bytes_dropped = size - at;
-  if (at < size && ftruncate(file_, static_cast<off_t>(at)) != 0) return failed(path_, "cannot be cut");
-  if (lseek(file_, static_cast<off_t>(at), SEEK_SET) < 0) return failed(path_, "cannot be appended to");
-  return {};
 }
 
 Log::~Log() {
   if (writer_.joinable()) {
     {
       const std::lock_guard lock(mutex_);
-      is_closing_ = true;
+      is_ending_ = true;
     }
     work_.notify_one();
     writer_.join();
   }
-  close(file_);
 }
 
-bool Log::write_out(const std::vector<std::byte>& bytes) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::write(file_, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<std::size_t>(n);
-  }
-  return true;
-}
+bool Log::append_put(Bytes key, Bytes value) { return append({.is_put = true, .key = key, .value = value}); }
 
-bool Log::append_put(Bytes key, Bytes value) {
+bool Log::append_remove(Bytes key) { return append({.is_put = false, .key = key}); }
+
+bool Log::append(Record record) {
+  if (!is_open()) return false;
+  record.number = next_number_;
+  record.follows_synced = options_.sync == LogSync::fsync;
   record_.clear();
-  record_.push_back(static_cast<std::byte>('P'));
-  add(record_, static_cast<std::uint32_t>(key.size()));
-  add(record_, static_cast<std::uint32_t>(value.size()));
-  return append(key, value);
-}
-
-bool Log::append_remove(Bytes key) {
-  record_.clear();
-  record_.push_back(static_cast<std::byte>('D'));
-  add(record_, static_cast<std::uint32_t>(key.size()));
-  return append(key, {});
-}
-
-bool Log::append(Bytes key, Bytes value) {
-  record_.insert(record_.end(), key.begin(), key.end());
-  record_.insert(record_.end(), value.begin(), value.end());
-  add(record_, crc64(record_));
+  add_record(record_, record, end_, salt_);
+  const std::uint64_t at = std::exchange(end_, end_ + record_.size());
+  ++next_number_;
   ++appended_;
-  if (sync_ != LogSync::async) {
-    // After one failure the file may end in half a record: what would follow could not be read.
-    if (has_failed_) return false;
-    has_failed_ = !write_out(record_) || (sync_ == LogSync::fsync && fdatasync(file_) != 0);
-    written_records_ += has_failed_ ? 0 : 1;
-    return !has_failed_;
-  }
+  if (options_.sync != LogSync::async) return write_out(at, record_, 1);
   std::unique_lock lock(mutex_);
-  drained_.wait(lock, [this] { return waiting_.size() < most_waiting || has_failed_; });
-  if (has_failed_) return false;
+  drained_.wait(lock, [this] { return waiting_.size() < most_waiting || !is_open(); });
+  if (!is_open()) return false;
   waiting_.insert(waiting_.end(), record_.begin(), record_.end());
   ++waiting_records_;
   lock.unlock();
@@ -216,36 +73,72 @@ bool Log::append(Bytes key, Bytes value) {
   return true;
 }
 
-bool Log::flush() {
-  if (sync_ == LogSync::async) {
-    std::unique_lock lock(mutex_);
-    drained_.wait(lock, [this] { return (waiting_.empty() && !is_writing_) || has_failed_; });
-    return !has_failed_;
+bool Log::write_out(std::uint64_t at, Bytes bytes, std::uint64_t records) {
+  Result<> done = write_all(*file_, at, bytes);
+  if (done && options_.sync == LogSync::fsync) done = file_->sync();
+  if (done) {
+    written_records_ += records;
+    return true;
   }
-  return !has_failed_;
+  LOCH_PROBE("pilaf-log.closed");
+  const std::lock_guard lock(mutex_);
+  failure_ = done.error().message;
+  is_closed_ = true;
+  return false;
+}
+
+bool Log::flush() {
+  if (!options_.has_thread) write_waiting();
+  std::unique_lock lock(mutex_);
+  drained_.wait(lock, [this] { return (waiting_.empty() && !is_writing_) || !is_open(); });
+  return is_open();
+}
+
+void Log::write_waiting() {
+  std::unique_lock lock(mutex_);
+  const std::vector<std::byte> writing = std::exchange(waiting_, {});
+  const std::uint64_t records = std::exchange(waiting_records_, 0);
+  const std::uint64_t at = std::exchange(waiting_at_, waiting_at_ + writing.size());
+  if (writing.empty() || !is_open()) return;
+  is_writing_ = true;
+  lock.unlock();
+  const bool is_written = write_out(at, writing, records);
+  lock.lock();
+  is_writing_ = false;
+  static_cast<void>(is_written);  // is_open() says so
+  drained_.notify_all();
 }
 
 void Log::run_writer() {
-  std::vector<std::byte> writing;
-  std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return !waiting_.empty() || is_closing_; });
-    if (waiting_.empty()) return;
-    writing.clear();
-    std::swap(writing, waiting_);
-    const std::uint64_t records = std::exchange(waiting_records_, 0);
-    is_writing_ = true;
-    lock.unlock();
-    const bool is_written = write_out(writing);
-    lock.lock();
-    is_writing_ = false;
-    if (is_written)
-      written_records_ += records;
-    else
-      has_failed_ = true;
-    drained_.notify_all();
-    if (has_failed_) return;
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [this] { return !waiting_.empty() || is_ending_; });
+      if (waiting_.empty()) return;
+    }
+    write_waiting();
+    if (!is_open()) return;
   }
+}
+
+std::vector<std::string> Log::notes() const {
+  std::vector<std::string> all;
+  const auto say = [&](std::string what) { all.push_back(fmt::format("pilaf.log: {}: {}", path_, what)); };
+  const Recovered& r = recovered_;
+  if (r.has_new_header) say("pilaf.log-repair wrote the damaged header anew");
+  if (r.intact_dropped > 0) {
+    say(fmt::format("pilaf.log-repair cut {} bytes from byte {} on: {} records with them, {} of these intact",
+                    r.bytes_dropped, r.dropped_at, r.records_dropped, r.intact_dropped));
+  } else if (r.bytes_dropped > 0) {
+    say(fmt::format("a torn tail of {} bytes from byte {} on, with the beginnings of {} records, was cut off",
+                    r.bytes_dropped, r.dropped_at, r.records_dropped));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) {
+    say(fmt::format("{}; closed after {} records: its server's PUTs and DELETEs fail since", failure_,
+                    recovered_.records + written_records_.load()));
+  }
+  return all;
 }
 
 }  // namespace loch::pilaf

@@ -150,6 +150,12 @@ void add_message_options(std::vector<kv::OptionSpec>& all) {
        "path of the log of PUTs and DELETEs; .nN.sS is added for node and server; replayed at the start; "
        "empty: none (5: off in the experiments)",
        {}},
+      {"pilaf.log-repair",
+       OptionType::boolean,
+       "false",
+       "a log that is damaged before intact records is cut at the damage, and they are dropped; false: it is "
+       "refused, with the number of these records",
+       {}},
       {"pilaf.log-disk",
        OptionType::size,
        "0",

@@ -17,6 +17,22 @@ std::unexpected<Error> no_room(const Settings& s, std::uint32_t shard) {
                           s.server_of(shard), s.node_of(shard)));
 }
 
+// A PUT of the log once more.
+Result<> replay_put(const Settings& s, ServerState& server, Log::Bytes key, Log::Bytes value) {
+  // The seed and the key size are those of the log's owner; the values' size may have been another.
+  if (key.size() > s.config.key_size || value.size() > s.config.value_size) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("holds a key of {} bytes with a value of {}; expected key-size and value-size to be "
+                    "at least that",
+                    key.size(), value.size()));
+  }
+  const auto size = static_cast<std::uint32_t>(value.size());
+  const kv::ValueView view{value.data(), size, size};
+  if (server.shard->put_now({.key = key, .value = view, .crc = crc_of(key, view)})) return {};
+  return no_room(s, server.number);
+}
+
 }  // namespace
 
 Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
@@ -45,16 +61,13 @@ Result<> PilafStore::open_logs() {
   for (auto& [node, state] : nodes_) {
     for (std::uint32_t i = 0; i < state.servers.size(); ++i) {
       ServerState& server = *state.servers[i];
-      bool has_room = true;
-      const Log::Visitor visitor{
-          .put =
-              [&](Log::Bytes key, Log::Bytes bytes) {
-                const auto size = static_cast<std::uint32_t>(bytes.size());
-                const kv::ValueView view{bytes.data(), size, size};
-                has_room =
-                    has_room && server.shard->put_now({.key = key, .value = view, .crc = crc_of(key, view)});
-              },
-          .remove = [&](Log::Bytes key) { server.shard->remove_now(key); }};
+      const LogVisitor visitor{
+          .put = [&](Log::Bytes key, Log::Bytes value) { return replay_put(s, server, key, value); },
+          .remove =
+              [&](Log::Bytes key) {
+                server.shard->remove_now(key);
+                return Result<>();
+              }};
       const LogOwner owner{.node = node,
                            .server = i,
                            .nodes = s.server_nodes,
@@ -62,8 +75,8 @@ Result<> PilafStore::open_logs() {
                            .key_size = s.config.key_size,
                            .seed = s.config.seed};
       const std::string path = fmt::format("{}.n{}.s{}", s.log_path, node, i);
-      LOCH_ASSIGN(server.log, Log::open(path, owner, s.log_sync, visitor));
-      if (!has_room) return no_room(s, server.number);
+      const Log::Options how{.sync = s.log_sync, .repairs = s.repairs_log};
+      LOCH_ASSIGN(server.log, Log::open(*disk_, path, owner, how, visitor));
     }
   }
   return {};

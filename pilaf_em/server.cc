@@ -30,6 +30,13 @@ class ModelledDisk {
   Nanos done_at_ = 0;
 };
 
+// What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
+// what ours has besides to tell a torn tail from a damaged middle.
+constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
+  return 1 + 4 + 4 + key + value + 8;
+}
+constexpr std::uint64_t modelled_remove_bytes(std::uint64_t key) { return 1 + 4 + key + 8; }
+
 class Server {
  public:
   Server(PilafStore& store, fabric::Worker& worker, std::uint32_t index)
@@ -126,8 +133,9 @@ class Server {
     co_await answer(request, status);
   }
 
-  // Plans the PUT, grows as often as that takes, applies it, logs it.
+  // Plans the PUT, grows as often as that takes, logs it, applies it: nobody sees what is not logged.
   [[nodiscard]] coro::Task<ReplyStatus> change(Item item, bool* was_reset) {
+    if (is_log_closed()) co_return ReplyStatus::log_closed;
     for (;;) {
       const Planned planned = shard_->plan_put(item);
       co_await charge_work(item.key.size());
@@ -141,28 +149,41 @@ class Server {
       ++state_.resets;
       if (was_reset != nullptr) *was_reset = true;
     }
-    co_await apply();
-    if (state_.log == nullptr && settings_.log_disk == 0) co_return ReplyStatus::ok;
-    co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
-    co_await disk_.take(worker_, Log::put_bytes(item.key.size(), item.value.size));
-    if (state_.log == nullptr) co_return ReplyStatus::ok;
+    if (state_.log != nullptr || settings_.log_disk > 0) {
+      co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
+      co_await disk_.take(worker_, modelled_put_bytes(item.key.size(), item.value.size));
+    }
     const Bytes value{item.value.data, item.value.size};
-    co_return state_.log->append_put(item.key, value) ? ReplyStatus::ok : ReplyStatus::not_logged;
+    if (state_.log != nullptr && !state_.log->append_put(item.key, value)) {
+      shard_->drop_plan();
+      co_return ReplyStatus::not_logged;
+    }
+    co_await apply();
+    co_return ReplyStatus::ok;
   }
+
+  // After a failure of its file: nothing may change any more that no log will hold.
+  [[nodiscard]] bool is_log_closed() const { return state_.log != nullptr && !state_.log->is_open(); }
 
   [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
     Bytes key;
     if (!read_key(request, key_head, &key)) co_return co_await refuse(request);
+    const ReplyStatus status = co_await take_out(key);
+    co_await answer(request, status);
+  }
+
+  [[nodiscard]] coro::Task<ReplyStatus> take_out(Bytes key) {
+    if (is_log_closed()) co_return ReplyStatus::log_closed;
     const Planned planned = shard_->plan_remove(key);
     co_await charge_work(key.size());
-    ReplyStatus status = ReplyStatus::not_found;
-    if (planned == Planned::ready) {
-      co_await apply();
-      if (settings_.log_disk > 0) co_await disk_.take(worker_, Log::remove_bytes(key.size()));
-      const bool is_logged = state_.log == nullptr || state_.log->append_remove(key);
-      status = is_logged ? ReplyStatus::ok : ReplyStatus::not_logged;
+    if (planned != Planned::ready) co_return ReplyStatus::not_found;
+    if (settings_.log_disk > 0) co_await disk_.take(worker_, modelled_remove_bytes(key.size()));
+    if (state_.log != nullptr && !state_.log->append_remove(key)) {
+      shard_->drop_plan();
+      co_return ReplyStatus::not_logged;
     }
-    co_await answer(request, status);
+    co_await apply();
+    co_return ReplyStatus::ok;
   }
 
   // Pilaf-VO.

@@ -145,6 +145,8 @@ Result<> check_options(const Settings& s, const kv::Options& options, std::strin
   }
   if (s.system == System::em_opt && !s.log_path.empty())
     return refuse("pilaf.log: the emulation stores nothing; expected pilaf.variant mended or published");
+  if (s.repairs_log && s.log_path.empty())
+    return refuse("pilaf.log-repair: there is no log to cut; expected pilaf.log beside it");
   if (s.shards > 65535)
     return refuse(fmt::format("servers: {} of {} in all; expected at most 65535", s.shards, protocol));
   return {};
@@ -204,6 +206,7 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->reconnect_timeout = options.integer("pilaf.reconnect-timeout");
   s->step_pause = options.integer("pilaf.step-pause");
   s->log_path = options.text("pilaf.log");
+  s->repairs_log = options.boolean("pilaf.log-repair");
   s->log_disk = static_cast<double>(options.integer("pilaf.log-disk"));
   const std::string& sync = options.choice("pilaf.log-sync");
   s->log_sync = sync == "async" ? LogSync::async : sync == "write" ? LogSync::write : LogSync::fsync;

@@ -68,6 +68,7 @@ struct Settings {
 
   std::string log_path;  // empty: no log
   LogSync log_sync = LogSync::async;
+  bool repairs_log = false;
   double log_disk = 0;  // bytes a second of a modelled disk; 0: none
 
   [[nodiscard]] std::uint32_t kept() const {  // bytes of a value that memory keeps

@@ -91,8 +91,30 @@ Bucket Shard::bucket_for(const Item& item, std::uint64_t at, std::uint8_t hash) 
           .hash = hash};
 }
 
-Planned Shard::plan_put(const Item& item) {
+void Shard::begin_plan() {
   steps_.clear();
+  undo_ = {.version = root_.version, .counters = counters_};
+}
+
+void Shard::drop_plan() {
+  steps_.clear();
+  if (undo_.extent_bytes != 0) allocator_.free(undo_.extent_at, undo_.extent_bytes);
+  root_.version = undo_.version;
+  counters_ = undo_.counters;
+  undo_.extent_bytes = 0;
+}
+
+std::optional<std::uint64_t> Shard::allocate(std::uint64_t bytes) {
+  const std::optional<std::uint64_t> at = allocator_.allocate(bytes);
+  if (at) {
+    undo_.extent_at = *at;
+    undo_.extent_bytes = bytes;
+  }
+  return at;
+}
+
+Planned Shard::plan_put(const Item& item) {
+  begin_plan();
   item_ = item;
   cuckoo::KeyHash hash = current_.family.hash(item.key);
   Bucket old;
@@ -117,16 +139,16 @@ Planned Shard::plan_update(const Item& item, std::uint64_t slot, const Bucket& o
 
 Planned Shard::plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old) {
   const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
-  std::optional<std::uint64_t> at = allocator_.allocate(capacity);
+  std::optional<std::uint64_t> at = allocate(capacity);
+  std::uint64_t freed = old.capacity;
   // Its own old extent will do where nothing else is left.
   if (!at && allocator_.block_of(capacity) == allocator_.block_of(old.capacity)) {
     at = old.key_at;
+    freed = 0;
   } else if (!at) {
     return Planned::extents_full;
-  } else {
-    allocator_.free(old.key_at, old.capacity);
   }
-  add({.kind = Step::Kind::poison, .at = old.key_at});
+  add({.kind = Step::Kind::poison, .at = old.key_at, .end = freed});
   add({.kind = Step::Kind::write_extent, .at = *at});
   add_bucket(slot, bucket_for(item, *at, old.hash));
   ++counters_.updates_replaced;
@@ -142,7 +164,7 @@ Planned Shard::plan_insert(const Item& item, cuckoo::KeyHash& hash) {
   if (path.empty()) path = walk(current_, hash);
   if (path.empty()) return Planned::table_full;
   const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
-  const std::optional<std::uint64_t> at = allocator_.allocate(capacity);
+  const std::optional<std::uint64_t> at = allocate(capacity);
   if (!at) return Planned::extents_full;
   add({.kind = Step::Kind::write_extent, .at = *at});
   add_moves(path, bucket_for(item, *at, short_hash(hash)));
@@ -200,14 +222,13 @@ void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& buck
 }
 
 Planned Shard::plan_remove(std::span<const std::byte> key) {
-  steps_.clear();
+  begin_plan();
   cuckoo::KeyHash hash = current_.family.hash(key);
   Bucket old;
   const std::uint64_t slot = slot_of(hash, key, &old);
   if (slot == no_slot) return Planned::not_found;
-  add({.kind = Step::Kind::poison, .at = old.key_at});
+  add({.kind = Step::Kind::poison, .at = old.key_at, .end = old.capacity});
   add_bucket(slot, Bucket{});
-  allocator_.free(old.key_at, old.capacity);
   ++counters_.removes;
   --counters_.keys;
   return Planned::ready;
@@ -228,6 +249,7 @@ void Shard::apply(const Step& step) {
     case Step::Kind::poison: {
       const auto first = static_cast<std::byte>(std::to_integer<unsigned>(*extents_.at(step.at)) + 1);
       fabric::copy_to_shared(extents_.at(step.at), &first, 1);
+      if (step.end != 0) allocator_.free(step.at, step.end);
       break;
     }
     case Step::Kind::write_fields: {

@@ -28,8 +28,8 @@ struct Step {
     think,  // nothing that can be seen: what building a table costs
   };
   Kind kind = Kind::think;
-  std::uint64_t at = 0;  // extent: offset; bucket: offset in the table region
-  std::uint64_t begin = 0, end = 0;
+  std::uint64_t at = 0;              // extent: offset; bucket: offset in the table region
+  std::uint64_t begin = 0, end = 0;  // poison: bytes of the extent that is free from here on are `end`
   Bucket bucket = {};
   Root root = {};
 };
@@ -57,6 +57,8 @@ class Shard {
   // bytes are needed until then.
   [[nodiscard]] Planned plan_put(const Item& item);
   [[nodiscard]] Planned plan_remove(std::span<const std::byte> key);
+  // A plan that is not carried out: nothing of it was visible, and nothing of it stays.
+  void drop_plan();
   // After table_full or extents_full. False: no memory is reserved for more. Clients are reset.
   [[nodiscard]] bool plan_growth(Planned why);
 
@@ -102,6 +104,9 @@ class Shard {
     return static_cast<std::uint8_t>(hash.filter(7));
   }
   [[nodiscard]] std::uint64_t slot_of(cuckoo::KeyHash& hash, std::span<const std::byte> key, Bucket* found);
+  void begin_plan();
+  // An extent for a plan.
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
   [[nodiscard]] Planned plan_update(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_insert(const Item& item, cuckoo::KeyHash& hash);
@@ -127,6 +132,11 @@ class Shard {
   Root root_;                        // as clients see it
   std::uint64_t next_table_at_ = 0;  // reserved memory that no table has used
   std::vector<Step> steps_;
+  struct Undo {  // what planning has changed already
+    std::uint64_t version = 0, extent_at = 0, extent_bytes = 0;
+    Counters counters;
+  };
+  Undo undo_;
   Item item_;
   Work work_;
   Counters counters_;

@@ -325,6 +325,45 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   EXPECT_EQ(bench.shard().counters().updates_replaced, 1u);
 }
 
+// A plan that could not be logged: inserts with and without moves, overwrites, replacements, removals. What
+// was planned and dropped can be planned again, and takes nothing more than once.
+TEST(Shard, ADroppedPlanLeavesNothing) {
+  for (const char* update : {"in-place", "replace"}) {
+    Bench bench({.keys = 100, .options = {{"pilaf.update", update}, {"pilaf.fill", "0.9"}}});
+    Shard& shard = bench.shard();
+    std::uint64_t with_moves = 0;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const std::uint64_t number = i % 100;  // all are inserted, then all are overwritten
+      const std::string name = Bench::key(number), value = value_of(i);
+      const Item item = bench.item(name, value);
+      bench.plan(item);  // grows, if it must
+      with_moves += i < 100 && shard.steps().size() > 2 ? 1 : 0;
+      shard.drop_plan();
+      const std::uint64_t free = shard.allocator().free_bytes(), keys = shard.counters().keys,
+                          version = shard.root().version, moved = shard.counters().moved;
+      const Root root = bench.root();
+      const auto seen = bench.look(number).value;
+      ASSERT_EQ(shard.plan_put(item), Planned::ready);
+      shard.drop_plan();
+      if (seen) {
+        ASSERT_EQ(shard.plan_remove(Bench::span(name)), Planned::ready);
+        shard.drop_plan();
+      }
+      EXPECT_TRUE(shard.steps().empty());
+      EXPECT_EQ(shard.allocator().free_bytes(), free);
+      EXPECT_EQ(shard.counters().keys, keys);
+      EXPECT_EQ(shard.counters().moved, moved);
+      EXPECT_EQ(shard.root().version, version);
+      EXPECT_EQ(bench.root(), root);
+      EXPECT_EQ(bench.look(number).value, seen);
+      ASSERT_TRUE(bench.put(number, value));
+      EXPECT_EQ(bench.look(number).value, value);
+      EXPECT_EQ(shard.counters().keys, std::min<std::uint64_t>(i + 1, 100));
+    }
+    EXPECT_GT(with_moves, 0u);
+  }
+}
+
 // The table grows from 3 slots on; whoever still knows an older root is told to ask, and nothing is lost.
 TEST(Shard, GrowsAndClosesTheOldTable) {
   Bench bench({.keys = 500,

@@ -126,7 +126,12 @@ void add_server(Sums& all, ServerState& server) {
   add(all, "puts_refused", server.refused);
   add(all, "malformed_requests", server.malformed);
   if (server.log != nullptr) {
-    add(all, "log_replayed", server.log->replayed().records);
+    const Recovered& recovered = server.log->recovered();
+    add(all, "log_replayed", recovered.records);
+    add(all, "log_bytes_dropped", recovered.bytes_dropped);
+    add(all, "log_records_dropped", recovered.records_dropped);
+    add(all, "log_intact_records_dropped", recovered.intact_dropped);
+    add(all, "logs_closed", server.log->is_open() ? 0 : 1);
     add(all, "log_appended", server.log->appended());
     add(all, "log_acknowledged", server.log->acknowledged());
   }
@@ -151,6 +156,17 @@ std::map<std::string, double> PilafStore::counters() const {
   for (const auto& [node, state] : nodes_) {
     for (const auto& worker : state.workers) add_client(all, *worker);
     for (const auto& server : state.servers) add_server(all, *server);
+  }
+  return all;
+}
+
+std::vector<std::string> PilafStore::notes() const {
+  std::vector<std::string> all;
+  for (const auto& [node, state] : nodes_) {
+    for (const auto& server : state.servers) {
+      if (server->log == nullptr) continue;
+      for (std::string& note : server->log->notes()) all.push_back(std::move(note));
+    }
   }
   return all;
 }

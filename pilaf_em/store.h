@@ -76,7 +76,10 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string> notes() const override;
 
+  // For tests, before preload(): where the logs are written. The disk outlives the store.
+  void use_disk(LogDisk& disk) { disk_ = &disk; }
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
@@ -87,6 +90,8 @@ class PilafStore final : public kv::Store {
  private:
   [[nodiscard]] Result<> open_logs();
   std::unique_ptr<const Settings> settings_;
+  PosixDisk own_disk_;
+  LogDisk* disk_ = &own_disk_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
 };

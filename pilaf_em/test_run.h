@@ -35,6 +35,7 @@ class TestRun {
     kv::DeployConfig config;
     std::map<std::string, std::string> options;
     std::string mutant;
+    LogDisk* disk = nullptr;  // of the logs; null: this machine's
   };
   TestRun(std::unique_ptr<fabric::Fabric> fabric, const Shape& shape)
       : fabric_(std::move(fabric)), config_(shape.config) {
@@ -44,6 +45,7 @@ class TestRun {
     auto deployed = module->deploy(config_, parsed, shape.mutant);
     check(deployed);
     store_.reset(static_cast<PilafStore*>(deployed->release()));
+    if (shape.disk != nullptr) store_->use_disk(*shape.disk);
     for (std::uint32_t n = 0; n < config_.nodes; ++n) {
       const auto node = static_cast<fabric::NodeId>(n);
       check(store_->setup_node(*fabric_, node));

@@ -18,6 +18,7 @@ struct Share {
   std::vector<measure::NodePart> nodes;  // all of them: others' hold what this process caused there
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
+  std::vector<std::string> notes;  // of the store
 };
 
 json to_json(const Share& share) {
@@ -28,7 +29,8 @@ json to_json(const Share& share) {
               {"nodes", json::array()},
               {"protocol_counters", share.protocol_counters},
               {"fabric_counters", share.fabric_counters},
-              {"scrubbed", nullptr}};
+              {"scrubbed", nullptr},
+              {"notes", share.notes}};
   for (const measure::NodePart& part : share.nodes) out["nodes"].push_back(measure::to_json(part));
   if (share.scrubbed) out["scrubbed"] = *share.scrubbed;
   return out;
@@ -44,6 +46,7 @@ Result<Share> share_from(const std::string& text) {
     share.end = in.at("end");
     share.protocol_counters = in.at("protocol_counters").get<std::map<std::string, double>>();
     share.fabric_counters = in.at("fabric_counters").get<std::map<std::string, double>>();
+    share.notes = in.at("notes").get<std::vector<std::string>>();
     if (!in.at("scrubbed").is_null())
       share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
     for (const json& each : in.at("nodes")) {
@@ -64,6 +67,7 @@ Share share_of(fabric::Fabric& fabric, const Driver& driver, const kv::Store& st
   share.inserts_refused = driver.inserts_refused();
   share.end = name(end);
   share.protocol_counters = store.counters();
+  share.notes = store.notes();
   share.fabric_counters = report.counters;
   if (driver.did_scrub()) share.scrubbed = driver.scrubbed();
   report.nodes.resize(fabric.nodes());
@@ -89,6 +93,7 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   add(share.protocol_counters, into.protocol_counters);
   add(share.fabric_counters, into.fabric_counters);
   if (share.scrubbed) into.scrubbed = share.scrubbed;
+  into.notes.insert(into.notes.end(), share.notes.begin(), share.notes.end());
   for (const measure::NodePart& part : share.nodes) {
     measure::NodePart& node = into.nodes.at(part.node);
     node.tally.merge(part.tally);

@@ -216,6 +216,8 @@ class Store {
   }
   // What its requests travel over, if it is not the fabric's verbs ("unix socket"); for the result.
   [[nodiscard]] virtual std::string transport() const { return {}; }
+  // What a reader of the result should know of this process's nodes, one line each. After the run.
+  [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
   // Protocol counters for the result ("migrations": 3), over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
 };

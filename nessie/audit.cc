@@ -1,0 +1,177 @@
+// The tables at rest: nothing is under way, every worker's background has ended. What an audit finds is a
+// bug, or what a dead client left and no scrub has repaired.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "common/fabric/memory.h"
+#include "nessie/members.h"
+#include "nessie/session.h"
+
+namespace loch::nessie {
+namespace {
+
+class Audit {
+ public:
+  Audit(const Settings& settings, const std::map<fabric::NodeId, NodeState>& nodes,
+        const std::set<std::uint32_t>& lost)
+      : s_(settings), nodes_(nodes), lost_(lost) {}
+
+  std::vector<std::string> run() {
+    read_members();
+    for (std::uint32_t share = 0; share < s_.config.nodes; ++share) look_at_share(share);
+    for (const auto& [node, state] : nodes_) {
+      if (!lost_.contains(node)) look_at_entries(node, state);
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  template <typename... Args>
+  void find(fmt::format_string<Args...> text, Args&&... args) {
+    constexpr std::size_t most = 20;
+    if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  // The newest copy among the nodes that are up.
+  void read_members() {
+    Word newest = 0;
+    for (std::uint32_t i = 0; i < s_.config.nodes; ++i) members_.push_back(Member::initial(i));
+    for (const auto& [node, state] : nodes_) {
+      const Word version = fabric::load_word(state.members->at(0));
+      if (lost_.contains(node) || version <= newest) continue;
+      newest = version;
+      for (std::uint32_t i = 0; i < s_.config.nodes; ++i)
+        members_[i] = Member::unpack(fabric::load_word(state.members->at(8 * (1 + i))), i);
+    }
+  }
+
+  void look_at_share(std::uint32_t share) {
+    const Member& member = members_[share];
+    if (member.is_void || lost_.contains(member.host)) return;
+    const auto host = nodes_.find(static_cast<fabric::NodeId>(member.host));
+    if (host == nodes_.end()) return;
+    for (std::uint64_t slot = 0; slot < s_.slots_per_node; ++slot) {
+      const Word word = fabric::load_word(host->second.index->at(member.area * s_.share_bytes() + slot * 8));
+      const cuckoo::Place place{share, slot};
+      if (!WordFormat::is_stored(word)) {
+        find("slot {}.{} was never laid out", share, slot);
+      } else if (s_.format.is_empty(word)) {
+        look_at_tag(place, word);
+      } else {
+        look_at_word(place, word);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_void(const EntryId& id) const {
+    return id.node >= members_.size() || lost_.contains(id.node) ||
+           is_older(id.incarnation, members_[id.node].incarnation % incarnations);
+  }
+  [[nodiscard]] const NodeState* owner_of(const EntryId& id) const {
+    const auto found = nodes_.find(static_cast<fabric::NodeId>(id.node));
+    return found == nodes_.end() || id.index >= s_.entries_per_node ? nullptr : &found->second;
+  }
+  [[nodiscard]] Word word_of(const NodeState& state, const EntryId& id, std::uint32_t within) const {
+    return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
+  }
+
+  // A slot that a MIGRATE has emptied is reserved while its copy is not committed.
+  void look_at_tag(const cuckoo::Place& place, Word word) {
+    if (!s_.format.is_tagged(word)) return;
+    const EntryId id = s_.format.entry(word);
+    const NodeState* state = is_void(id) ? nullptr : owner_of(id);
+    if (state == nullptr) return;
+    const EntryMeta meta = EntryMeta::unpack(word_of(*state, id, s_.entry.meta_at()));
+    const bool is_its = meta.generation == id.generation && meta.kind == EntryKind::copy;
+    if (is_its && !meta.is_valid) find("slot {}.{} is reserved for ever", place.node, place.slot);
+  }
+
+  void look_at_word(const cuckoo::Place& place, Word word) {
+    const EntryId id = s_.format.entry(word);
+    const std::string where =
+        fmt::format("slot {}.{} (entry {}.{})", place.node, place.slot, id.node, id.index);
+    if (is_void(id)) {
+      if (!lost_.contains(id.node)) find("{}: names memory that was declared lost", where);
+      return;
+    }
+    const NodeState* state = owner_of(id);
+    if (state == nullptr) return;
+    linked_.insert({id.node, id.index});
+    const Word stored = word_of(*state, id, s_.entry.meta_at());
+    const EntryMeta meta = EntryMeta::unpack(stored);
+    if (!WordFormat::is_stored(stored)) return find("{}: its memory is gone", where);
+    if (s_.format.has_generation() && meta.generation != id.generation)
+      return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
+    if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
+    if (s_.format.is_pending(word) || !meta.is_valid) return find("{}: pending for ever", where);
+    if (is_stamped(*state, id)) find("{}: linked and stamped", where);
+    std::vector<std::byte> key(s_.entry.key_size());
+    fabric::copy_from_shared(key.data(), state->data->at(id.index * s_.entry.stride()), key.size());
+    cuckoo::KeyHash hash = s_.family.hash(key);
+    if (hash.rank_of(place) == s_.functions()) return find("{}: no slot of its key", where);
+    if (s_.format.filter(word) != hash.filter(s_.filter_bits)) find("{}: not its key's filter", where);
+    const std::string name(reinterpret_cast<const char*>(key.data()), key.size());
+    const auto [other, is_first] = keys_.try_emplace(name, where);
+    if (!is_first) find("{}: the same key as {}", where, other->second);
+  }
+
+  // By a stamp of this incarnation that is no mere suspicion.
+  [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
+    const Word word = word_of(state, id, s_.entry.stamp_at());
+    if (Stamp::is_live(word)) return false;
+    const Stamp stamp = Stamp::unpack(word, 0);
+    if (stamp.is_suspicion) return false;
+    const EntryMeta meta = EntryMeta::unpack(word_of(state, id, s_.entry.meta_at()));
+    return !s_.format.has_generation() || stamp.generation == meta.generation;
+  }
+
+  // Every entry that was ever used is linked, free, or marked.
+  void look_at_entries(fabric::NodeId node, const NodeState& state) {
+    for (const auto& worker : state.workers) {
+      if (worker->is_abandoned) continue;  // its worker died: nobody allocates from it any more
+      const std::set<std::uint32_t> free(worker->table.free_entries().begin(),
+                                         worker->table.free_entries().end());
+      std::uint64_t leaked = 0, freed_and_linked = 0;
+      std::uint32_t first = 0;
+      for (std::uint32_t index = 0; index < s_.entries_per_node; ++index) {
+        if (!worker->table.was_used(index)) continue;
+        const bool is_linked = linked_.contains({node, index});
+        if (free.contains(index)) {
+          freed_and_linked += is_linked ? 1 : 0;
+          continue;
+        }
+        const EntryId id = worker->table.current(index);
+        const EntryMeta meta = EntryMeta::unpack(word_of(state, id, s_.entry.meta_at()));
+        const bool is_marked = !Stamp::is_live(word_of(state, id, s_.entry.stamp_at()));
+        if (is_linked || is_marked || meta.kind == EntryKind::free) continue;
+        if (leaked++ == 0) first = index;
+      }
+      if (leaked > 0) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
+      if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
+      if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
+      if (!worker->unfinished.empty())
+        find("node {}: {} words left unfinished", node, worker->unfinished.size());
+    }
+  }
+
+  const Settings& s_;
+  const std::map<fabric::NodeId, NodeState>& nodes_;
+  const std::set<std::uint32_t>& lost_;
+  std::vector<Member> members_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> linked_;
+  std::map<std::string, std::string> keys_;
+  std::vector<std::string> findings_;
+};
+
+}  // namespace
+
+std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
+  // Of the published ones it is known what they leave behind (H3, H11).
+  if (!settings_->format.has_incarnation()) return {};
+  const std::set<std::uint32_t> gone(lost.begin(), lost.end());
+  return Audit(*settings_, nodes_, gone).run();
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,44 @@
+// Who is a member, as every node has it in its own memory: one word a node, written by whoever declares a
+// node lost (declare.cc), read by the node's own workers at the start of an operation.
+//
+//   word 0      version: grows with every declaration; 0 is the table as it was laid out
+//   word 1 + n  0            8      16                       32          62      63
+//               | host     | area | incarnation            | 0         | void | watermark |
+//
+// host and area say where node n's share of the index lies: area 0 of node n itself, or one of the areas of
+// another node that are kept for the shares of lost ones. `void`: it lies nowhere yet, and operations that
+// need it end in an error. The incarnation is that of node n's memory: words that name an older one name
+// nothing (word.h).
+#pragma once
+
+#include <cstdint>
+
+#include "nessie/word.h"
+
+namespace loch::nessie {
+
+constexpr std::string_view members_region = "nessie.members";
+
+struct Member {
+  std::uint32_t host = 0;
+  std::uint32_t area = 0;
+  std::uint32_t incarnation = 0;  // counts on; a word has it modulo `incarnations`
+  bool is_void = false;
+
+  // As the table was laid out, where nothing was ever declared.
+  [[nodiscard]] static constexpr Member initial(std::uint32_t node) { return {node, 0, 0, false}; }
+  [[nodiscard]] constexpr Word pack() const {
+    return watermark_bit | (is_void ? Word{1} << 62 : 0) | Word{incarnation & 0xFFFF} << 16 |
+           Word{area & 0xFF} << 8 | (host & 0xFF);
+  }
+  [[nodiscard]] static constexpr Member unpack(Word word, std::uint32_t node) {
+    if ((word & watermark_bit) == 0) return initial(node);
+    return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8 & 0xFF),
+            static_cast<std::uint32_t>(word >> 16 & 0xFFFF), (word >> 62 & 1) != 0};
+  }
+  friend bool operator==(const Member&, const Member&) = default;
+};
+static_assert(Member::unpack(Member{7, 2, 300, true}.pack(), 1) == Member{7, 2, 300, true});
+static_assert(Member::unpack(0, 5) == Member::initial(5));
+
+}  // namespace loch::nessie

@@ -1,0 +1,361 @@
+// What requests that fail, links that are out for long and nodes that lose their memory do to Nessie: each
+// test is an interleaving that once ended badly (A1 to A6 in docs/protocols.md).
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "nessie/test_cluster.h"
+
+namespace loch::nessie::testing {
+namespace {
+
+using kv::OpStatus;
+
+TestCluster::Shape shape_with(std::map<std::string, std::string> options, std::uint32_t nodes = 4,
+                              const std::string& mutant = {}) {
+  TestCluster::Shape shape;
+  shape.nodes = nodes;
+  shape.options = std::move(options);
+  shape.options.try_emplace("nessie.expiry", "1s");
+  shape.mutant = mutant;
+  return shape;
+}
+
+// Executes requests of w until its next one is a CAS.
+void step_to_cas(TestCluster& cluster, std::uint32_t w) {
+  while (cluster.fabric().next(cluster.worker(w))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(w));
+}
+
+// A1. A and B read the key's word. B's CAS empties the slot. A's is flushed, never executed; A reconnects and
+// finds EMPTY|w, the very word that it wanted to write, which is B's.
+bool two_deletes_of_one_value_are_ok(const std::string& mutant) {
+  TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}}, 4, mutant));
+  const std::uint64_t key = cluster.key_at({1, 3});
+  EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  cluster.begin_remove(2, key);
+  step_to_cas(cluster, 2);
+  const Outcome b = cluster.remove(3, key);
+  EXPECT_EQ(b.result.status, OpStatus::ok);
+  cluster.fabric().fail_next(cluster.worker(2), false);
+  const Outcome a = cluster.finish(2);
+  if (a.result.status != OpStatus::ok) EXPECT_EQ(a.result.effect, kv::Effect::unknown);
+  return a.result.status == OpStatus::ok;
+}
+TEST(FailingRequests, OneValueIsRemovedOnce) {
+  EXPECT_FALSE(two_deletes_of_one_value_are_ok(""));
+  EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
+}
+
+// … and its CAS may have been executed: then nobody else marks the entry, and its owner has to find out.
+TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
+  for (const bool takes_effect : {true, false}) {
+    TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));
+    const std::uint64_t key = cluster.key_at({1, 3});
+    ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+    const EntryId entry = cluster.settings().format.entry(cluster.word(cluster.candidate(key, 0)));
+    cluster.begin_remove(2, key);
+    step_to_cas(cluster, 2);
+    if (!takes_effect) ASSERT_EQ(cluster.remove(3, key).result.status, OpStatus::ok);
+    cluster.fabric().fail_next(cluster.worker(2), takes_effect);
+    EXPECT_EQ(cluster.finish(2).result.status, OpStatus::error);
+    cluster.fabric().advance(2'000'000'000);
+    // Node 0 runs out of other entries at last.
+    bool is_used_again = false;
+    for (std::uint64_t i = 0; i < 3'000 && !is_used_again; ++i) {
+      const std::uint64_t other = 5'000 + i % 3;
+      ASSERT_EQ(cluster.put(0, other, i).result.effect, kv::Effect::none);
+      if (i % 50 == 0) cluster.flush(0);
+      cluster.fabric().advance(20'000'000);
+      is_used_again = cluster.meta(entry).generation != entry.generation;
+    }
+    EXPECT_TRUE(is_used_again) << takes_effect;
+    EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
+  }
+}
+
+// A2. The stamp of a replaced entry executes, its acknowledgement is lost; the owner uses the entry again at
+// once for another key; the repeated stamp bears the old deadline.
+bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
+  TestCluster cluster(shape_with({{"nessie.min-spare", "2"},
+                                  {"nessie.overflow", "1"},
+                                  {"nessie.load-factor", "0.05"},
+                                  {"nessie.stamping", "lazy"},
+                                  {"nessie.expiry", "10ms"},
+                                  {"nessie.clock-margin", "100us"},
+                                  {"nessie.cache", "off"}},
+                                 2, mutant));
+  const std::uint64_t k = cluster.key_at({0, 3});
+  EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
+  const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
+  EXPECT_EQ(old.node, 1u);
+  EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);  // its stamp waits in node 0's queue
+  cluster.fabric().advance(30'000'000);
+  cluster.begin_flush(0);
+  EXPECT_NE(cluster.fabric().next(cluster.worker(0)), nullptr);
+  cluster.fabric().fail_next(cluster.worker(0), true);  // executed; the answer is an error
+  // The owner fills its table until the entry is in use again.
+  std::uint64_t last = 0;
+  for (std::uint64_t i = 0; i < 200 && cluster.meta(old).generation == old.generation; ++i) {
+    last = 9'000 + i;
+    const Outcome put = cluster.put(1, last, i);
+    if (put.result.status != OpStatus::ok) break;
+  }
+  EXPECT_NE(cluster.meta(old).generation, old.generation);
+  cluster.finish(0);  // the stamp once more
+  for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
+  const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
+  return is_lost;
+}
+TEST(FailingRequests, AStampThatIsRepeatedFreesNoLiveEntry) {
+  EXPECT_FALSE(a_repeated_stamp_loses_a_value(""));
+  EXPECT_TRUE(a_repeated_stamp_loses_a_value("stamp-names-no-incarnation"));
+}
+
+class Outage : public ::testing::TestWithParam<const char*> {};
+
+// A3. Any request of a PUT, DELETE or MIGRATE fails, executed or not, and its node is out of reach for longer
+// than the operation waits. Nobody died; when the node is back, the key can be read and written again.
+void after_an_outage(const char* commit, int kind, bool is_new, bool takes_effect, std::uint32_t at,
+                     bool* is_over) {
+  TestCluster::Shape shape = shape_with({{"nessie.commit", commit}, {"nessie.attempts", "4"}});
+  TestCluster cluster(shape);
+  const std::uint64_t key = cluster.key_at({1, 3});
+  if (!is_new) ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  if (kind == 0) cluster.begin_put(2, key, 2);
+  if (kind == 1) cluster.begin_remove(2, key);
+  if (kind == 2) cluster.begin_migrate(2, cluster.candidate(key, 0));
+  const fabric::WorkRequest* next = nullptr;
+  if (cluster.step(2, at)) next = cluster.fabric().next(cluster.worker(2));
+  if (next == nullptr) {
+    *is_over = true;
+    return;
+  }
+  const fabric::NodeId out = next->peer;
+  cluster.fabric().fail_next(cluster.worker(2), takes_effect);
+  cluster.fabric().cut_off(out, true);
+  const Outcome left = cluster.finish(2);
+  cluster.fabric().cut_off(out, false);
+  cluster.flush(2);
+  const std::string what = fmt::format("kind {}, request {}, executed {}", kind, at, takes_effect);
+  const std::vector<std::string> found = cluster.store().audit({});
+  EXPECT_TRUE(found.empty()) << what << ": " << found.front();
+  const Outcome seen = cluster.get(0, key);
+  EXPECT_TRUE(seen.result.status == OpStatus::ok || seen.result.status == OpStatus::not_found) << what;
+  if (kind != 1 && !is_new) EXPECT_EQ(seen.result.status, OpStatus::ok) << what;
+  if (left.result.status == OpStatus::error && left.result.effect == kv::Effect::none && kind != 2) {
+    EXPECT_EQ(seen.value, is_new ? std::nullopt : std::optional<std::uint64_t>(1)) << what;
+  }
+  for (const std::uint32_t w : {0u, 2u}) {
+    EXPECT_EQ(cluster.put(w, key, 5).result.status, OpStatus::ok) << what;
+    EXPECT_EQ(cluster.get(3, key).value, 5u) << what;
+  }
+  EXPECT_EQ(cluster.remove(1, key).result.status, OpStatus::ok) << what;
+  EXPECT_EQ(cluster.get(0, key).result.status, OpStatus::not_found) << what;
+}
+
+TEST_P(Outage, NoKeyStaysLocked) {
+  for (int kind = 0; kind < 3; ++kind) {
+    for (const bool is_new : {false, true}) {
+      if (is_new && kind != 0) continue;
+      for (const bool takes_effect : {false, true}) {
+        bool is_over = false;
+        for (std::uint32_t at = 0; !is_over; ++at) {
+          after_an_outage(GetParam(), kind, is_new, takes_effect, at, &is_over);
+          ASSERT_LT(at, 50u);
+        }
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Commit, Outage, ::testing::Values("flip", "cas"));
+
+TEST(OutageMutant, WithoutSettlementTheKeyIsLockedForEver) {
+  TestCluster cluster(shape_with({}, 4, "forgets-unknown"));
+  const std::uint64_t key = cluster.key_at({1, 3});
+  cluster.begin_put(2, key, 2);
+  step_to_cas(cluster, 2);
+  cluster.fabric().fail_next(cluster.worker(2), true);
+  cluster.fabric().cut_off(1, true);
+  cluster.finish(2);
+  cluster.fabric().cut_off(1, false);
+  cluster.flush(2);
+  EXPECT_EQ(cluster.put(0, key, 5).result.status, OpStatus::conflict);
+  EXPECT_FALSE(cluster.store().audit({}).empty());
+}
+
+// ---- A4: a node is lost with its memory
+
+void lose_memory(TestCluster& cluster, fabric::NodeId node) {
+  for (const std::string_view name : {index_region, data_region, members_region}) {
+    fabric::Region* region = cluster.fabric().direct(node, name);
+    std::memset(region->at(0), 0, region->bytes());
+  }
+}
+
+// What was acknowledged and is gone is an error, never a miss, as long as nobody has declared the loss.
+TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
+  for (const char* mutant : {"", "lost-memory-is-a-miss"}) {
+    TestCluster cluster(shape_with({{"nessie.cache", "off"}, {"nessie.completion", "cqe"}}, 4, mutant));
+    const std::uint64_t key = cluster.key_at({1, 3}, {});
+    ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // the entry is on node 2
+    lose_memory(cluster, 2);
+    cluster.begin_get(0, key);
+    // The slots that lie on node 2 are an error of their own: this key has its word on node 1.
+    const Outcome got = cluster.finish(0);
+    if (*mutant == 0)
+      EXPECT_EQ(got.result.status, OpStatus::error);
+    else
+      EXPECT_NE(got.result.status, OpStatus::ok);
+  }
+}
+
+// Everything is readable and writable again, and what the node did not hold is still there.
+void expect_service(TestCluster& cluster, const std::vector<std::uint64_t>& keys,
+                    const std::vector<std::uint32_t>& workers) {
+  for (const std::uint64_t key : keys) {
+    for (const std::uint32_t w : workers) {
+      EXPECT_EQ(cluster.put(w, key, key + w).result.status, OpStatus::ok) << key;
+      EXPECT_EQ(cluster.get(workers.front(), key).value, key + w) << key;
+    }
+    EXPECT_EQ(cluster.remove(workers.back(), key).result.status, OpStatus::ok) << key;
+    EXPECT_EQ(cluster.get(workers.front(), key).result.status, OpStatus::not_found) << key;
+  }
+}
+
+TEST(LostMemory, ADeclaredNodeThatIsBackServesAgain) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}, {"nessie.completion", "cqe"}}));
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    keys.push_back(100 + i);
+    ASSERT_EQ(cluster.put(static_cast<std::uint32_t>(i % 4), 100 + i, i).result.status, OpStatus::ok);
+  }
+  for (std::uint32_t w = 0; w < 4; ++w) cluster.flush(w);
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  std::uint64_t errors = 0;
+  for (const std::uint64_t key : keys) {
+    const Outcome got = cluster.get(0, key);
+    EXPECT_NE(got.result.status, OpStatus::not_found) << "a miss before the declaration";
+    errors += got.result.status == OpStatus::error ? 1 : 0;
+  }
+  EXPECT_GT(errors, 10u);
+  const Outcome declared = cluster.declare_lost(1, {2});
+  EXPECT_TRUE(declared.is_complete);
+  EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
+  std::uint64_t kept = 0;
+  for (std::uint64_t i = 0; i < keys.size(); ++i) {
+    const Outcome got = cluster.get(0, keys[i]);
+    EXPECT_TRUE(got.result.status == OpStatus::ok || got.result.status == OpStatus::not_found);
+    if (got.result.status != OpStatus::ok) continue;
+    EXPECT_EQ(got.value, i);
+    ++kept;
+  }
+  EXPECT_GT(kept, 10u);
+  for (const std::uint32_t w : {0u, 1u, 3u}) cluster.flush(w);
+  const std::vector<std::string> found = cluster.store().audit({});
+  EXPECT_TRUE(found.empty()) << found.front();
+  expect_service(cluster, keys, {0, 1, 3});
+}
+
+TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
+  TestCluster cluster(
+      shape_with({{"nessie.leak-scan", "on"}, {"nessie.cache", "on"}, {"nessie.cache-fraction", "1"}}));
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    keys.push_back(100 + i);
+    ASSERT_EQ(cluster.put(static_cast<std::uint32_t>(i % 4), 100 + i, i).result.status, OpStatus::ok);
+    ASSERT_EQ(cluster.get(3, 100 + i).value, i);  // warms the caches
+  }
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  const Outcome declared = cluster.declare_lost(1, {2});
+  EXPECT_TRUE(declared.is_complete);
+  EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
+  // One that was told and one that declared it agree on every key.
+  for (const std::uint64_t key : keys) {
+    const Outcome by_one = cluster.get(1, key);
+    const Outcome by_other = cluster.get(3, key);
+    EXPECT_EQ(by_one.result.status, by_other.result.status);
+    EXPECT_EQ(by_one.value, by_other.value);
+  }
+  for (const std::uint32_t w : {0u, 1u, 3u}) cluster.flush(w);
+  const std::vector<std::string> found = cluster.store().audit({2});
+  EXPECT_TRUE(found.empty()) << found.front();
+  expect_service(cluster, keys, {0, 1, 3});
+}
+
+// A client that has read the word before the declaration, and updates by one CAS, finds that the word is
+// nobody's.
+TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
+  TestCluster cluster(
+      shape_with({{"nessie.fast-update", "on"}, {"nessie.cache", "on"}, {"nessie.cache-fraction", "1"}}));
+  const std::uint64_t key = cluster.key_at({1, 3}, {});
+  ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+  ASSERT_EQ(cluster.get(3, key).value, 1u);  // in node 3's cache
+  cluster.begin_put(3, key, 7);
+  step_to_cas(cluster, 3);
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  ASSERT_TRUE(cluster.declare_lost(0, {2}).is_complete);
+  ASSERT_EQ(cluster.get(1, key).result.status, OpStatus::not_found);
+  ASSERT_EQ(cluster.put(1, key, 8).result.status, OpStatus::ok);
+  const Outcome late = cluster.finish(3);
+  ASSERT_EQ(late.result.status, OpStatus::ok);
+  EXPECT_EQ(cluster.get(0, key).value, 7u);
+  cluster.flush(1);
+  cluster.flush(3);
+  const std::vector<std::string> found = cluster.store().audit({2});
+  EXPECT_TRUE(found.empty()) << found.front();
+}
+
+TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
+  TestCluster cluster(shape_with({{"nessie.spare-shares", "0"}}));
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  const Outcome declared = cluster.declare_lost(1, {2});
+  EXPECT_FALSE(declared.is_complete);
+  EXPECT_EQ(declared.scrubbed.at("shares_without_a_place"), 1u);
+  // It comes back after all, with fresh memory: the same declaration again.
+  cluster.fabric().cut_off(2, false);
+  lose_memory(cluster, 2);
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
+}
+
+// ---- A6: an online scrub beside the worker's own background; one of two workers of a node is dead
+
+TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
+  TestCluster cluster(shape_with({}));
+  const Settings& settings = cluster.settings();
+  std::set<std::uint32_t> lanes;
+  for (std::uint32_t w = 0; w < settings.config.client_workers; ++w) {
+    for (std::uint32_t slot = 0; slot < settings.config.window; ++slot)
+      lanes.insert(w * settings.config.window + slot);
+    lanes.insert(settings.background_lane(w));
+    lanes.insert(settings.repair_lane(w));
+  }
+  EXPECT_EQ(lanes.size(), settings.lanes());
+  EXPECT_EQ(*lanes.rbegin() + 1, settings.lanes());
+}
+
+TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
+  TestCluster::Shape shape = shape_with({});
+  shape.clients = 2;  // workers 2n and 2n+1 are node n's
+  TestCluster cluster(shape);
+  const std::uint64_t of_dead = cluster.key_at({1, 3}), of_living = cluster.key_at({1, 5});
+  ASSERT_EQ(cluster.put(0, of_dead, 1).result.status, OpStatus::ok);
+  ASSERT_EQ(cluster.put(0, of_living, 1).result.status, OpStatus::ok);
+  cluster.begin_put(4, of_dead, 2);
+  cluster.begin_put(5, of_living, 2);
+  cluster.step_through_cas(4, 1);
+  cluster.step_through_cas(5, 1);
+  cluster.kill(4);
+  const Outcome scrub = cluster.scrub_clients(0, {{2, 0}});
+  EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 1u);
+  EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
+  EXPECT_EQ(cluster.get(1, of_living).value, 2u);
+  EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
+}
+
+}  // namespace
+}  // namespace loch::nessie::testing

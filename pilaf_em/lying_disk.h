@@ -1,0 +1,80 @@
+// A disk of memory that does to a log what disks do at the worst moment, for tests. Between two syncs it
+// keeps what was written apart from what would outlive a power failure, and when power fails it draws what of
+// it the platter got: nothing, all, any subset in any order, sectors of one write without others, a
+// beginning.
+//
+// Every call that changes something has a number, from 1; at each of them something can be made to go wrong.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "pilaf_em/log_file.h"
+
+namespace loch::pilaf::testing {
+
+class LyingDisk final : public LogDisk {
+ public:
+  // What goes wrong; 0: never.
+  struct Plan {
+    std::uint64_t power_fails_at = 0;  // during this call; every later one fails until restart()
+    std::uint64_t sync_fails_at = 0;   // the first sync from this call on
+    std::uint64_t full_at = 0;         // writes from this call on take a part, then nothing
+    bool writes_are_short = false;     // each takes as much as it likes, one byte at least
+    bool reads_fail = false;
+    bool ignores_sync = false;    // a sync does nothing, as if the log never called it
+    bool hides_failures = false;  // who calls hears of no failure, as if the log went on after it
+  };
+
+  explicit LyingDisk(std::uint64_t seed) : rng_(seed) {}
+
+  [[nodiscard]] Result<std::unique_ptr<LogFile>> open(const std::string& path) override;
+  [[nodiscard]] Result<> sync_name(const std::string& path) override;
+
+  Plan plan;
+  [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  [[nodiscard]] bool is_off() const { return is_off_; }
+
+  // The process dies; files that it had open are void. What it wrote is in the kernel's memory, unless that
+  // has thrown away what it counts as written.
+  void kill();
+  // Power fails, if it has not yet, and is back: what is read now is what the platter has. Clears the plan.
+  void restart();
+  // What a process reads; may be changed (flipped bits), which is then on the platter too.
+  [[nodiscard]] const std::vector<std::byte>& contents(const std::string& path) { return files_[path].cache; }
+  void set_contents(const std::string& path, std::vector<std::byte> bytes);
+
+ private:
+  class Handle;
+  struct Change {
+    bool is_truncation = false;
+    std::uint64_t at = 0;  // truncation: bytes that stay
+    std::vector<std::byte> bytes;
+  };
+  struct File {
+    std::vector<std::byte> cache, platter;
+    std::vector<Change> unsynced;
+    bool is_named = false;  // the platter knows its name
+  };
+  // The number of a call; power may fail with it.
+  [[nodiscard]] bool fails_here();
+  void change(File& file, Change change);
+  static void apply(const Change& change, std::vector<std::byte>& to);
+  void apply_part(const Change& change, std::uint64_t sector, std::vector<std::byte>& to);
+  // A sync that goes well.
+  void bring(File& file);
+  // Brings to the platter what chance will of what was not synced.
+  void settle(File& file);
+  [[nodiscard]] std::uint64_t below(std::uint64_t n) { return rng_.below(n); }
+
+  Rng rng_;
+  std::map<std::string, File> files_;
+  std::uint64_t calls_ = 0, lives_ = 0;  // lives_: of processes, so that a dead one's files are void
+  bool is_off_ = false;
+};
+
+}  // namespace loch::pilaf::testing
