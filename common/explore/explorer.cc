@@ -154,7 +154,7 @@ void Search::advance(Level& level, const Move& move) {
   if ((mask_of(level.asleep) & move.bit()) != 0) return;
   bring_run_here();
   const bool is_alarm = move.kind == Kind::alarm;
-  const Hash alarm = is_alarm ? run_->alarm_key(move.worker) : Hash{};
+  const Hash alarm = is_alarm ? run_->alarm_key(move) : Hash{};
   if (is_alarm && idle_alarms_.contains(alarm)) return;
   ++out_.transitions;
   const Footprint print = run_->apply(move);

@@ -201,8 +201,11 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
       into.push_back({Kind::request, w, static_cast<std::uint8_t>(i)});
   }
   if (fabric_->has_news(worker(w))) into.push_back({Kind::news, w, 0});
-  if (fabric_->next_alarm(worker(w), Alarms::timers).at == fabric::forever) return;
-  if (idle_ == nullptr || !idle_->contains(alarm_key(w))) into.push_back({Kind::alarm, w, 0});
+  const std::size_t timers = fabric_->timers(worker(w));
+  for (std::size_t i = 0; i < timers; ++i) {
+    const Move alarm{Kind::alarm, w, static_cast<std::uint8_t>(i)};
+    if (idle_ == nullptr || !idle_->contains(alarm_key(alarm))) into.push_back(alarm);
+  }
 }
 
 void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
@@ -328,13 +331,13 @@ void Run::extend_chain(const Move& move, const WorkRequest* done, fabric::NodeId
   chains_[node] = hash_of(&all, sizeof all);
 }
 
-Hash Run::alarm_key(std::uint8_t w) {
-  const fabric::NodeId node = worker(w).node();
+Hash Run::alarm_key(const Move& alarm) {
+  const fabric::NodeId node = worker(alarm.worker).node();
   struct {
     Hash chain, seen;
-    std::uint64_t worker = 0;
+    std::uint64_t alarm = 0;
     Nanos now = 0;
-  } all{chains_[node], seen_by(node), w, fabric_->now()};
+  } all{chains_[node], seen_by(node), std::uint64_t{alarm.worker} << 8U | alarm.request, fabric_->now()};
   return hash_of(&all, sizeof all);
 }
 
@@ -374,7 +377,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
       fabric_->take_news(who);
       break;
     case Kind::alarm:
-      fabric_->ring(who, Alarms::timers);
+      fabric_->ring_timer(who, move.request);
       break;
     case Kind::late: {
       print.is_global = true;
@@ -420,7 +423,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
   }
   extend_chain(move, done, node);  // which refreshes the hashes
   const std::vector<Hash> before = memory_hash_;
-  const std::size_t posted = fabric_->posted(who);
+  const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
   const std::uint64_t returned = returned_;
   fabric_->drain(who);
   mark_node(node);
@@ -430,7 +433,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
   }
   print.is_idle = move.kind == Kind::alarm && print.changed == 0 && fabric_->posted(who) == posted &&
                   returned == returned_ && !fabric_->is_done(who) && !fabric_->has_news(who) &&
-                  fabric_->next_alarm(who, Alarms::timers).at != fabric::forever;
+                  fabric_->timers(who) == timers;
 }
 
 // ---- what identifies a state

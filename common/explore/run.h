@@ -119,7 +119,7 @@ class Run {
   void set_chains(const std::vector<Hash>& chains) { chains_ = chains; }
 
   // A timer of a worker in this state changed nothing: it is not a move.
-  [[nodiscard]] Hash alarm_key(std::uint8_t worker);
+  [[nodiscard]] Hash alarm_key(const Move& alarm);
   void set_idle_alarms(const HashSet* idle) { idle_ = idle; }
 
  private:

@@ -34,9 +34,14 @@ class Shortening {
     Move move;
   };
   [[nodiscard]] std::vector<Move> path_to(std::uint32_t node) const;
-  [[nodiscard]] std::unique_ptr<Run> run_to(const std::vector<Move>& path);
-  bool expand(std::uint32_t node, std::vector<std::uint32_t>& into);
-  bool step(Run& run, const Move& move, std::uint32_t from, std::vector<std::uint32_t>& into);
+  // A state at the depth that the search has come to.
+  struct Front {
+    std::uint32_t node = 0;
+    std::vector<Hash> chains;
+  };
+  [[nodiscard]] std::unique_ptr<Run> run_to(const std::vector<Move>& path, const std::vector<Hash>& chains);
+  bool expand(const Front& from, std::vector<Front>& into);
+  bool step(Run& run, const Move& move, std::uint32_t from, std::vector<Front>& into);
   bool judge(Judgement judgement, std::uint32_t from, const Move& move);
 
   const Plan& plan_;
@@ -59,10 +64,13 @@ std::vector<Move> Shortening::path_to(std::uint32_t node) const {
   return path;
 }
 
-std::unique_ptr<Run> Shortening::run_to(const std::vector<Move>& path) {
+std::unique_ptr<Run> Shortening::run_to(const std::vector<Move>& path, const std::vector<Hash>& chains) {
   auto run = std::make_unique<Run>(plan_);
-  run->set_idle_alarms(&idle_alarms_);
+  run->set_hashing(false);
   for (const Move& move : path) run->apply(move);
+  run->set_hashing(true);
+  run->set_chains(chains);
+  run->set_idle_alarms(&idle_alarms_);
   return run;
 }
 
@@ -77,9 +85,9 @@ bool Shortening::judge(Judgement judgement, std::uint32_t from, const Move& move
 }
 
 // True: a violation was found.
-bool Shortening::step(Run& run, const Move& move, std::uint32_t from, std::vector<std::uint32_t>& into) {
+bool Shortening::step(Run& run, const Move& move, std::uint32_t from, std::vector<Front>& into) {
   const bool is_alarm = move.kind == Kind::alarm;
-  const Hash alarm = is_alarm ? run.alarm_key(move.worker) : Hash{};
+  const Hash alarm = is_alarm ? run.alarm_key(move) : Hash{};
   if (is_alarm && idle_alarms_.contains(alarm)) return false;
   const Footprint print = run.apply(move);
   if (print.is_idle) {
@@ -91,17 +99,17 @@ bool Shortening::step(Run& run, const Move& move, std::uint32_t from, std::vecto
   if (run.is_over()) return judge(judge_.end(run), from, move);
   if (run.moves().empty()) return judge({{run.stuck()}, {}}, from, move);
   nodes_.push_back({from, move});
-  into.push_back(static_cast<std::uint32_t>(nodes_.size() - 1));
+  into.push_back({static_cast<std::uint32_t>(nodes_.size() - 1), run.chains()});
   return false;
 }
 
-bool Shortening::expand(std::uint32_t node, std::vector<std::uint32_t>& into) {
-  const std::vector<Move> path = path_to(node);
-  std::unique_ptr<Run> run = run_to(path);
+bool Shortening::expand(const Front& from, std::vector<Front>& into) {
+  const std::vector<Move> path = path_to(from.node);
+  std::unique_ptr<Run> run = run_to(path, from.chains);
   const std::vector<Move> moves = run->moves();
   for (const Move& move : moves) {
-    if (run == nullptr) run = run_to(path);
-    if (step(*run, move, node, into)) return true;
+    if (run == nullptr) run = run_to(path, from.chains);
+    if (step(*run, move, from.node, into)) return true;
     run.reset();
   }
   return false;
@@ -109,15 +117,16 @@ bool Shortening::expand(std::uint32_t node, std::vector<std::uint32_t>& into) {
 
 std::optional<Violation> Shortening::search(std::size_t depth) {
   nodes_.push_back({});
-  std::vector<std::uint32_t> level = {0};
+  std::vector<Front> level;
   {
     Run start(plan_);
     visited_.find_or_insert(start.id(), 0);
+    level.push_back({0, start.chains()});
   }
   for (std::size_t at = 0; at + 1 < depth && !level.empty(); ++at) {
-    std::vector<std::uint32_t> next;
-    for (const std::uint32_t node : level) {
-      if (expand(node, next)) return found_;
+    std::vector<Front> next;
+    for (const Front& each : level) {
+      if (expand(each, next)) return found_;
       gave_up_ = visited_.size() >= states_ || seconds() > seconds_ || (stop_ != nullptr && stop_());
       if (gave_up_) return std::nullopt;
     }

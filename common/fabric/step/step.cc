@@ -294,14 +294,11 @@ void StepFabric::ring(Worker& worker, Alarms which) {
   StepWorker& w = own(worker);
   const Alarm alarm = next_alarm(worker, which);
   LOCH_CHECK(alarm.at != forever, "nothing waits for time");
-  const Nanos early = std::max<Nanos>(0, alarm.at - w.now());
-  (config_.has_own_time ? w.ahead_ : now_) += early;
   if (!alarm.is_deadline) {
     const auto first = std::ranges::find(w.timers_, alarm.at, &TimerWait::at);
-    w.ready_.push((*first)->waiter);
-    w.timers_.erase(first);
-    return;
+    return ring_timer(worker, static_cast<std::size_t>(first - w.timers_.begin()));
   }
+  (config_.has_own_time ? w.ahead_ : now_) += std::max<Nanos>(0, alarm.at - w.now());
   const auto watch = std::ranges::find(w.watches_, alarm.at, &WatchWait::deadline);
   if (watch != w.watches_.end()) {
     (*watch)->result.outcome = WatchOutcome::timed_out;
@@ -313,6 +310,19 @@ void StepFabric::ring(Worker& worker, Alarms which) {
   (*receive)->result.outcome = Received::Outcome::timed_out;
   w.ready_.push((*receive)->waiter);
   w.receives_.erase(receive);
+}
+
+std::size_t StepFabric::timers(Worker& worker) const {
+  const StepWorker& w = own(worker);
+  return w.is_killed_ ? 0 : w.timers_.size();
+}
+
+void StepFabric::ring_timer(Worker& worker, std::size_t i) {
+  StepWorker& w = own(worker);
+  const TimerWait* timer = w.timers_[i];
+  (config_.has_own_time ? w.ahead_ : now_) += std::max<Nanos>(0, timer->at - w.now());
+  w.ready_.push(timer->waiter);
+  w.timers_.erase(w.timers_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 // ---- scripts

@@ -178,6 +178,9 @@ class StepFabric final : public Fabric {
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
   // Time passes until then, and what waited for it becomes ready.
   void ring(Worker& worker, Alarms which);
+  // The same for one of its timers, in the order in which they were set.
+  [[nodiscard]] std::size_t timers(Worker& worker) const;
+  void ring_timer(Worker& worker, std::size_t i);
   // Its own reading of the clock moves (StepConfig::has_own_time).
   void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
   // Messages that have arrived and that nobody has taken.
