@@ -14,6 +14,11 @@ namespace {
 
 // A state is the product of what everybody may have done: attempts are few.
 constexpr const char* few_attempts = "3";
+// Of each worker's own reading of the clock, which its requests (100 ns) and timers move: whole operations
+// take some tens of microseconds, so that nothing is old unless a clock is made to jump.
+constexpr const char* expiry = "10ms";
+constexpr const char* clock_margin = "1ms";
+constexpr const char* backoff_cap = "10us";
 constexpr std::uint64_t most_extra_keys = 16;    // by which the table grows until the protocol accepts it
 constexpr std::uint32_t most_candidates = 3000;  // keys that are tried for one name
 constexpr Nanos longest_period = 10'000'000'000;
@@ -42,6 +47,12 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
       value = fmt::format("{}", std::max(spec.minimum, 2.0 + 2.0 * request.scenario.operations()));
     else if (spec.role == kv::OptionRole::attempts)
       value = few_attempts;
+    else if (spec.role == kv::OptionRole::expiry)
+      value = expiry;
+    else if (spec.role == kv::OptionRole::clock_margin)
+      value = clock_margin;
+    else if (spec.role == kv::OptionRole::backoff_cap)
+      value = backoff_cap;
     if (value.empty()) continue;
     LOCH_TRY(plan.options.set(spec.key, value));
     plan.chosen[spec.key] = value;

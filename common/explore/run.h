@@ -141,8 +141,11 @@ class Run {
   static coro::Task<void> client_main(Client* client);
   static coro::Task<void> perform(Client* client, std::size_t operation);
   static coro::Task<void> read_all(Client* client, std::uint32_t keys);
-  static coro::Task<void> scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,
-                                kv::Repair* repair);
+  static coro::Task<void> background_main(Run* run, fabric::Worker* worker, const bool* done);
+  static coro::Task<void> scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead, bool* done);
+  static coro::Task<void> repair_main(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,
+                                      bool* done);
+  [[nodiscard]] bool repair(Client& survivor, const std::vector<kv::ClientId>& dead);
   [[nodiscard]] bool demands_service() const;
 
   void set_up();

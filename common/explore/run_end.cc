@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/coro/scope.h"
 #include "common/explore/run.h"
 
 namespace loch::explore {
@@ -116,10 +117,39 @@ coro::Task<void> Run::read_all(Client* client, std::uint32_t keys) {
   }
 }
 
-coro::Task<void> Run::scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,
-                            kv::Repair* repair) {
-  const kv::Repair done = co_await run->store_->scrub(*worker, std::move(dead));
-  *repair = done;
+coro::Task<void> Run::background_main(Run* run, fabric::Worker* worker, const bool* done) {
+  co_await run->store_->background(*worker, done);
+}
+
+coro::Task<void> Run::scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead, bool* done) {
+  const kv::Repair repaired = co_await run->store_->scrub(*worker, std::move(dead));
+  LOCH_CHECK(repaired.is_complete, "nothing is out of reach");
+  *done = true;
+}
+
+coro::Task<void> Run::repair_main(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,
+                                  bool* done) {
+  coro::Scope scope(worker->run_queue());
+  scope.spawn(scrub(run, worker, std::move(dead), done));
+  if (run->store_->has_background()) scope.spawn(background_main(run, worker, done));
+  co_await scope.join();
+}
+
+// Fence, then scrub, while the background of all who live goes on: a repair may ask it for something.
+bool Run::repair(Client& survivor, const std::vector<kv::ClientId>& dead) {
+  for (const kv::ClientId& client : dead) static_cast<void>(fabric_->fence(client.node));
+  bool is_repaired = false;
+  std::vector<fabric::Worker*> others;
+  for (const auto& client : clients_) {
+    if (client->is_dead || client.get() == &survivor || !store_->has_background()) continue;
+    others.push_back(workers_[client->worker]);
+    fabric_->start(*others.back(), background_main(this, others.back(), &is_repaired));
+    fabric_->drain(*others.back());
+  }
+  fabric::Worker* who = workers_[survivor.worker];
+  fabric_->start(*who, repair_main(this, who, dead, &is_repaired));
+  if (!pump_until_done(*who)) return false;
+  return std::ranges::all_of(others, [&](fabric::Worker* each) { return pump_until_done(*each); });
 }
 
 // Whether every key must be readable at the end, and the tables be in order.
@@ -153,11 +183,9 @@ std::vector<std::string> Run::end() {
   fabric::Worker& who = worker(survivor->worker);
   const bool repairs =
       plan_.module->promise(kv::Loss::client_killed, plan_.options) == kv::Promise::after_scrub;
-  if (!dead.empty() && repairs) {
-    for (const kv::ClientId& client : dead) static_cast<void>(fabric_->fence(client.node));
-    kv::Repair repair;
-    fabric_->start(who, scrub(this, &who, dead, &repair));
-    if (!pump_until_done(who)) wrong.emplace_back("at rest: scrub does not come to an end");
+  if (!dead.empty() && repairs && !repair(*survivor, dead)) {
+    wrong.emplace_back("at rest: scrub does not come to an end");
+    return wrong;
   }
   if (!demands_service()) return wrong;
   const std::size_t first = operations_.size();
