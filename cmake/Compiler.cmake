@@ -17,9 +17,18 @@ set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
 
 set(LOCH_SANITIZE "" CACHE STRING "Sanitizer of this build: empty, asan, tsan or fuzz")
 
+# Test files check the library, which is compiled as it is released; compiling them for speed costs more
+# than their running gains. A test that computes much by itself says OPTIMIZED.
+set(LOCH_TEST_OPTIMIZATION -O0)
+
+option(LOCH_COVERAGE "Count the lines and branches that run (llvm-cov)" OFF)
+
 find_program(LOCH_CCACHE ccache)
 if(LOCH_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCH_CCACHE})
+  # Paths below the source folder do not count, so that clones and worktrees share what they compiled. The
+  # precompiled headers are known by a checksum of their text (cmake/Precompiled.cmake).
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${LOCH_CCACHE})
 endif()
 
 # Every target links this one: warnings, sanitizers, include root.
@@ -46,6 +55,10 @@ elseif(NOT LOCH_SANITIZE STREQUAL "")
   message(FATAL_ERROR "LOCH_SANITIZE=${LOCH_SANITIZE}: expected asan, tsan, fuzz or nothing")
 endif()
 target_compile_options(loch_flags INTERFACE ${LOCH_SANITIZER_FLAGS})
+if(LOCH_COVERAGE)
+  target_compile_options(loch_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(loch_flags INTERFACE -fprofile-instr-generate)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_link_options(loch_flags INTERFACE -fuse-ld=lld)
 endif()

@@ -1,18 +1,30 @@
 # How a room declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
-#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s] [DISCOVER]
-#             [SINGLE_THREADED])                            not built under tsan, which has nothing to see there
+#   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s]
+#             [DISCOVER]                                    an entry of ctest for each case
+#             [SINGLE_THREADED]                             not built under tsan, which has nothing to see there
+#             [RELEASE_ONLY]                                simulation alone, at length: no sanitizer's build has it
+#             [OPTIMIZED])                                  the test's own files compiled like the library, not at -O0
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
-#   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …])     only in the fuzz preset
+#   loch_python_test(NAME MODULE test_x [LABELS …] [TIMEOUT s] [ENVIRONMENT K=v …])      unittest, in the current folder
+#   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …] [CORPUS folder] [MAX_LEN bytes])
+#             a libFuzzer target: built in the fuzz preset alone, where ctest's entry libfuzzer.NAME searches; its kept
+#             inputs are corpus/x (of a NAME x_fuzz), or CORPUS
+#   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  a fuzzer's kept inputs, in every build
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
 add_custom_target(loch_quick_tests)
 add_custom_target(loch_sanitize_tests)
+add_custom_target(loch_fuzzers)
+find_program(LOCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
+# Where each test leaves which of its cases were skipped: tests/skips/report.py counts them after the last test.
+set(LOCH_RAN ${CMAKE_BINARY_DIR}/Testing/ran)
 
 function(loch_library NAME)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   if(A_SOURCES)
     add_library(${NAME} STATIC ${A_SOURCES})
     target_link_libraries(${NAME} PUBLIC loch_flags ${A_DEPS})
+    loch_use_precompiled(${NAME} loch_precompiled)
   else()
     add_library(${NAME} INTERFACE)
     target_link_libraries(${NAME} INTERFACE loch_flags ${A_DEPS})
@@ -43,12 +55,15 @@ function(loch_labels RESULT)
 endfunction()
 
 function(loch_test NAME)
-  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "DISCOVER;SINGLE_THREADED;RELEASE_ONLY;OPTIMIZED" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   loch_note_test_sources(${A_SOURCES})
-  if(A_SINGLE_THREADED AND LOCH_SANITIZE STREQUAL "tsan")
-    return()
-  endif()
   add_executable(${NAME} ${A_SOURCES})
+  if(A_OPTIMIZED)
+    loch_use_precompiled(${NAME} loch_precompiled)
+  else()
+    target_compile_options(${NAME} PRIVATE ${LOCH_TEST_OPTIMIZATION})
+    loch_use_precompiled(${NAME} loch_precompiled_tests)
+  endif()
   target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
@@ -59,19 +74,22 @@ function(loch_test NAME)
   endif()
   set(prefix "")
   if(LOCH_SANITIZE)
-    if(NOT "sanitize" IN_LIST labels)
+    if(NOT "sanitize" IN_LIST labels OR A_RELEASE_ONLY OR LOCH_SANITIZE STREQUAL "fuzz"
+       OR (A_SINGLE_THREADED AND LOCH_SANITIZE STREQUAL "tsan"))
+      set_target_properties(${NAME} PROPERTIES EXCLUDE_FROM_ALL TRUE)
       return()
     endif()
     set(prefix "${LOCH_SANITIZE}.")
     add_dependencies(loch_sanitize_tests ${NAME})
   endif()
   if(A_DISCOVER)
-    gtest_discover_tests(${NAME} TEST_PREFIX "${prefix}" DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
-  else()
-    add_test(NAME ${prefix}${NAME} COMMAND ${NAME})
-    set_tests_properties(${prefix}${NAME} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
+    gtest_discover_tests(${NAME} TEST_PREFIX "${prefix}" DISCOVERY_TIMEOUT 60 XML_OUTPUT_DIR ${LOCH_RAN}
+      PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran)
+    return()
   endif()
+  add_test(NAME ${prefix}${NAME} COMMAND ${NAME})
+  set_tests_properties(${prefix}${NAME} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran
+    ENVIRONMENT "GTEST_OUTPUT=xml:${LOCH_RAN}/${prefix}${NAME}.xml")
 endfunction()
 
 function(loch_benchmark NAME)
@@ -80,12 +98,66 @@ function(loch_benchmark NAME)
   target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS} benchmark::benchmark benchmark::benchmark_main)
 endfunction()
 
+function(loch_python_test NAME)
+  cmake_parse_arguments(A "" "MODULE;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 300)
+  endif()
+  add_test(NAME ${NAME} COMMAND ${LOCH_PYTHON} ${CMAKE_SOURCE_DIR}/tests/skips/suite.py ${A_MODULE}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${NAME} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;LOCH_RAN=${LOCH_RAN}/${NAME}.xml;${A_ENVIRONMENT}")
+endfunction()
+
 function(loch_fuzzer NAME)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
-  if(LOCH_SANITIZE STREQUAL "fuzz")
-    add_executable(${NAME} ${A_SOURCES})
-    target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS})
-    target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  cmake_parse_arguments(A "" "CORPUS;MAX_LEN" "SOURCES;DEPS" ${ARGN})
+  if(NOT LOCH_SANITIZE STREQUAL "fuzz")
+    return()
+  endif()
+  add_executable(${NAME} ${A_SOURCES})
+  loch_use_precompiled(${NAME} loch_precompiled)
+  target_link_libraries(${NAME} PRIVATE loch_flags ${A_DEPS})
+  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  add_dependencies(loch_fuzzers ${NAME})
+  if(NOT A_CORPUS)
+    string(REGEX REPLACE "_fuzz$" "" parser ${NAME})
+    set(A_CORPUS corpus/${parser})
+  endif()
+  if(NOT A_MAX_LEN)
+    set(A_MAX_LEN 4096)
+  endif()
+  get_filename_component(corpus ${A_CORPUS} ABSOLUTE)
+  set_property(GLOBAL APPEND PROPERTY LOCH_FUZZERS "${NAME}|${corpus}|${A_MAX_LEN}")
+endfunction()
+
+# All searches together take so many seconds. What they find (and inputs that reach new code) goes to
+# found/NAME below the build folder and is tried first the next time, so that a finding fails until it is mended.
+function(loch_register_fuzzers SECONDS)
+  get_property(fuzzers GLOBAL PROPERTY LOCH_FUZZERS)
+  list(LENGTH fuzzers count)
+  foreach(fuzzer IN LISTS fuzzers)
+    string(REPLACE "|" ";" fields ${fuzzer})
+    list(GET fields 0 name)
+    list(GET fields 1 corpus)
+    list(GET fields 2 length)
+    if(NOT IS_DIRECTORY ${corpus})
+      set(corpus "")
+    endif()
+    math(EXPR each "(${SECONDS} + ${count} - 1) / ${count}")
+    set(found ${CMAKE_BINARY_DIR}/found/${name})
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME libfuzzer.${name} COMMAND ${name} -max_total_time=${each} -max_len=${length} -timeout=10
+      -print_final_stats=1 -artifact_prefix=${found}/finding- ${found} ${corpus})
+    set_tests_properties(libfuzzer.${name} PROPERTIES LABELS "fuzz" TIMEOUT 300)
+  endforeach()
+endfunction()
+
+function(loch_corpus_test NAME)
+  cmake_parse_arguments(A "" "SOURCE;CORPUS;LEAST" "DEPS" ${ARGN})
+  get_filename_component(corpus ${A_CORPUS} ABSOLUTE)
+  loch_test(${NAME} SINGLE_THREADED SOURCES ${CMAKE_SOURCE_DIR}/tests/corpus/corpus_test.cc ${A_SOURCE} DEPS ${A_DEPS})
+  if(TARGET ${NAME})
+    target_compile_definitions(${NAME} PRIVATE LOCH_CORPUS="${corpus}" LOCH_CORPUS_LEAST=${A_LEAST})
   endif()
 endfunction()
 

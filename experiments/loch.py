@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
 if "LOCH_BUILD" in os.environ:  # compiled modules go to the build folder, so that running leaves the tree as it is
     sys.pycache_prefix = os.path.join(os.environ["LOCH_BUILD"], "pycache")
 
-from ending import status_of  # noqa: E402  (after the path is set)
+from ending import status_of, without_value  # noqa: E402  (after the path is set)
 from runner import commands  # noqa: E402
 
 
@@ -63,9 +63,14 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    args = parser().parse_args(argv)
+    def called() -> int:
+        top = parser()
+        if wrong := without_value(argv):
+            top.error(f"{wrong}: expected a value")
+        args = top.parse_args(argv)
+        return args.call(args)
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-    return status_of(lambda: args.call(args),
+    return status_of(called,
                      interrupted="interrupted: finished points are kept; the same command goes on from there")
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::herd {
@@ -29,7 +30,7 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
       slots_(slots),
       client_(settings.config.client_number(worker.node(), worker.index())),
       pending_(settings.config.window),
-      sequence_(std::size_t{settings.servers()} * settings.config.window),
+      sequence_(std::size_t{settings.servers()} * settings.config.window, settings.first_number),
       requests_seen_(settings.servers()),
       queue_(settings.servers()),
       desk_(worker, desk_shape(settings), *regions.replies, worker.index() * desk_shape(settings).bytes(),
@@ -53,7 +54,9 @@ std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t se
 }
 
 std::uint16_t ClientWorker::next_sequence(std::uint32_t slot, std::uint32_t server) {
-  return ++sequence_[std::size_t{server} * settings_.config.window + slot];
+  const std::uint16_t next = ++sequence_[std::size_t{server} * settings_.config.window + slot];
+  if (next == 0) LOCH_PROBE("herd.number-wrapped");
+  return next;
 }
 
 void ClientWorker::post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to) {
@@ -103,6 +106,7 @@ std::optional<std::uint32_t> ClientWorker::read(const fabric::Received& message,
   const std::uint32_t server = is_server ? message.from * c.server_workers + message.from_worker - first : 0;
   const auto slot = is_server ? whose(message, server) : std::nullopt;
   if (!slot) {
+    LOCH_PROBE("herd.stray-reply");
     ++counts_.strays;
     return std::nullopt;
   }
@@ -189,6 +193,7 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   forget(slot, pending.server);
   counts_.retries += retries;
   if (s.rules.awaits_no_reply && op != Op::get) co_return kv::OpResult{.status = kv::OpStatus::ok};
+  LOCH_PROBE("herd.timed-out");
   ++counts_.timeouts;
   if (s.rules.keeps_sequence) --sequence_[std::size_t{pending.server} * s.config.window + slot];
   kv::OpResult lost{.status = kv::OpStatus::timeout};

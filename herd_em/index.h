@@ -59,6 +59,18 @@ class Index {
     return offset_of(buckets_[place.bucket][place.way]);
   }
   void set(KeyHash key, Place place, std::uint64_t offset);
+  // Every slot that is taken: its home bucket (store mode: the first of its chain) and its offset.
+  template <typename Visit>
+  void visit(Visit&& visit) const {
+    for (std::uint64_t home = 0; home < home_buckets_; ++home) {
+      for (std::uint64_t at = home; at != nowhere; at = behind(at)) {
+        for (const std::uint64_t slot : buckets_[at]) {
+          if (slot != 0) visit(home, offset_of(slot));
+        }
+      }
+    }
+  }
+  [[nodiscard]] std::uint64_t home(KeyHash key) const { return key.bucket(home_buckets_); }
   void clear(Place place) { buckets_[place.bucket][place.way] = 0; }
 
   // Where a new entry of the key goes: a slot that is free or whose entry `is_live` no more, the first (or

@@ -36,6 +36,12 @@ class HerdModule final : public kv::Module {
             .in_order_placement = trusts_flag && !needs_line,
             .ud_lanes = static_cast<std::uint32_t>(options.integer("herd.ud-qps"))};
   }
+  // No partition has a copy, no worker serves another's, and a node that came back has no way to say so yet:
+  // datagrams and UC WRITEs have no connection that would break.
+  [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
+    const bool is_borne = loss == kv::Loss::client_killed || loss == kv::Loss::link_down;
+    return is_borne ? kv::Promise::serves : kv::Promise::unavailable;
+  }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return herd::mutants(); }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {

@@ -179,6 +179,17 @@ std::vector<kv::OptionSpec> option_specs() {
   for (const auto& specs : {protocol_specs, worker_specs, memory_specs, loss_specs, mend_specs}) {
     for (kv::OptionSpec& spec : specs()) all.push_back(std::move(spec));
   }
+  all.push_back(
+      {"herd.first-number",
+       integer,
+       "0",
+       "where the requests of a slot begin to be numbered: close to 65535 the number soon wraps (tests)",
+       {},
+       0,
+       65535});
+  kv::give_role(all, "herd.first-number", kv::OptionRole::first_number);
+  kv::give_role(all, "herd.retry", kv::OptionRole::reply_timeout);
+  kv::give_role(all, "herd.give-up", kv::OptionRole::give_up);
   return all;
 }
 

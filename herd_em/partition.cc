@@ -1,6 +1,13 @@
 #include "herd_em/partition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "common/base/probe.h"
 
 namespace loch::herd {
 
@@ -11,6 +18,7 @@ Partition::Partition(const PartitionShape& shape)
 
 bool Partition::is_entry_of(KeyHash key, std::uint64_t offset) {
   if (!log_.is_live(offset)) {
+    LOCH_PROBE("herd.entry-overwritten");
     ++counts_.overwritten;
     return false;
   }
@@ -26,6 +34,7 @@ std::optional<std::uint64_t> Partition::store(const Log::Header& header, const s
   const std::uint64_t bytes = Log::entry_bytes(header.kept);
   if (const auto free = free_.find(bytes); free != free_.end() && !free->second.empty()) {
     const std::uint64_t offset = free->second.back();
+    LOCH_PROBE("herd.entry-reused");
     free->second.pop_back();
     log_.rewrite(offset, header, value);
     return offset;
@@ -60,7 +69,10 @@ bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, s
   }
   const Index::Room room =
       index_.room(key, shape_.inserts_by_first_tag, [&](std::uint64_t at) { return log_.is_live(at); });
-  counts_.evictions += room.evicts ? 1 : 0;
+  if (room.evicts) {
+    LOCH_PROBE("herd.key-evicted");
+    ++counts_.evictions;
+  }
   ++counts_.inserts;
   index_.set(key, room.place, *offset);
   return true;
@@ -91,6 +103,27 @@ bool Partition::remove(KeyHash key) {
 void Partition::prefetch_entry(KeyHash key) const {
   const std::optional<Index::Place> first = index_.first_with_tag(key);
   if (first) log_.prefetch(index_.offset(*first));
+}
+
+std::vector<std::string> Partition::audit() const {
+  std::vector<std::string> wrong;
+  std::set<std::array<std::byte, keyhash_bytes>> keys;
+  std::uint64_t used = 0;
+  index_.visit([&](std::uint64_t home, std::uint64_t offset) {
+    if (!log_.is_live(offset)) return;
+    const Log::Header header = log_.header(offset);
+    used += Log::entry_bytes(header.kept);
+    if (index_.home(header.key) != home)
+      wrong.push_back(fmt::format("the entry at {} is in bucket {}, where it does not belong", offset, home));
+    std::array<std::byte, keyhash_bytes> key;
+    std::memcpy(key.data(), &header.key, key.size());
+    if (!keys.insert(key).second) wrong.push_back(fmt::format("the key at {} has two slots", offset));
+  });
+  if (!shape_.is_lossless) return wrong;
+  for (const auto& [bytes, offsets] : free_) used += bytes * offsets.size();
+  if (used != log_.head())
+    wrong.push_back(fmt::format("{} bytes of the log are in use or free, of {}", used, log_.head()));
+  return wrong;
 }
 
 }  // namespace loch::herd

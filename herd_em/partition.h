@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "herd_em/index.h"
@@ -53,6 +54,8 @@ class Partition {
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key) const;
 
+  // What is wrong with it: a key with two slots or in another key's bucket, space of the log that is lost.
+  [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const PartitionCounts& counts() const { return counts_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::herd {
@@ -13,7 +14,7 @@ Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& sl
       slots_(slots),
       replies_(replies),
       partition_(settings.partition),
-      duplicates_(settings.slots()),
+      duplicates_(settings.slots(), settings.first_number == 0 ? 0 : 0x10000U + settings.first_number),
       last_status_(settings.slots()),
       next_slot_(settings.clients()),
       batch_(settings.batch) {
@@ -91,6 +92,7 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
     const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);
     if (any.outcome == fabric::WatchOutcome::stopping) break;
     if (any.outcome == fabric::WatchOutcome::timed_out) {
+      LOCH_PROBE("herd.pipeline-drained");
       ++counts_.drains;
       co_await move_pipeline(worker, false);
       continue;
@@ -211,6 +213,7 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
 
 // Again what was answered; a GET is read again, which is as good while its client waits.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
+  LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;
   if (request.what.op == Op::get) return execute_fresh(request, out);
   const std::uint32_t length = duplicates_.reply_bytes(request.slot);

@@ -149,6 +149,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   s.retry = options.integer("herd.retry");
   s.give_up = options.integer("herd.give-up");
   s.rewrites = options.boolean("herd.rewrite");
+  s.first_number = static_cast<std::uint16_t>(options.integer("herd.first-number"));
   if (s.give_up < s.retry) return refuse("--herd.give-up: before the first --herd.retry");
   LOCH_TRY(apply_mutant(mutant, s));
   LOCH_TRY(check_memory(s));

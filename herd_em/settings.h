@@ -42,6 +42,7 @@ struct Settings {
   Nanos drain = 0;
   rpc::DatagramShape replies;
   Nanos retry = 0, give_up = 0;
+  std::uint16_t first_number = 0;
   bool rewrites = true;  // a request without a reply is written again
 
   // Server workers and client workers of the whole cluster.

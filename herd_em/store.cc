@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace loch::herd {
 namespace {
 
@@ -89,6 +91,24 @@ std::unique_ptr<kv::Client> HerdStore::client(fabric::Worker& worker, std::uint3
   if (shared == nullptr)
     shared = std::make_unique<ClientWorker>(settings_, worker, own.client_regions, slots_);
   return std::make_unique<HerdClient>(*shared, slot);
+}
+
+bool HerdStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const {
+  const std::uint32_t own = settings_.server_of(hash_of(key, settings_.rules.never_zero));
+  return settings_.node_of_server(own) == node &&
+         (!server || own % settings_.config.server_workers == *server);
+}
+
+std::vector<std::string> HerdStore::audit(const std::vector<fabric::NodeId>& lost) const {
+  std::vector<std::string> wrong;
+  for (const auto& [node, own] : nodes_) {
+    if (std::ranges::find(lost, node) != lost.end()) continue;
+    for (std::size_t i = 0; i < own.servers.size(); ++i) {
+      for (const std::string& each : own.servers[i]->partition().audit())
+        wrong.push_back(fmt::format("n{} server {}: {}", node, i, each));
+    }
+  }
+  return wrong;
 }
 
 std::map<std::string, double> HerdStore::counters() const {

@@ -24,6 +24,10 @@ class HerdStore final : public kv::Store {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override;
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
+
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:

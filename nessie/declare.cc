@@ -241,10 +241,9 @@ coro::Task<bool> Session::bury_all(std::map<std::string, std::uint64_t>* counts)
     }
   }
   (*counts)["words_emptied"] += own_.counters.lost_words_buried - before;
-  if (settings_.scrub_finds_leaks) {
-    const std::uint64_t leaks = co_await stamp_leaks();
-    (*counts)["leaks_suspected"] += leaks;
-  }
+  // Entries that only lost words named are their owners' again.
+  const std::uint64_t leaks = co_await stamp_leaks();
+  (*counts)["leaks_suspected"] += leaks;
   co_return is_whole;
 }
 

@@ -258,10 +258,10 @@ std::vector<kv::OptionSpec> option_specs() {
        {"repair", "report"}},
       with({"nessie.leak-scan",
             boolean,
-            "false",
+            "true",
             "scrub also looks for DTEs that nobody refers to, and has their owners free them",
             {}},
-           kv::OptionRole::none, {"true"}),
+           kv::OptionRole::none, {"false"}),
   };
 }
 

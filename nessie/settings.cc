@@ -120,8 +120,10 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
                               functions, sizes.slots_per_node * config.nodes));
   }
   const double whole_keys = std::ceil(keys_per_node);
-  const double spare =
-      std::max(static_cast<double>(options.integer("nessie.min-spare")), spare_by_memory(config, options));
+  // Workers own the DTEs round robin: one without any could never PUT, and with one alone never move a key.
+  const double least = 2.0 * config.client_workers;
+  const double spare = std::max(
+      {static_cast<double>(options.integer("nessie.min-spare")), least, spare_by_memory(config, options)});
   sizes.entries_per_node = static_cast<std::uint64_t>(
       std::max(std::ceil(keys_per_node * options.real("nessie.overflow")), whole_keys + spare));
   return sizes;

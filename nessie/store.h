@@ -137,7 +137,7 @@ class NessieStore final : public kv::Store {
                                                     std::vector<fabric::NodeId> lost) override;
   // What this process kept of the node's workers is void with its memory. Its clients end in errors until the
   // node has been declared lost: the members that it is told then say which incarnation it is.
-  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 

@@ -27,6 +27,22 @@ class HyModule final : public kv::Module {
     // completion.
     return {.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
+  // No entry has a copy, and no worker serves another's row; what a client holds is its own.
+  [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
+    switch (loss) {
+      case kv::Loss::client_killed:
+      case kv::Loss::link_down:
+        return kv::Promise::serves;
+      case kv::Loss::server_killed:
+        return kv::Promise::unavailable;
+      case kv::Loss::memory_lost:
+        return kv::Promise::after_return;
+    }
+    return kv::Promise::unavailable;
+  }
+  [[nodiscard]] std::vector<std::string> probes() const override {
+    return {"rpc.write.", "coupled.", "cuckoo.", "nessie-hy."};
+  }
   // 3 of 12 cores at 50 % GET up to 32 KB (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 3; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "common/base/probe.h"
 #include "common/coupled/back_off.h"
 #include "common/cuckoo/index_word.h"
 #include "common/fabric/memory.h"
@@ -66,9 +67,11 @@ coro::Task<Reader::Attempt> Reader::get_once(kv::Key key) {
     if (look == Look::value) co_return Attempt::ok;
     if (look == Look::failed) co_return Attempt::link_error;
     if (look == Look::expired) {
+      LOCH_PROBE("nessie-hy.get-expired");
       ++counts_.expired;
       co_return Attempt::expired;
     }
+    LOCH_PROBE("nessie-hy.other-key");
     ++counts_.other_keys;
   }
   if (!settings_.verifies_misses) co_return Attempt::not_found;
@@ -84,6 +87,7 @@ coro::Task<Reader::Attempt> Reader::verify_miss(cuckoo::KeyHash* hash,
     const WordRead read = co_await read_word(place);
     if (!read.ok) co_return Attempt::link_error;
     if (read.word == seen[i]) continue;
+    LOCH_PROBE("nessie-hy.miss-refuted");
     ++counts_.mismatches;
     co_return Attempt::conflict;
   }
@@ -96,9 +100,11 @@ coro::Task<Reader::WordRead> Reader::read_word(cuckoo::Place place) {
   if (is_here(at)) {
     if (stats_ != nullptr) ++stats_->local_accesses;
     const std::uint64_t word = fabric::load_word(tables_.index->at(offset));
-    co_return WordRead{true, word};
+    co_return WordRead{IndexWord::is_stored(word), word};
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
+    const bool is_known = co_await meet(at.node);
+    if (!is_known) break;
     const std::uint64_t landing = word_at(lane_index);
     fabric::WorkRequest request;
     request.peer = at.node;
@@ -193,6 +199,8 @@ coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint3
   const bool by_watermark = settings_.polls_watermarks &&
                             (worker_.capabilities().in_order_placement || settings_.polls_tail_unordered);
   for (int attempt = 0; attempt < 2; ++attempt) {
+    const bool is_known = co_await meet(where.node);
+    if (!is_known) break;
     fabric::WorkRequest request;
     request.peer = where.node;
     request.remote = peers_[where.node].data;
@@ -225,7 +233,10 @@ coro::Task<fabric::WcStatus> Reader::read(fabric::WorkRequest request, std::uint
   landing.flush.length = 8;
   landing.flush.stats = nullptr;
   const rpc::Landed landed = co_await rpc::read_by_watermark(&worker_, request, landing);
-  if (landed.was_late) ++counts_.watch_timeouts;
+  if (landed.was_late) {
+    LOCH_PROBE("nessie-hy.watermark-late");
+    ++counts_.watch_timeouts;
+  }
   co_return landed.status;
 }
 
@@ -246,6 +257,7 @@ std::optional<Reader::Look> Reader::look_in_cache(Where where, Found found, kv::
   kv::WordCache::Pin hit =
       node_.cache->find(cache_word(where, found.word), worker_.now(), found.read_at + settings_.expiry);
   if (!hit) return std::nullopt;
+  LOCH_PROBE("nessie-hy.cache-hit");
   if (stats_ != nullptr) ++stats_->cache_hits;
   if (std::memcmp(hit.key(), key.data, key.size) != 0) return Look::other_key;
   pinned_ = std::move(hit);
@@ -262,8 +274,16 @@ void Reader::fill_cache(Where where, Found found, kv::Key key) {
   node_.cache->publish(room, word, found.read_at + settings_.expiry);
 }
 
+// Another lane of the worker may have connected anew meanwhile.
+coro::Task<bool> Reader::meet(fabric::NodeId node) {
+  if (worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch) co_return true;
+  co_return co_await reconnect(node);
+}
+
+// False also if the node came back with fresh memory: what this GET has read of it means nothing now.
 coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
   if (!worker_.connected(node)) {
+    LOCH_PROBE("nessie-hy.reconnect");
     ++counts_.reconnects;
     const Nanos deadline = worker_.now() + table_.channel.reconnect_timeout;
     const bool is_connected = co_await worker_.reconnect(node, deadline);
@@ -275,8 +295,13 @@ coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
     // A node that restarted has new keys for its regions; one that did not gives the same again.
     Result<Peer> fresh = store_.look_up(node);
     if (!fresh.has_value()) co_return false;
+    const bool is_reborn = fresh->index.rkey != known.index.rkey;
     known = *fresh;
     known.epoch = epoch;
+    if (is_reborn) {
+      LOCH_PROBE("nessie-hy.server-reborn");
+      co_return false;
+    }
   }
   co_return true;
 }

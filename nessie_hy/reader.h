@@ -49,6 +49,7 @@ class Reader {
   void fill_cache(Where where, Found found, kv::Key key);
   [[nodiscard]] coro::Task<fabric::WcStatus> read(fabric::WorkRequest request, std::uint64_t last_word,
                                                   bool by_watermark);
+  [[nodiscard]] coro::Task<bool> meet(fabric::NodeId node);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;

@@ -113,6 +113,12 @@ std::vector<kv::OptionSpec> option_specs() {
        {"watermark", "cqe"}},
   };
   specs.insert(specs.end(), own.begin(), own.end());
+  kv::give_role(specs, "nessie-hy.expiry", kv::OptionRole::expiry);
+  kv::give_role(specs, "nessie-hy.cache", kv::OptionRole::cache);
+  kv::give_role(specs, "nessie-hy.cache-fraction", kv::OptionRole::cache_share);
+  kv::let_fuzz(specs, "nessie-hy.filter-bits", {"1", "3"});
+  kv::let_fuzz(specs, "nessie-hy.multi-read", {"on"});
+  kv::let_fuzz(specs, "nessie-hy.completion", {"cqe"});
   return specs;
 }
 

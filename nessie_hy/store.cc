@@ -42,13 +42,24 @@ Result<> HyStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   LOCH_ASSIGN(own.words, fabric.register_region(node, {.name = std::string(words_region),
                                                        .bytes = std::uint64_t{lanes} * lane_words * 8,
                                                        .elision = {}}));
-  if (settings_.cache_entries > 0) {
-    own.cache =
-        std::make_unique<kv::WordCache>(settings_.cache_entries, table.config.key_size, table.kept_value());
-  }
   for (std::uint32_t lane = 0; lane < lanes; ++lane) own.counts.push_back(std::make_unique<GetCounts>());
   nodes_[node] = std::move(own);
+  make_cache(node);
   return {};
+}
+
+void HyStore::make_cache(fabric::NodeId node) {
+  if (settings_.cache_entries == 0) return;
+  const coupled::Settings& table = settings_.table;
+  NodeReading& own = nodes_.at(node);
+  if (own.cache != nullptr) own.old_caches.push_back(std::move(own.cache));
+  own.cache =
+      std::make_unique<kv::WordCache>(settings_.cache_entries, table.config.key_size, table.kept_value());
+}
+
+Result<> HyStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {
+  if (settings_.table.config.drives(node)) make_cache(node);
+  return tables_.restart_node(node);
 }
 
 Result<> HyStore::connect(fabric::Fabric& fabric) {

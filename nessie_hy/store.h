@@ -29,7 +29,9 @@ struct GetCounts {
 struct NodeReading {
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
-  std::unique_ptr<kv::WordCache> cache;            // null: off
+  std::unique_ptr<kv::WordCache> cache;  // null: off
+  // Caches of the node's earlier lives: frames of its dead clients may hold values of theirs.
+  std::vector<std::unique_ptr<kv::WordCache>> old_caches;
   std::vector<std::unique_ptr<GetCounts>> counts;  // by lane
 };
 
@@ -50,10 +52,25 @@ class HyStore final : public kv::Store {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
+                                                    std::vector<fabric::NodeId> lost) override {
+    return tables_.declare_lost(&worker, std::move(lost));
+  }
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override {
+    return tables_.needs(key, node, server);
+  }
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override {
+    return tables_.audit(lost);
+  }
+
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] coupled::Tables& tables() { return tables_; }
   [[nodiscard]] NodeReading& reading(fabric::NodeId node);
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
+  // An empty cache for a node of this process, if caches are on; none of its clients runs.
+  void make_cache(fabric::NodeId node);
   [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
 
  private:

@@ -66,6 +66,20 @@ class SdModule final : public kv::Module {
     // In-order placement is not required: without it, frames carry a checksum.
     return {.rc = true, .untorn_bytes = 8};
   }
+  // No entry has a copy, and no worker serves another's row; what a client holds is its own.
+  [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
+    switch (loss) {
+      case kv::Loss::client_killed:
+      case kv::Loss::link_down:
+        return kv::Promise::serves;
+      case kv::Loss::server_killed:
+        return kv::Promise::unavailable;
+      case kv::Loss::memory_lost:
+        return kv::Promise::after_return;
+    }
+    return kv::Promise::unavailable;
+  }
+  [[nodiscard]] std::vector<std::string> probes() const override { return {"rpc.write.", "coupled.table.", "cuckoo."}; }
   // 2 of 12 cores from 1 KB on, 3 below (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }

@@ -41,6 +41,20 @@ class SdStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override { return tables_.counters(); }
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) override {
+    return tables_.restart_node(node);
+  }
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
+                                                    std::vector<fabric::NodeId> lost) override {
+    return tables_.declare_lost(&worker, std::move(lost));
+  }
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override {
+    return tables_.needs(key, node, server);
+  }
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override {
+    return tables_.audit(lost);
+  }
 
   [[nodiscard]] coupled::Tables& tables() { return tables_; }
 

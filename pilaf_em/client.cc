@@ -97,6 +97,9 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::table_full:
       result.status = kv::OpStatus::table_full;
       break;
+    case ReplyStatus::lost:  // the server's node came back empty, and was not declared lost
+      result.status = kv::OpStatus::error;
+      break;
     case ReplyStatus::not_logged:  // it is not in memory, and may be there after a restart
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
@@ -126,6 +129,8 @@ coro::Task<kv::OpResult> PilafClient::get_by_message(kv::Key key, fabric::OpStat
   }
   std::uint32_t status = 0, length = 0;
   std::memcpy(&status, reply.data, sizeof status);
+  if (static_cast<ReplyStatus>(status) == ReplyStatus::lost)
+    co_return kv::OpResult{.status = kv::OpStatus::error, .retries = reply.retries};
   if (static_cast<ReplyStatus>(status) != ReplyStatus::ok)
     co_return kv::OpResult{.status = kv::OpStatus::not_found, .retries = reply.retries};
   std::memcpy(&length, reply.data + 4, sizeof length);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/probe.h"
 #include "pilaf_em/checksum.h"
 #include "pilaf_em/client.h"
 
@@ -89,10 +90,12 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
   if (!done.ok()) co_return Scan::failed;
   co_await worker_.compute(worker_.costs().crc(bucket_guard_at));
   if (!decode(into.data(), bucket)) {
+    LOCH_PROBE("pilaf.read.torn-guard");
     ++own_.counters.bad_guards;
     co_return Scan::torn;
   }
   if (bucket->is_closed()) {
+    LOCH_PROBE("pilaf.read.table-grown");
     ++own_.counters.closed_buckets;
     co_return Scan::moved;
   }
@@ -101,6 +104,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
 
 coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
+    LOCH_PROBE("pilaf.read.extents-grown");
     ++own_.counters.foreign_extents;  // the extents have grown
     co_return Scan::moved;
   }
@@ -119,6 +123,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   const std::uint64_t kept =
       bucket->key_length + std::min<std::uint64_t>(bucket->value_length, settings_.kept());
   if (crc64({into.data(), kept}) == bucket->extent_crc) co_return Scan::found;
+  LOCH_PROBE("pilaf.read.torn-extent");
   ++own_.counters.bad_extents;
   co_return Scan::torn;
 }
@@ -136,7 +141,10 @@ coro::Task<bool> PilafClient::read_root(fabric::OpStats* stats) {
     }
     co_await worker_.compute(worker_.costs().crc(root_guard_at));
     Root root;
-    if (!decode(into.data(), &root)) continue;
+    if (!decode(into.data(), &root)) {
+      LOCH_PROBE("pilaf.read.torn-root");
+      continue;
+    }
     View& view = search_.view;
     if (!view.family || view.root.slots != root.slots) view.family = settings_.family(root.slots);
     view.root = root;
@@ -155,10 +163,14 @@ coro::Task<PilafClient::Miss> PilafClient::confirm_miss() {
   if (!is_known) co_return Miss::failed;
   const Root& root = search_.view.root;
   if (search_.is_bracketed && root.version == search_.version && root.epoch == looked_in) {
+    LOCH_PROBE("pilaf.read.miss-confirmed");
     ++own_.counters.misses_confirmed;
     co_return Miss::sure;
   }
-  own_.counters.misses_refuted += search_.is_bracketed ? 1 : 0;
+  if (search_.is_bracketed) {
+    LOCH_PROBE("pilaf.read.miss-refuted");
+    ++own_.counters.misses_refuted;
+  }
   search_.is_bracketed = root.version % 2 == 0;
   search_.version = root.version;
   co_return Miss::unsure;
@@ -168,6 +180,7 @@ coro::Task<bool> PilafClient::reconnect() {
   Link& link = *search_.link;
   const Nanos deadline = worker_.now() + settings_.reconnect_timeout;
   if (!worker_.connected(link.node)) {
+    LOCH_PROBE("pilaf.read.reconnect");
     ++own_.counters.reconnects;
     const bool is_connected = co_await worker_.reconnect(link.node, deadline);
     if (!is_connected) co_return false;
@@ -179,6 +192,13 @@ coro::Task<bool> PilafClient::reconnect() {
     const Result<fabric::RemoteRegion> extents =
         store_.fabric().lookup(link.node, extents_region(link.server));
     if (!table.has_value() || !extents.has_value()) co_return false;
+    if (link.table.rkey != table->rkey) {
+      LOCH_PROBE("pilaf.read.server-reborn");
+      // Where the table was before says nothing: bytes there may never be laid out again.
+      link.view.family.reset();
+      search_.view.family.reset();
+      search_.is_bracketed = false;
+    }
     link.table = *table;
     link.extents = *extents;
     link.epoch = epoch;

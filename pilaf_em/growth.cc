@@ -4,6 +4,7 @@
 // bucket asks the root where the table is now.
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 #include "pilaf_em/shard.h"
 
@@ -48,7 +49,10 @@ bool Shard::grow_table() {
     larger.root.slots = slots;
     // What a larger table that did not take them has used is used up: it is as good as written.
     next_table_at_ += slots * bucket_bytes;
-    if (!build(larger)) continue;
+    if (!build(larger)) {
+      LOCH_PROBE("pilaf.server.growth-too-small");
+      continue;
+    }
     add({.kind = Step::Kind::think, .end = counters_.keys});
     const Root old = current_.root;
     root_.table_at = larger.root.table_at;
@@ -65,6 +69,7 @@ bool Shard::grow_table() {
     add({.kind = Step::Kind::write_root, .root = root_});
     larger.root = root_;
     current_ = larger;
+    LOCH_PROBE("pilaf.server.grow-table");
     ++counters_.table_growths;
     return true;
   }
@@ -81,6 +86,7 @@ bool Shard::grow_extents() {
   root_.extents_bytes = larger;
   ++root_.epoch;
   add({.kind = Step::Kind::write_root, .root = root_});
+  LOCH_PROBE("pilaf.server.grow-extents");
   ++counters_.extents_growths;
   return true;
 }

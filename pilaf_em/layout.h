@@ -64,6 +64,7 @@ enum class ReplyStatus : std::uint32_t {
   table_full = 2,
   not_logged = 3,  // not done; the log's file failed, and may hold it all the same after a restart
   log_closed = 4,  // not done, and in no log: its file had failed before
+  lost = 5,        // not done: the node came back with zeroed memory and has not been declared lost
 };
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 

@@ -43,6 +43,27 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
+  // No shard has a copy, and no server serves another's. A server with a log, or over UC, is started again by
+  // hand.
+  [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
+    switch (loss) {
+      case kv::Loss::client_killed:
+      case kv::Loss::link_down:
+        return kv::Promise::serves;
+      case kv::Loss::server_killed:
+        return kv::Promise::unavailable;
+      case kv::Loss::memory_lost:
+        return options.text("pilaf.log").empty() && options.choice("pilaf.messages") != "uc"
+                   ? kv::Promise::after_return
+                   : kv::Promise::unavailable;
+    }
+    return kv::Promise::unavailable;
+  }
+  [[nodiscard]] std::vector<std::string> probes() const override {
+    std::vector<std::string> all = {"rpc.message.", "pilaf.server."};
+    if (has_reads()) all.emplace_back("pilaf.read.");
+    return all;
+  }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return pilaf::mutants(name_); }
   [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
     if (options.choice("pilaf.variant") != "published") return {};

@@ -213,6 +213,23 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
                  {}});
   add_store_options(all);
   add_message_options(all);
+  all.push_back(
+      {"pilaf.first-number",
+       OptionType::integer,
+       "0",
+       "where the requests of a lane begin to be numbered: close to 524287 the number soon wraps (tests)",
+       {},
+       0,
+       rpc::MessageTag::number_mask});
+  kv::give_role(all, "pilaf.first-number", kv::OptionRole::first_number);
+  kv::give_role(all, "pilaf.hash-functions", kv::OptionRole::hash_functions);
+  kv::give_role(all, "pilaf.initial-slots", kv::OptionRole::initial_slots);
+  kv::give_role(all, "pilaf.attempts", kv::OptionRole::attempts);
+  kv::give_role(all, "pilaf.reply-timeout", kv::OptionRole::reply_timeout);
+  kv::give_role(all, "pilaf.patience", kv::OptionRole::give_up);
+  kv::give_role(all, "pilaf.reconnect-timeout", kv::OptionRole::reconnect_timeout);
+  kv::let_fuzz(all, "pilaf.guard", {"last"});
+  kv::let_fuzz(all, "pilaf.slack", {"1"});
   return all;
 }
 

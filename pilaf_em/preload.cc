@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/fabric/memory.h"
 #include "pilaf_em/store.h"
 
 namespace loch::pilaf {
@@ -40,8 +41,11 @@ Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   if (s.system == System::em_opt) return {};
   LOCH_CHECK_EQ(data.count(), s.config.keys);
   for (auto& [node, state] : nodes_) {
-    for (auto& server : state.servers)
-      server->shard = std::make_unique<Shard>(s, *server->table, *server->extents);
+    for (std::size_t i = 0; i < state.servers.size(); ++i) {
+      ServerState& server = *state.servers[i];
+      server.shard = std::make_unique<Shard>(s, *server.table, *server.extents);
+      fabric::store_word_release(state.membership->at(i * 8), static_cast<std::uint64_t>(Member::serves));
+    }
   }
   std::vector<std::byte> key(s.config.key_size), value(s.kept());
   for (std::uint64_t i = 0; i < data.count(); ++i) {

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/probe.h"
+#include "common/coro/scope.h"
 #include "pilaf_em/layout.h"
 #include "pilaf_em/store.h"
 
@@ -44,26 +46,59 @@ class Server {
         worker_(worker),
         state_(*store.local(worker.node()).servers.at(index)),
         shard_(state_.shard.get()),
+        index_(index),
+        membership_(store.local(worker.node()).membership),
         channel_(settings_.messages, store.local(worker.node()).messages, worker, index),
         disk_(settings_.log_disk) {}
 
   [[nodiscard]] coro::Task<void> run() {
+    coro::Scope beside(worker_.run_queue());
+    if (state_.is_lost) beside.spawn(await_declaration(this));
     for (;;) {
       const rpc::Incoming request = co_await channel_.next();
       if (request.outcome != rpc::Incoming::Outcome::request) break;
+      state_.is_changing = true;
       co_await execute(request);
+      state_.is_changing = false;
       state_.messages = channel_.counters();
     }
     co_await channel_.close();
+    co_await beside.join();
     state_.messages = channel_.counters();
   }
 
  private:
   using Bytes = std::span<const std::byte>;
 
+  // Of a node that came back: waits until it is declared lost, now or again, or the run ends.
+  [[nodiscard]] static coro::Task<void> await_declaration(Server* self) {
+    const fabric::WatchWord word{.region = self->membership_,
+                                 .offset = std::uint64_t{self->index_} * 8,
+                                 .value = static_cast<std::uint64_t>(Member::declared),
+                                 .until_equal = true,
+                                 .peer = std::nullopt};
+    for (;;) {
+      const fabric::WatchOutcome seen = co_await self->worker_.watch(word);
+      if (seen != fabric::WatchOutcome::ready) co_return;
+      if (self->state_.is_lost) self->lay_out();
+      self->worker_.store_word(*self->membership_, word.offset, static_cast<std::uint64_t>(Member::serves));
+    }
+  }
+
+  void lay_out() {
+    LOCH_PROBE("pilaf.server.laid-out-anew");
+    state_.shard = std::make_unique<Shard>(settings_, *state_.table, *state_.extents);
+    shard_ = state_.shard.get();
+    state_.is_lost = false;
+  }
+
   [[nodiscard]] coro::Task<void> execute(rpc::Incoming request) {
     const fabric::CpuCosts& costs = worker_.costs();
     co_await worker_.compute(costs.operation());
+    if (state_.is_lost) {
+      LOCH_PROBE("pilaf.server.lost");
+      co_return co_await answer(request, ReplyStatus::lost);
+    }
     switch (static_cast<MessageOp>(request.op)) {
       case MessageOp::put:
         co_return co_await put(request);
@@ -142,6 +177,7 @@ class Server {
       if (planned == Planned::ready) break;
       const bool has_grown = shard_->plan_growth(planned);
       if (!has_grown) {
+        LOCH_PROBE("pilaf.server.table-full");
         ++state_.refused;
         co_return ReplyStatus::table_full;
       }
@@ -228,7 +264,9 @@ class Server {
   const Settings& settings_;
   fabric::Worker& worker_;
   ServerState& state_;
-  Shard* shard_;  // null: the emulation
+  Shard* shard_;  // null: the emulation, or lost
+  std::uint32_t index_;
+  fabric::Region* membership_;
   rpc::MessageServer channel_;
   ModelledDisk disk_;
   std::vector<std::byte> copy_;

@@ -105,6 +105,7 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
   shape.reply_timeout = options.integer("pilaf.reply-timeout");
   shape.patience = options.integer("pilaf.patience");
   shape.reconnect_timeout = s.reconnect_timeout;
+  shape.first_number = static_cast<std::uint32_t>(options.integer("pilaf.first-number"));
   return shape;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 #include "pilaf_em/checksum.h"
 
@@ -133,6 +134,7 @@ Planned Shard::plan_update(const Item& item, std::uint64_t slot, const Bucket& o
   bucket.value_length = item.value.size;
   bucket.extent_crc = item.crc;
   add_bucket(slot, bucket);
+  LOCH_PROBE("pilaf.server.updated-in-place");
   ++counters_.updates_in_place;
   return Planned::ready;
 }
@@ -143,6 +145,7 @@ Planned Shard::plan_replacement(const Item& item, std::uint64_t slot, const Buck
   std::uint64_t freed = old.capacity;
   // Its own old extent will do where nothing else is left.
   if (!at && allocator_.block_of(capacity) == allocator_.block_of(old.capacity)) {
+    LOCH_PROBE("pilaf.server.extent-reused");
     at = old.key_at;
     freed = 0;
   } else if (!at) {
@@ -203,6 +206,7 @@ std::vector<std::uint64_t> Shard::walk(const Table& table, cuckoo::KeyHash& hash
 // Each slot of the path gets what the one before it holds, and the first one the new key.
 void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& bucket) {
   const bool are_moved = path.size() > 1;
+  if (are_moved) LOCH_PROBE("pilaf.server.key-moved");
   if (are_moved && settings_.rules.brackets_moves) {
     ++root_.version;
     add({.kind = Step::Kind::write_root, .root = root_});

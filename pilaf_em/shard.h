@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/fabric/region.h"
@@ -86,6 +87,9 @@ class Shard {
   [[nodiscard]] static std::uint64_t bucket_at(const Root& root, std::uint64_t slot) {
     return root.table_at + slot * bucket_bytes;
   }
+  // What is wrong when no change is under way: a key that is there twice or where it does not belong, extents
+  // that overlap or leaked, an odd version.
+  [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const BuddyAllocator& allocator() const { return allocator_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

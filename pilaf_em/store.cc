@@ -41,6 +41,11 @@ Result<> PilafStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   NodeState state;
   state.node = node;
   LOCH_ASSIGN(state.messages, rpc::register_messages(fabric, node, s.messages));
+  const std::uint64_t words = std::uint64_t{s.config.server_workers} + s.config.client_workers;
+  LOCH_ASSIGN(state.membership, fabric.register_region(node, {.name = std::string(membership_region),
+                                                              .bytes = words * 8,
+                                                              .remote_read = s.config.serves(node),
+                                                              .remote_write = s.config.serves(node)}));
   const std::uint64_t lanes = s.messages.lanes();
   LOCH_ASSIGN(state.landing,
               fabric.register_region(node, {.name = std::string(landing_region),
@@ -67,6 +72,7 @@ Result<> PilafStore::connect(fabric::Fabric& fabric) {
     LOCH_ASSIGN(link.table, fabric.lookup(link.node, table_region(link.server)));
     LOCH_ASSIGN(link.extents, fabric.lookup(link.node, extents_region(link.server)));
   }
+  links_ = links;
   for (auto& [node, state] : nodes_) {
     for (auto& worker : state.workers) worker->links = links;
   }

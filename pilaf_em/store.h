@@ -18,6 +18,15 @@ namespace loch::pilaf {
 [[nodiscard]] std::string table_region(std::uint32_t server);
 [[nodiscard]] std::string extents_region(std::uint32_t server);
 constexpr std::string_view landing_region = "pilaf.landing";
+// A word for each server, then one for each client worker: what it writes into others'.
+constexpr std::string_view membership_region = "pilaf.membership";
+
+// What a server's word of it says.
+enum class Member : std::uint64_t {
+  none = 0,      // zeroed memory
+  declared = 1,  // its keys are lost: lay the shard out
+  serves = 2,
+};
 
 // What a client worker knows of a shard's table: its root as it was last READ.
 struct View {
@@ -51,8 +60,10 @@ struct ServerState {
   std::uint32_t number = 0;  // the shard's
   fabric::Region* table = nullptr;
   fabric::Region* extents = nullptr;
-  std::unique_ptr<Shard> shard;
-  std::unique_ptr<Log> log;  // null: off
+  std::unique_ptr<Shard> shard;  // null: the emulation; or its node came back and has not been declared lost
+  bool is_lost = false;          // the latter
+  bool is_changing = false;      // between two steps of a change: for ever, if the server died there
+  std::unique_ptr<Log> log;      // null: off
   rpc::MessageCounters messages;
   std::uint64_t resets = 0, refused = 0, malformed = 0;
 };
@@ -60,9 +71,13 @@ struct ServerState {
 struct NodeState {
   fabric::NodeId node = 0;
   fabric::Region* landing = nullptr;
+  fabric::Region* membership = nullptr;
   rpc::MessageRegions messages;
   std::vector<std::unique_ptr<ServerState>> servers;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  // Of the node's former lives: frames of its dead workers refer to them.
+  std::vector<std::unique_ptr<WorkerState>> old_workers;
+  std::vector<std::unique_ptr<Shard>> old_shards;
 };
 
 class PilafStore final : public kv::Store {
@@ -78,6 +93,14 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] std::map<std::string, double> counters() const override;
   [[nodiscard]] std::vector<std::string> notes() const override;
 
+  // Without a log alone. A server that came back answers nothing until its node has been declared lost.
+  [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
+                                                    std::vector<fabric::NodeId> lost) override;
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override;
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
+
   // For tests, before preload(): where the logs are written. The disk outlives the store.
   void use_disk(LogDisk& disk) { disk_ = &disk; }
   [[nodiscard]] const Settings& settings() const { return *settings_; }
@@ -89,6 +112,9 @@ class PilafStore final : public kv::Store {
 
  private:
   [[nodiscard]] Result<> open_logs();
+  [[nodiscard]] coro::Task<kv::Repair> declare_all(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
+  [[nodiscard]] coro::Task<bool> declare(fabric::Worker* worker, fabric::NodeId lost);
+  std::vector<Link> links_;  // what a worker begins with
   std::unique_ptr<const Settings> settings_;
   PosixDisk own_disk_;
   LogDisk* disk_ = &own_disk_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from runner.grid import show
 from runner.options import BENCH
 from runner.report import caption
 from runner.tables import Results
+from written import write_atomically
 
 from . import style, words
 from .series import Group, Line, origins, panel_title
@@ -259,7 +261,10 @@ def mark_failures(axes, panel: Panel, places: dict[object, float]) -> None:
 
 def save(figure, folder: Path) -> None:
     """figure.pdf, .png and .svg; the same results give the same bytes."""
-    figure.savefig(folder / "figure.pdf", metadata={"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"})
-    figure.savefig(folder / "figure.png", metadata={"Software": "loch"})
-    figure.savefig(folder / "figure.svg", metadata={"Date": None, "Creator": "loch"})
+    metadata = {"pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"},
+                "png": {"Software": "loch"}, "svg": {"Date": None, "Creator": "loch"}}
+    for kind, own in metadata.items():
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=kind, metadata=own)
+        write_atomically(folder / f"figure.{kind}", drawn.getvalue())
     plt.close(figure)

@@ -18,6 +18,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 GREY = "#4d4d4d"  # dark: beside green and purple a middle grey is lost to eyes that see no green
 
 RC = {
+    "text.parse_math": False,  # a dollar sign in a title is a dollar sign
     "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "loch",
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 7, "axes.labelsize": 8,
     "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "legend.frameon": False,

@@ -1,3 +1,4 @@
+// Drives load: each client worker's operations, when they are due, and what came of them.
 #include "workloads/driver.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,11 @@
 namespace loch::workloads {
 
 using measure::OpKind;
+
+// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+constexpr Nanos latest_due = Nanos{1} << 60;
+// One that is due this long after the end of the run is not waited for.
+constexpr Nanos beyond_end = 1'000'000'000;
 
 // One window slot: a client of the store with its own buffers, writing under its own name.
 struct Driver::Slot {
@@ -61,12 +67,13 @@ struct Driver::ClientWorker {
   std::uint32_t index = 0;  // on its node
   Rng rng;                  // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  std::uint32_t slots_running = 0;
-  bool done = false;        // read by the store's background coroutine
-  std::uint64_t quota = 0;  // operations still to start, when counting operations
-  std::uint64_t place = 0;  // sequential distribution
-  Nanos due = -1;           // open loop: when the next operation is due
-  bool is_reader = false;   // LoadConfig::readers
+  bool done = false;                   // read by the store's background coroutine
+  bool is_doomed = false;              // nobody waits for it
+  std::atomic<bool> has_ended{false};  // its slots have
+  std::uint64_t quota = 0;             // operations still to start, when counting operations
+  std::uint64_t place = 0;             // sequential distribution
+  Nanos due = -1;                      // open loop: when the next operation is due
+  bool is_reader = false;              // LoadConfig::readers
   measure::Tally tally;
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
@@ -172,14 +179,11 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
 }
 
 Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
+  ud_lanes_ = ud_lanes;
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
-    fabric::WorkerSpec out;
-    out.node = static_cast<fabric::NodeId>(node);
-    out.role = role;
-    out.index = static_cast<std::uint16_t>(index);
+    fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
     out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
     out.name = std::move(name);
-    out.ud_lanes = ud_lanes;
     return out;
   };
   const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
@@ -212,17 +216,40 @@ Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
   return {};
 }
 
+fabric::WorkerSpec Driver::worker_spec(fabric::NodeId node, fabric::Role role, std::uint32_t index) const {
+  fabric::WorkerSpec spec;
+  spec.node = node;
+  spec.role = role;
+  spec.index = static_cast<std::uint16_t>(index);
+  spec.name = fmt::format("{} {}", role == fabric::Role::client ? "client" : "server", index);
+  spec.ud_lanes = ud_lanes_;
+  return spec;
+}
+
+void Driver::add_slots(ClientWorker& own, std::uint32_t first_number) {
+  for (std::uint32_t i = 0; i < deploy_.window; ++i) {
+    auto slot = std::make_unique<Slot>();
+    slot->number = first_number + i;
+    if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
+    slot->key.resize(deploy_.key_size);
+    slot->value.resize(deploy_.kept_value_bytes);
+    own.slots.push_back(std::move(slot));
+  }
+}
+
 void Driver::start() {
   workers_left_ = clients_.size();
-  for (const auto& own : clients_) {
-    for (std::uint32_t i = 0; i < deploy_.window; ++i) {
-      auto slot = std::make_unique<Slot>();
-      slot->number = deploy_.client_number(own->worker->node(), own->index) * deploy_.window + i;
-      if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
-      slot->key.resize(deploy_.key_size);
-      slot->value.resize(deploy_.kept_value_bytes);
-      own->slots.push_back(std::move(slot));
+  next_number_ = deploy_.driving_nodes() * deploy_.client_workers * deploy_.window;
+  if (load_.failures) {
+    if (logs_) losses_ = logs_(check::preload_client);
+    for (const auto& own : clients_) {
+      const kv::ClientId id{own->worker->node(), static_cast<std::uint16_t>(own->index)};
+      own->is_doomed = std::ranges::find(load_.failures->doomed, id) != load_.failures->doomed.end();
     }
+    fabric_.on_restart([this](fabric::NodeId node) { revive(node); });
+  }
+  for (const auto& own : clients_) {
+    add_slots(*own, deploy_.client_number(own->worker->node(), own->index) * deploy_.window);
     fabric_.start(*own->worker, client_main(own.get()));
   }
   for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -250,15 +277,18 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
-  coro::Scope scope(own->worker->run_queue());
-  own->slots_running = deploy_.window;
+  coro::Scope scope(own->worker->run_queue()), beside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
     scope.spawn(slot_main(own, own->slots[i].get()));
   }
-  if (store_.has_background()) scope.spawn(store_.background(*own->worker, &own->done));
+  if (is_keeper(*own)) scope.spawn(keep(own));
+  if (store_.has_background()) beside.spawn(store_.background(*own->worker, &own->done));
   co_await scope.join();
-  if (--workers_left_ == 0 && load_.final_sweep) co_await sweep(own);
+  own->has_ended = true;
+  if (load_.final_sweep) co_await finish(own);
+  own->done = true;
+  co_await beside.join();
   if (load_.scrub && own->index == 0) co_await scrub_lost(own->worker);
   for (const auto& slot : own->slots) slot->client.reset();
 }
@@ -273,8 +303,13 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     Nanos due = -1;
     if (load_.rate > 0) {
       due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
-      own->due = due + next_due(*own);
+      own->due = std::min(due + next_due(*own), latest_due);
       const Nanos now = worker.now();
+      const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
+      if (due > end + beyond_end) {
+        co_await worker.sleep_until(end);
+        break;
+      }
       if (due > now) co_await worker.sleep_until(due);
       if (worker.stopping()) break;
     }
@@ -301,7 +336,6 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     const OpKind kind = reads ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
     co_await operate(own, slot, kind, record, due);
   }
-  if (--own->slots_running == 0) own->done = true;
 }
 
 coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
@@ -336,19 +370,175 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
 }
 
+// One sweeps when all have ended: the keeper, or who ends last. The others wait for it, so that their
+// background goes on.
+coro::Task<void> Driver::finish(ClientWorker* own) {
+  constexpr Nanos pause = 100'000;
+  fabric::Worker& worker = *own->worker;
+  const bool is_last = --workers_left_ == 0;
+  const bool sweeps = load_.failures ? is_keeper(*own) : is_last;
+  if (!sweeps) {
+    while (!is_swept_ && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
+    co_return;
+  }
+  while (load_.failures && !worker.stopping() &&
+         (worker.now() < load_.failures->over || !others_have_ended())) {
+    co_await worker.sleep_until(worker.now() + pause);
+  }
+  co_await sweep(own);
+  is_swept_ = true;
+}
+
+bool Driver::others_have_ended() const {
+  return std::ranges::all_of(clients_, [](const auto& each) { return each->is_doomed || each->has_ended; });
+}
+
+bool Driver::is_keeper(const ClientWorker& own) const {
+  if (!load_.failures || own.is_doomed) return false;
+  const kv::ClientId& keeper = load_.failures->keeper;
+  return own.worker->node() == keeper.node && own.index == keeper.worker;
+}
+
+bool Driver::is_excused(std::uint64_t record) const {
+  if (!load_.failures) return false;
+  std::vector<std::byte> bytes(deploy_.key_size);
+  records_.key(record, bytes.data());
+  const kv::Key key{bytes.data(), deploy_.key_size};
+  return std::ranges::any_of(load_.failures->excuses, [&](const FailurePlan::Excuse& excuse) {
+    return store_.needs(key, excuse.node, excuse.server);
+  });
+}
+
+coro::Task<void> Driver::keep(ClientWorker* own) {
+  constexpr std::uint32_t tries = 40;
+  constexpr Nanos pause = 2'000'000;
+  fabric::Worker& worker = *own->worker;
+  // One that cannot be completed yet may have to wait for another: a scrub needs all of the index, a part of
+  // which may be a lost node's that is declared later.
+  struct Waiting {
+    const FailurePlan::Repair* step;
+    Nanos due = 0, begun = -1;
+    std::uint32_t tries = 0;
+  };
+  std::vector<Waiting> waiting;
+  for (const FailurePlan::Repair& step : load_.failures->repairs) waiting.push_back({&step, step.at});
+  while (!waiting.empty() && !worker.stopping()) {
+    const auto next = std::ranges::min_element(waiting, {}, &Waiting::due);
+    Waiting one = *next;
+    waiting.erase(next);
+    if (worker.now() < one.due) co_await worker.sleep_until(one.due);
+    if (one.begun < 0) one.begun = worker.now();
+    repaired_["repair_retries"] += one.tries > 0 ? 1 : 0;
+    const bool is_complete = co_await repair(&worker, one.step);
+    if (!is_complete && ++one.tries < tries && !worker.stopping()) {
+      one.due = worker.now() + pause;
+      waiting.push_back(one);
+      continue;
+    }
+    for (const fabric::NodeId node : one.step->lost) log_loss(node, one.begun, worker.now());
+    if (!is_complete && !worker.stopping()) {
+      stuck_.push_back(fmt::format("the {} begun at {} ns was not complete after {} tries",
+                                   one.step->lost.empty() ? "scrub" : "declaration", one.step->at, tries));
+    }
+  }
+}
+
+coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step) {
+  bool is_complete = true;
+  const auto fence = [this](fabric::NodeId node) {
+    const Result<> fenced = fabric_.fence(node);
+    LOCH_CHECK(fenced.has_value(), "a fabric that fails by plan can fence");
+  };
+  if (!step->dead.empty()) {
+    for (const kv::ClientId& dead : step->dead) fence(dead.node);
+    const std::vector<kv::ClientId> dead = step->dead;
+    const kv::Repair repaired = co_await store_.scrub(*worker, dead);
+    is_complete = repaired.is_complete;
+    ++repaired_["scrubs"];
+    for (const auto& [kind, count] : repaired.counts) repaired_[kind] += count;
+  }
+  if (!step->lost.empty()) {
+    for (const fabric::NodeId node : step->lost) fence(node);
+    const std::vector<fabric::NodeId> lost = step->lost;
+    const kv::Repair repaired = co_await store_.declare_lost(*worker, lost);
+    is_complete = is_complete && repaired.is_complete;
+    ++repaired_["declarations"];
+    for (const auto& [kind, count] : repaired.counts) repaired_[kind] += count;
+  }
+  co_return is_complete;
+}
+
+void Driver::log_loss(fabric::NodeId node, Nanos from, Nanos to) {
+  if (losses_ == nullptr) return;
+  const std::string name = fmt::format("n{}", node);
+  check::OperationView view;
+  view.client = check::preload_client;
+  view.kind = check::OpKind::lost;
+  view.key = name;
+  view.invoke_ns = from;
+  view.return_ns = to;
+  losses_->record(view);
+}
+
+void Driver::revive(fabric::NodeId node) {
+  const Result<> laid_out = store_.restart_node(fabric_, node);
+  if (!laid_out) return;
+  revived_.push_back(node);
+  ++repaired_["restarts"];
+  for (std::uint32_t i = 0; deploy_.serves(node) && i < deploy_.server_workers; ++i) {
+    const Result<fabric::Worker*> server =
+        fabric_.add_worker(worker_spec(node, fabric::Role::server, deploy_.server_index(i)));
+    LOCH_CHECK(server.has_value(), "a node that is back has room for its workers");
+    fabric_.start(**server, store_.serve(**server, i));
+  }
+  if (deploy_.drives(node)) revive_clients(node);
+}
+
+// Clients under new names: the old ones' operations are open for ever.
+void Driver::revive_clients(fabric::NodeId node) {
+  const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
+  for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {
+    auto own = std::make_unique<ClientWorker>();
+    const Result<fabric::Worker*> worker = fabric_.add_worker(worker_spec(node, fabric::Role::client, i));
+    LOCH_CHECK(worker.has_value(), "a node that is back has room for its workers");
+    own->worker = *worker;
+    own->index = i;
+    own->rng = Rng(load_.seed, "load of a second life", next_number_);
+    own->place = shape_place(next_number_, workers, records_.shape().preloaded);
+    own->quota = load_.operations / workers / 2;
+    add_slots(*own, next_number_);
+    next_number_ += deploy_.window;
+    ++workers_left_;
+    clients_.push_back(std::move(own));
+    fabric_.start(*clients_.back()->worker, client_main(clients_.back().get()));
+  }
+}
+
+std::vector<fabric::NodeId> Driver::void_nodes() const {
+  std::vector<fabric::NodeId> lost;
+  if (!load_.failures) return lost;
+  for (const fabric::NodeId node : load_.failures->crashed) {
+    if (std::ranges::find(revived_, node) == revived_.end()) lost.push_back(node);
+  }
+  return lost;
+}
+
 coro::Task<void> Driver::sweep(ClientWorker* own) {
-  constexpr std::uint32_t tries = 8;
   constexpr Nanos pause = 5'000'000;
   Slot* slot = own->slots.front().get();
   slot->is_measured = false;
   for (std::uint64_t record = 0; record < records_.count(); ++record) {
+    if (is_excused(record)) continue;
     for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::get}) {
       bool is_stuck = true;
-      for (std::uint32_t i = 0; i < tries && is_stuck && !own->worker->stopping(); ++i) {
+      const Nanos until = own->worker->now() + load_.sweep_patience;
+      for (std::uint32_t i = 0; is_stuck && !own->worker->stopping(); ++i) {
+        if (i > 0 && own->worker->now() >= until) break;
         if (i > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
         co_await operate(own, slot, kind, record, -1);
         is_stuck = slot->last == kv::OpStatus::conflict || slot->last == kv::OpStatus::timeout ||
-                   slot->last == kv::OpStatus::error;
+                   slot->last == kv::OpStatus::error ||
+                   (slot->last == kv::OpStatus::table_full && !load_.may_be_full);
       }
       if (!is_stuck) continue;
       stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}),
@@ -392,7 +582,7 @@ void Driver::begin(fabric::Worker& worker) {
 }
 
 Driver::Turn Driver::next_turn(ClientWorker& own) {
-  if (own.worker->stopping()) return Turn::stop;
+  if (own.worker->stopping() || is_swept_) return Turn::stop;
   const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
   if (load_.operations == 0) {
     // What begins in the warm-up and ends in the window counts; what ends after it does not.
@@ -433,7 +623,9 @@ Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  return std::max<Nanos>(1, std::llround(gap));
+  // At the lowest of rates that is more nanoseconds than a clock has.
+  constexpr double gap_max = 1e17;
+  return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {

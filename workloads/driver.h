@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,28 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 // Logs into a file's writer, which outlives them.
 [[nodiscard]] LogFactory file_logs(check::HistoryWriter* writer);
 
+// Failures that a run knows of beforehand, and what it does about them: a simulation's are in its schedule.
+struct FailurePlan {
+  // What the keeper does once it is `at` (now() time): it fences the nodes of `dead` and scrubs what those
+  // clients held; it fences the nodes of `lost` and declares them lost. Repeated until it is complete.
+  struct Repair {
+    Nanos at = 0;
+    std::vector<kv::ClientId> dead;
+    std::vector<fabric::NodeId> lost;
+  };
+  // Keys that need the node (or the server worker of it) may stay out of service.
+  struct Excuse {
+    fabric::NodeId node = 0;
+    std::optional<std::uint32_t> server;
+  };
+  kv::ClientId keeper;               // never fails; repairs beside its own clients, and sweeps
+  std::vector<kv::ClientId> doomed;  // client workers that die, so that nobody waits for them
+  std::vector<fabric::NodeId> crashed;
+  std::vector<Repair> repairs;  // by time
+  std::vector<Excuse> excuses;
+  Nanos over = 0;  // nothing fails after this: the sweep does not begin before it
+};
+
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
@@ -63,8 +86,11 @@ struct LoadConfig {
   bool values_are_judged = true;  // false: they are an emulation's and mean nothing (run_load sets it)
   bool scrub = false;             // repair what lost nodes held, after the load
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
-  // still in the way then is stuck. One process only.
+  // still in the way then is stuck. Background work goes on until then. One process only.
   bool final_sweep = false;
+  Nanos sweep_patience = 40'000'000;  // how long an operation of it is tried again
+  bool may_be_full = false;           // that a table is full is an answer to the sweep's PUTs
+  std::optional<FailurePlan> failures;
   // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
   // times as much while errors go on. Bounds the work done against a dead peer.
   Nanos error_pause = 10'000;
@@ -93,9 +119,14 @@ class Driver {
   // What scrub repaired, by kind; empty unless this process did it.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
-  // "key: GET conflict": operations of the final sweep that met a conflict, a time-out or an error in each of
-  // eight tries over 40 ms. (A table that is full is an answer.)
+  // "key: GET conflict": operations of the final sweep that met a conflict, a time-out, a full table or an
+  // error in each of a row of tries over `sweep_patience`; and repairs that were never complete.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
+  // Nodes that crashed and whose memory nobody laid out again.
+  [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
+  // What the keeper did, by kind: "scrubs", "declarations", "repair_retries", "restarts", and what the store
+  // says that it repaired.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Operations that were issued and have not returned: none after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
@@ -114,6 +145,19 @@ class Driver {
   Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
          fabric::Fabric& fabric, LogFactory logs);
 
+  [[nodiscard]] fabric::WorkerSpec worker_spec(fabric::NodeId node, fabric::Role role,
+                                               std::uint32_t index) const;
+  void add_slots(ClientWorker& own, std::uint32_t first_number);
+  // A crashed node is back: starts workers on it again, if the store can lay it out.
+  void revive(fabric::NodeId node);
+  void revive_clients(fabric::NodeId node);
+  coro::Task<void> keep(ClientWorker* own);
+  coro::Task<bool> repair(fabric::Worker* worker, const FailurePlan::Repair* step);
+  coro::Task<void> finish(ClientWorker* own);
+  [[nodiscard]] bool others_have_ended() const;
+  [[nodiscard]] bool is_keeper(const ClientWorker& own) const;
+  [[nodiscard]] bool is_excused(std::uint64_t record) const;
+  void log_loss(fabric::NodeId node, Nanos from, Nanos to);
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
@@ -149,7 +193,12 @@ class Driver {
   std::atomic<Nanos> begin_ns_{-1};        // when the first client started
   std::atomic<bool> is_measuring_{false};  // counters were reset at the end of the warm-up
   std::atomic<std::uint64_t> inserts_refused_{0};
-  std::map<std::string, std::uint64_t> scrubbed_;
+  std::map<std::string, std::uint64_t> scrubbed_, repaired_;
+  std::unique_ptr<OperationLog> losses_;
+  std::vector<fabric::NodeId> revived_;
+  std::uint32_t next_number_ = 0;  // of a slot that is added while the load runs
+  std::uint32_t ud_lanes_ = 1;
+  std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;
   std::atomic<std::size_t> workers_left_{0};
   std::vector<std::string> stuck_;

@@ -163,6 +163,9 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   outcome.sim = report.sim;
   outcome.transport = store->transport();
   outcome.stuck = driver->stuck();
+  outcome.repaired = driver->repaired();
+  if (plan.load.final_sweep && end == fabric::RunEnd::finished)
+    outcome.unsound = store->audit(driver->void_nodes());
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node)
     outcome.nodes.push_back({.node = node, .tally = {}, .report = {}});
   std::uint64_t inserts_refused = 0;

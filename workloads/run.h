@@ -40,8 +40,10 @@ struct RunOutcome {
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
-  std::uint64_t outstanding = 0;   // operations that never returned
-  std::vector<std::string> stuck;  // of this process's final sweep
+  std::uint64_t outstanding = 0;     // operations that never returned
+  std::vector<std::string> stuck;    // of this process's final sweep
+  std::vector<std::string> unsound;  // what Store::audit found, where a final sweep has left all at rest
+  std::map<std::string, std::uint64_t> repaired;  // Driver::repaired()
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "common/kv/options.h"
 #include "common/measure/file.h"
@@ -189,6 +190,7 @@ Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file) {
     return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of workload keys", file));
   }
   YamlState state;
+  std::set<std::string> seen;
   for (const auto& item : root) {
     Entry entry{std::string(file), "", "", item.first.Mark().line + 1};
     if (!item.first.IsScalar() || !item.second.IsScalar()) {
@@ -198,6 +200,10 @@ Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file) {
     }
     entry.key = item.first.Scalar();
     std::ranges::replace(entry.key, '-', '_');
+    if (!seen.insert(entry.key).second) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}:{}: {}: given twice", file, entry.line, entry.key));
+    }
     entry.text = item.second.Scalar();
     LOCH_TRY(apply(entry, state));
   }

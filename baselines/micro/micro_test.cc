@@ -264,13 +264,14 @@ TEST(MicroRefuses, WhatCannotBe) {
               HasSubstr("inlines"));
 }
 
-// The load generator's rates are those of the calibration, which runs the same loops by itself.
+// A regression guard, and no evidence for the simulator: it was calibrated on these very rates. What could
+// fail is that the load generator, through a protocol, still reaches what the calibration's own loops do.
 struct Card {
   const char* what;
   double mops;  // work requests, or echoes, a second; published
   Words flags;
 };
-TEST(MicroProtocols, GiveTheRatesOfTheCards) {
+TEST(MicroProtocols, RegressionGuardTheCalibratedRatesOfTheCards) {
   const Words common = {"--fabric", "sim", "--keys",   "16",    "--key-size", "16",
                         "--get",    "1",   "--warmup", "100us", "--duration", "300us"};
   const Words apt = {"--hardware", "connectx3-56g-ib", "--nodes", "13",           "--server-nodes",

@@ -38,7 +38,9 @@ class Oracle {
   }
 
  private:
-  static Nanos latest(const KeyOp& op) { return op.outcome == Outcome::unknown ? forever : op.return_ns; }
+  static Nanos latest(const KeyOp& op) {
+    return op.outcome == Outcome::unknown && op.kind != OpKind::lost ? forever : op.return_ns;
+  }
 
   bool extend(std::uint32_t done, std::uint32_t value) {
     if (!tried_.insert({done, value}).second) return false;
@@ -47,15 +49,19 @@ class Oracle {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if ((done >> i & 1) != 0) continue;
       first_due = std::min(first_due, latest(ops_[i]));
-      all = all && ops_[i].outcome == Outcome::unknown;
+      all = all && (ops_[i].outcome == Outcome::unknown || ops_[i].kind == OpKind::lost);
     }
     if (all) return true;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       const KeyOp& op = ops_[i];
       if ((done >> i & 1) != 0 || op.invoke_ns > first_due) continue;
       std::uint32_t next = value;
+      // A loss may have spared the key.
+      if (op.kind == OpKind::lost && extend(done | 1U << i, value)) return true;
       if (op.outcome == Outcome::not_found) {
         if (value != absent) continue;
+      } else if (op.kind == OpKind::lost) {
+        next = absent;
       } else if (op.kind == OpKind::get) {
         if (value != op.value) continue;
       } else if (op.kind == OpKind::put) {
@@ -81,6 +87,7 @@ struct Shape {
   double remove_share = 0.25;
   double put_share = 0.35;
   double unknown_share = 0.1;
+  std::uint32_t losses = 0;
 };
 
 // A history that some order explains, by construction (under the strictest rules).
@@ -117,6 +124,15 @@ std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
                                                     : Outcome::unknown;
     if (lost && op.outcome == Outcome::unknown && rng.chance(0.5)) op.return_ns = forever;
     ops.push_back(op);
+    if (shape.losses > 0 && rng.chance(static_cast<double>(shape.losses) / shape.operations)) {
+      const Nanos at = instant + 1;
+      ops.push_back(
+          {.invoke_ns = at - static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
+           .return_ns = at + static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(shape.overlap))),
+           .client = preload_client,
+           .kind = OpKind::lost});
+      if (rng.chance(0.5)) value = absent;
+    }
   }
   return ops;
 }
@@ -259,6 +275,32 @@ TEST(CrossCheck, AgreesWithTheOracleWhereAllOverlaps) {
   }
   EXPECT_GT(tally.legal, 2'000U);
   EXPECT_GT(tally.illegal, 2'000U);
+}
+
+// Nodes that were lost: each may have taken the key along, within its time and once.
+TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
+  Rng rng(5, "losses");
+  const std::vector<KeyRules> rules = all_rules();
+  Tally tally;
+  std::uint64_t because = 0;  // legal with its losses alone
+  for (int i = 0; i < 8'000; ++i) {
+    const Start start = rng.chance(0.5) ? Start::present : Start::absent;
+    Shape shape = random_shape(rng);
+    shape.losses = 1 + static_cast<std::uint32_t>(rng.below(3));
+    std::vector<KeyOp> ops = legal_history(rng, shape, start);
+    if (rng.chance(0.7)) mutate(rng, &ops);
+    for (const KeyRules& r : rules) {
+      compare(ops, r, &tally);
+      if (HasFatalFailure()) return;
+    }
+    const KeyRules told{Model::linearizable, start, true, 1'000'000};
+    const bool with = judge_key(ops, told).verdict == Verdict::holds;
+    std::erase_if(ops, [](const KeyOp& op) { return op.kind == OpKind::lost; });
+    because += with && judge_key(ops, told).verdict == Verdict::violated ? 1 : 0;
+  }
+  EXPECT_GT(tally.legal, 20'000U);
+  EXPECT_GT(tally.illegal, 10'000U);
+  EXPECT_GT(because, 300U);
 }
 
 // What the minimiser keeps contradicts itself by the oracle's reading too, and nothing is to spare.

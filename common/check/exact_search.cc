@@ -30,7 +30,8 @@ class ExactSearch {
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       if (!matters(ops[i])) continue;
       events_.push_back({ops[i].invoke_ns, false, i});
-      if (ops[i].outcome != Outcome::unknown) events_.push_back({ops[i].return_ns, true, i});
+      if (ops[i].outcome != Outcome::unknown || ops[i].kind == OpKind::lost)
+        events_.push_back({ops[i].return_ns, true, i});
     }
     std::ranges::sort(events_, {}, [](const Event& e) { return std::tie(e.at, e.returns, e.operation); });
     if (rules.start != Start::present) now_.insert({absent_state, 0});
@@ -51,7 +52,8 @@ class ExactSearch {
       open_[slot] = none;
       std::set<Configuration> kept;
       for (const auto& [value, done] : now_) {
-        if ((done >> slot & 1) != 0) kept.insert({value, done & ~(1ULL << slot)});
+        const bool may_be_left_out = ops_[event.operation].kind == OpKind::lost;
+        if (may_be_left_out || (done >> slot & 1) != 0) kept.insert({value, done & ~(1ULL << slot)});
       }
       if (kept.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_ = std::move(kept);
@@ -88,6 +90,10 @@ class ExactSearch {
   [[nodiscard]] bool take_effect(const KeyOp& op, std::uint32_t* value) const {
     if (op.outcome == Outcome::not_found) return *value == absent_state;
     if (op.kind == OpKind::get) return *value == op.value;
+    if (op.kind == OpKind::lost) {
+      *value = absent_state;
+      return true;
+    }
     if (op.kind == OpKind::put) {
       *value = op.value;
       return true;

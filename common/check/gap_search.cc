@@ -15,6 +15,7 @@ struct Configuration {
   std::uint32_t last_absent = 0;  // the step at which the key was last seen absent (while present)
   std::uint32_t free_puts = 0;    // optional points used so far
   std::uint32_t free_removes = 0;
+  std::uint64_t losses = 0;  // those under way that were not used, a bit each
   Pending puts;
   Pending removes;
 
@@ -47,6 +48,7 @@ class GapSearch {
   }
 
   Judgement run() {
+    if (losses_ > most_losses) return {Verdict::undecided, Contradiction::gave_up, none};
     for (step_ = 1; step_ <= events_.size(); ++step_) {
       const Event& event = events_[step_ - 1];
       if (event.step == Step::release) {
@@ -70,17 +72,19 @@ class GapSearch {
     points.reserve(zones.points.size());
     for (const Point& point : zones.points) points.push_back(&point);
     std::ranges::sort(points, {}, [](const Point* p) { return std::tie(p->deadline_ns, p->operation); });
-    std::uint32_t numbers[3] = {0, 0, 0};
+    std::uint32_t numbers[4] = {0, 0, 0, 0};
     for (const Point* point : points) {
       Event event{point->release_ns, Step::release, point->kind, point->optional, none, point->operation};
-      if (!point->optional) event.number = numbers[static_cast<int>(point->kind)]++;
+      const bool has_deadline = !point->optional || point->kind == PointKind::lost;
+      if (has_deadline) event.number = numbers[static_cast<int>(point->kind)]++;
       events_.push_back(event);
-      if (point->optional) continue;
+      if (!has_deadline) continue;
       event.at = point->deadline_ns;
       event.step = Step::deadline;
       events_.push_back(event);
     }
     released_at_.resize(numbers[static_cast<int>(PointKind::absent)]);
+    losses_ = numbers[static_cast<int>(PointKind::lost)];
     for (const ForwardZone& zone : zones.forward) {
       if (zone.begin != beginning)
         events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
@@ -93,6 +97,8 @@ class GapSearch {
   void release(const Event& event) {
     if (event.kind == PointKind::absent) {
       released_at_[event.number] = step_;
+    } else if (event.kind == PointKind::lost) {
+      for (Configuration& c : now_) c.losses |= bit_of(event.number);
     } else if (event.optional) {
       ++(event.kind == PointKind::put ? free_puts_ : free_removes_);
     } else {
@@ -109,6 +115,8 @@ class GapSearch {
       enter_forward_zone(from);
     } else if (event.kind == PointKind::put) {
       use_put_when_due(from, event.number);
+    } else if (event.kind == PointKind::lost) {
+      end_loss(from, bit_of(event.number));
     } else if (event.kind == PointKind::remove) {
       if (from.removes.empty() || from.removes.front() != event.number) {
         next_.push_back(from);
@@ -121,6 +129,7 @@ class GapSearch {
         next_.push_back(from);
       } else {
         remove_after_puts(from);
+        lose_after_puts(from, from.losses);
       }
     }
   }
@@ -150,7 +159,47 @@ class GapSearch {
       use_put(&to);
       next_.push_back(std::move(to));
     }
+    for (std::uint64_t left = from.present ? from.losses : 0; left != 0; left &= left - 1) {
+      to = from;
+      lose(&to, left & -left);
+      use_put(&to);
+      next_.push_back(std::move(to));
+    }
   }
+
+  // It took the key along just now, or did not.
+  void end_loss(const Configuration& from, std::uint64_t loss) {
+    Configuration to = from;
+    to.losses &= ~loss;
+    next_.push_back(std::move(to));
+    lose_after_puts(from, from.losses & loss);
+  }
+
+  // One of the losses, after using up any number of the pending puts.
+  void lose_after_puts(const Configuration& from, std::uint64_t losses) {
+    if (losses == 0) return;
+    Configuration to = from;
+    if (!to.present) {
+      if (to.puts.empty()) return;  // nothing would change
+      use_put(&to);
+    }
+    for (;;) {
+      for (std::uint64_t left = losses; left != 0; left &= left - 1) {
+        Configuration lost = to;
+        lose(&lost, left & -left);
+        next_.push_back(std::move(lost));
+      }
+      if (to.puts.empty()) return;
+      use_put(&to);
+    }
+  }
+
+  static void lose(Configuration* c, std::uint64_t loss) {
+    c->losses &= ~loss;
+    c->present = false;
+    c->last_absent = 0;
+  }
+  static std::uint64_t bit_of(std::uint32_t number) { return std::uint64_t{1} << (number % most_losses); }
 
   // A DELETE, after using up any number of the pending puts.
   void remove_after_puts(const Configuration& from) {
@@ -196,11 +245,11 @@ class GapSearch {
   }
 
   // Of configurations with the same state and pending points, those that used fewer optional points
-  // and were absent later can do all that the others can.
+  // and losses and were absent later can do all that the others can.
   void remove_dominated() {
     if (next_.size() < 2) return;
     const auto whole = [](const Configuration& c) {
-      return std::tuple(c.state(), c.free_puts, c.free_removes, ~c.last_absent);
+      return std::tuple(c.state(), c.free_puts, c.free_removes, ~c.last_absent, ~c.losses);
     };
     std::ranges::sort(next_,
                       [&](const Configuration& a, const Configuration& b) { return whole(a) < whole(b); });
@@ -211,7 +260,7 @@ class GapSearch {
       const bool dominated =
           std::any_of(next_.begin() + group, next_.begin() + kept, [&](const Configuration& c) {
             return c.free_puts <= next_[i].free_puts && c.free_removes <= next_[i].free_removes &&
-                   c.last_absent >= next_[i].last_absent;
+                   c.last_absent >= next_[i].last_absent && (~c.losses & next_[i].losses) == 0;
           });
       if (dominated) continue;
       if (kept != i) next_[kept] = std::move(next_[i]);
@@ -220,8 +269,10 @@ class GapSearch {
     next_.resize(kept);
   }
 
+  static constexpr std::uint32_t most_losses = 64;
   const KeyRules& rules_;
   std::vector<Event> events_;
+  std::uint32_t losses_ = 0;
   std::vector<std::size_t> released_at_;  // by an absent point's number: the step of its release
   std::uint32_t free_puts_ = 0;           // optional points released so far
   std::uint32_t free_removes_ = 0;

@@ -12,6 +12,9 @@
 //   soonest Of pending points of one kind the one with the earliest deadline goes first: swapping
 //           it with a later one leaves both within their windows.
 //   eager   Absent points are used as soon as the key is absent: they change nothing.
+// A loss is a removal that may be left out and that has a deadline all the same, so that none of the three
+// holds for it: whenever one of them could matter (an absent point or a put is due, or the loss itself ends)
+// both ways are tried. There are few.
 // What is left to choose is how many pending puts to use up before a DELETE (those kept make the key
 // present again later). A configuration is then decided by few numbers; with p puts and d DELETEs
 // concurrent, about p * d of them. Time: operations * configurations * p; exact.

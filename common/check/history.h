@@ -9,7 +9,9 @@
 //            up ("corrupt:3f2a"). The checker counts such reads and reports them as violations.
 // Client -1 is the preload: {"client":-1,"op":"put",…,"value":"init","invoke_ns":0,"return_ns":0,
 // "outcome":"ok"} says that a key was there when the run began, and a delete with "not_found" at 0
-// that it was not. Both are optional: see Initial in linearizable.h.
+// that it was not. Both are optional: see Initial in linearizable.h. A third line of client -1 is
+//   {"client":-1,"op":"lost","key":"n3","value":null,"invoke_ns":a,"return_ns":b,"outcome":"ok"}
+// Node 3 was declared lost between a and b: each key may have become absent then, once. "n3" is no key.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +29,7 @@
 
 namespace loch::check {
 
-enum class OpKind : std::uint8_t { get, put, remove };  // "get", "put", "delete"
+enum class OpKind : std::uint8_t { get, put, remove, lost };  // "get", "put", "delete", "lost"
 enum class Outcome : std::uint8_t {
   ok,
   not_found,  // GET or DELETE: the key was absent
@@ -102,8 +104,9 @@ class ClientLog {
   std::string buffer_;
 };
 
-// Writes one file: PATH.partial while the run lasts, renamed to PATH by close(), so that a PATH that
-// exists is whole. Destroyed without close(), it removes what it wrote (except a durable file).
+// Writes one file (a device or pipe as it is, common/base/output_place.h): PATH.partial while the run lasts,
+// renamed to PATH by close(), so that a PATH that exists is whole. Destroyed without close(), it removes what
+// it wrote (except a durable file).
 class HistoryWriter {
  public:
   struct Options {
@@ -133,10 +136,11 @@ class HistoryWriter {
 
  private:
   friend class ClientLog;
-  HistoryWriter(std::string path, Options options, int descriptor);
+  HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
   void write_out(std::string_view lines);
 
-  std::string path_;
+  std::string path_;   // as it was given
+  std::string whole_;  // what PATH.partial is renamed to, links followed; empty: no regular file
   Options options_;
   int descriptor_;
   bool closed_ = false;

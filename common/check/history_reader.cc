@@ -105,10 +105,10 @@ class LineParser {
   }
 
   bool one_of_kinds(OpKind* out) {
-    for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+    for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove, OpKind::lost}) {
       if (scratch_ == name(kind)) return *out = kind, true;
     }
-    return expected("get, put or delete");
+    return expected("get, put, delete or lost");
   }
 
   bool one_of_outcomes(Outcome* out) {

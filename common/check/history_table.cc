@@ -38,13 +38,18 @@ HistoryTable::HistoryTable() { LOCH_CHECK_EQ(values_.number(preloaded_value), in
 
 void HistoryTable::add(const OperationView& operation) {
   Entry entry;
-  entry.key = keys_.number(operation.key);
+  if (operation.kind != OpKind::lost) entry.key = keys_.number(operation.key);
   entry.op.invoke_ns = operation.invoke_ns;
   entry.op.return_ns = operation.return_ns.value_or(forever);
   entry.op.client = operation.client;
   entry.op.kind = operation.kind;
   entry.op.outcome = operation.outcome;
   if (operation.value) entry.op.value = values_.number(*operation.value);
+  if (operation.kind == OpKind::lost) {
+    entry.op.value = values_.number(operation.key);
+    losses_.push_back(entry.op);
+    return;
+  }
   all_.push_back(entry);
 }
 
@@ -72,12 +77,16 @@ KeyHistory HistoryTable::key_history(std::uint32_t key, Start otherwise) const {
     }
   }
   drop_superseded(&history.operations);
+  history.operations.insert(history.operations.end(), losses_.begin(), losses_.end());
   return history;
 }
 
 Operation HistoryTable::restore(std::uint32_t key, const KeyOp& op) const {
   Operation result{op.client, op.kind, op.outcome, keys_[key], std::nullopt, op.invoke_ns, std::nullopt};
-  if (op.value != none) result.value = values_[op.value];
+  if (op.kind == OpKind::lost)
+    result.key = values_[op.value];
+  else if (op.value != none)
+    result.value = values_[op.value];
   if (op.return_ns != forever) result.return_ns = op.return_ns;
   return result;
 }

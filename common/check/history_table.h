@@ -25,8 +25,9 @@ class Names {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-// One key's operations, by invocation, with the preload's lines taken out and told as `start`, and
-// the open lines of a durable history that a later line completes removed.
+// One key's operations, by invocation, with the preload's lines taken out and told as `start`, the open
+// lines of a durable history that a later line completes removed, and the losses of nodes added: each may
+// have taken this key along.
 struct KeyHistory {
   std::uint32_t key = 0;
   Start start = Start::any;
@@ -40,7 +41,7 @@ class HistoryTable {
   // Groups by key. Once, after the last add().
   void finish();
 
-  [[nodiscard]] std::uint64_t operations() const { return all_.size(); }
+  [[nodiscard]] std::uint64_t operations() const { return all_.size() + losses_.size(); }
   [[nodiscard]] std::uint32_t keys() const { return keys_.size(); }
   // The history of key number `key` < keys(). `otherwise` is its start if no line says.
   [[nodiscard]] KeyHistory key_history(std::uint32_t key, Start otherwise) const;
@@ -56,6 +57,7 @@ class HistoryTable {
   Names keys_;
   Names values_;
   std::vector<Entry> all_;
+  std::vector<KeyOp> losses_;  // `value` names the node
   std::vector<KeyOp> grouped_;
   std::vector<std::uint64_t> first_;  // of each key in grouped_, and the end
 };

@@ -1,6 +1,8 @@
+// Histories as JSON lines, into a file that is there once it is whole.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/output_place.h"
 #include "common/check/history.h"
 
 namespace loch::check {
@@ -49,6 +52,8 @@ std::string_view name(OpKind kind) {
       return "put";
     case OpKind::remove:
       return "delete";
+    case OpKind::lost:
+      return "lost";
   }
   return "?";
 }
@@ -102,6 +107,25 @@ std::string to_line(const OperationView& operation) {
   return out;
 }
 
+namespace {
+
+// "n" and a number.
+bool is_node_name(std::string_view name) {
+  constexpr std::size_t most = 6;
+  if (name.size() < 2 || name.size() > most || name.front() != 'n') return false;
+  return std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string why_no_loss(const OperationView& operation) {
+  if (operation.client != preload_client) return "\"client\": expected -1 for lost";
+  if (!is_node_name(operation.key)) return "\"key\": expected the node that was lost, such as \"n3\"";
+  if (operation.value) return "\"value\": expected null for lost";
+  if (operation.outcome != Outcome::ok) return "\"outcome\": expected ok for lost";
+  return {};
+}
+
+}  // namespace
+
 std::string why_impossible(const OperationView& operation) {
   if (operation.client < preload_client) return "\"client\": expected -1 (the preload) or more";
   if (operation.invoke_ns < 0) return "\"invoke_ns\": expected 0 or more";
@@ -122,6 +146,8 @@ std::string why_impossible(const OperationView& operation) {
     case OpKind::remove:
       if (operation.value) return "\"value\": expected null for a delete";
       break;
+    case OpKind::lost:
+      return why_no_loss(operation);
   }
   const bool preloads = operation.kind == OpKind::put && operation.outcome == Outcome::ok;
   const bool leaves_out = operation.kind == OpKind::remove && operation.outcome == Outcome::not_found;
@@ -152,28 +178,34 @@ void ClientLog::flush() {
 }
 
 Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path, Options options) {
-  const std::string partial = path + ".partial";
+  LOCH_ASSIGN(OutputPlace place, output_place(path));
+  if (!place.is_file) {
+    LOCH_ASSIGN(const int device, open_as_it_is(place));
+    return std::unique_ptr<HistoryWriter>(new HistoryWriter(std::move(path), "", options, device));
+  }
+  const std::string partial = place.path + ".partial";
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | (options.is_synced ? O_DSYNC : 0);
   const int descriptor = ::open(partial.c_str(), flags, 0644);
   if (descriptor < 0) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));
   }
-  return std::unique_ptr<HistoryWriter>(new HistoryWriter(std::move(path), options, descriptor));
+  return std::unique_ptr<HistoryWriter>(
+      new HistoryWriter(std::move(path), std::move(place.path), options, descriptor));
 }
 
 Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path) {
   return create(std::move(path), Options{});
 }
 
-HistoryWriter::HistoryWriter(std::string path, Options options, int descriptor)
-    : path_(std::move(path)), options_(options), descriptor_(descriptor) {}
+HistoryWriter::HistoryWriter(std::string path, std::string whole, Options options, int descriptor)
+    : path_(std::move(path)), whole_(std::move(whole)), options_(options), descriptor_(descriptor) {}
 
 HistoryWriter::~HistoryWriter() {
   if (closed_) return;
   ::close(descriptor_);
   std::error_code ignored;  // nothing more can be done in a destructor
-  if (!options_.durable) std::filesystem::remove(path_ + ".partial", ignored);
+  if (!options_.durable && !whole_.empty()) std::filesystem::remove(whole_ + ".partial", ignored);
 }
 
 ClientLog& HistoryWriter::log(std::int32_t client) {
@@ -200,14 +232,16 @@ Result<> HistoryWriter::close() {
   for (const auto& log : logs_) log->flush();
   closed_ = true;
   if (::close(descriptor_) != 0 && error_ == 0) error_ = errno;
-  const std::string partial = path_ + ".partial";
-  if (error_ == 0 && std::rename(partial.c_str(), path_.c_str()) != 0) error_ = errno;
-  if (error_ != 0) {
-    return fail(ErrorCode::unavailable,
-                fmt::format("--history {}: cannot write: {} (what there is stays in {})", path_,
-                            std::strerror(error_), partial));
-  }
-  return {};
+  const std::string partial = whole_ + ".partial";
+  if (error_ == 0 && !whole_.empty() && std::rename(partial.c_str(), whole_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) return {};
+  const bool stays =
+      options_.durable && !whole_.empty();  // of processes that may be killed, it is what there is
+  std::error_code ignored;
+  if (!stays && !whole_.empty()) std::filesystem::remove(partial, ignored);
+  return fail(ErrorCode::unavailable,
+              fmt::format("--history {}: cannot write: {}{}", path_, std::strerror(error_),
+                          stays ? fmt::format(" (what there is stays in {})", partial) : ""));
 }
 
 }  // namespace loch::check

@@ -20,7 +20,7 @@ struct KeyOp {
   Nanos invoke_ns = 0;
   Nanos return_ns = forever;  // forever: no answer was heard
   std::int32_t client = 0;
-  std::uint32_t value = none;
+  std::uint32_t value = none;  // lost: the node's name
   OpKind kind = OpKind::get;
   Outcome outcome = Outcome::ok;
 

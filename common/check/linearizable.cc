@@ -66,6 +66,8 @@ class Explanation {
         return fmt::format("PUT {} {}", o.value.value_or(""), when);
       case OpKind::remove:
         return fmt::format("DELETE {} {}", name(o.outcome), when);
+      case OpKind::lost:
+        return fmt::format("the loss of node {} {}", o.key, when);
       case OpKind::get:
         break;
     }

@@ -10,6 +10,7 @@
 //
 // An operation whose outcome is unknown may take effect once at any time from its invocation on, or
 // never. A failed one has no effect: a GET that reads a failed PUT's value is a violation.
+// A node that was declared lost may have taken the key along, once, while it was being declared; or not.
 // Two operations of which one returns at the very nanosecond of the other's invocation count as
 // concurrent: a clock of that resolution cannot order them.
 //

@@ -55,7 +55,7 @@ class Minimiser {
     std::vector<KeyOp> kept;
     for (KeyOp op : ops_) {
       if (op.invoke_ns > end && !(op.kind == OpKind::put && read.contains(op.value))) continue;
-      if (op.return_ns > end) {
+      if (op.return_ns > end && op.kind != OpKind::lost) {
         if (op.kind == OpKind::get || op.outcome == Outcome::not_found) continue;
         if (op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
@@ -121,6 +121,7 @@ class Minimiser {
   // Gives up what operation `i` contributes, as far as that is sound.
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
+    if (op.kind == OpKind::lost) return;  // without it the others would contradict each other sooner
     const bool wrote = op.kind != OpKind::get && op.outcome != Outcome::not_found;
     if (op.outcome == Outcome::failed) {
       // A failed PUT matters only to who read it; without it that read would look corrupt instead.

@@ -146,6 +146,10 @@ class ZoneFinder {
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
       const KeyOp& op = ops_[i];
       if (op.kind == OpKind::put || op.outcome == Outcome::failed) continue;
+      if (op.kind == OpKind::lost) {
+        zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::lost, true});
+        continue;
+      }
       if (op.outcome == Outcome::not_found) {
         if (!lossy) zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::absent, false});
       } else if (op.kind == OpKind::remove) {
@@ -164,6 +168,13 @@ class ZoneFinder {
   }
 
   void clip_points() {
+    const auto enclosed = [this](const Point& point) {
+      const ForwardZone* const zone = zone_around(point.release_ns);
+      return zone != nullptr && zone == zone_around(point.deadline_ns);
+    };
+    // A loss during which a value is proven did not touch the key.
+    std::erase_if(zones_.points,
+                  [&](const Point& point) { return point.kind == PointKind::lost && enclosed(point); });
     for (Point& point : zones_.points) {
       const ForwardZone* const early = zone_around(point.release_ns);
       const ForwardZone* const late = zone_around(point.deadline_ns);

@@ -31,13 +31,15 @@ enum class PointKind : std::uint8_t {
   put,     // makes the key present: a backward cluster
   remove,  // makes it absent
   absent,  // needs it absent
+  lost,    // may make it absent: a loss that the key may not have been part of
 };
 struct Point {
   Nanos release_ns = 0;
   Nanos deadline_ns = forever;
   std::uint32_t operation = none;  // for the report
   PointKind kind = PointKind::put;
-  bool optional = false;  // its outcome is unknown; then the deadline is forever
+  bool optional =
+      false;  // may be left out: its outcome is unknown (the deadline is forever), or it is a loss
 };
 
 struct Zones {

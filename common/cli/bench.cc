@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/output_place.h"
 #include "common/check/history.h"
 #include "common/cli/interrupt.h"
 #include "common/cli/progress.h"
 #include "common/cli/registry.h"
 #include "common/cli/search.h"
+#include "common/cli/standard_streams.h"
 #include "common/hog/beside.h"
 #include "common/hog/cores.h"
 #include "common/hog/cpu_group.h"
@@ -49,7 +51,8 @@ std::string history_part(const std::string& path, const Place& place) {
 // One process puts all histories together; that of a process that died is what it had written when
 // it did.
 Result<> join_histories(const std::string& path, std::uint32_t ranks) {
-  const std::string whole = path + ".partial";
+  LOCH_ASSIGN(const OutputPlace place, output_place(path));
+  const std::string whole = place.path + ".partial";
   std::ofstream out(whole, std::ios::binary | std::ios::trunc);
   std::vector<std::string> parts;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -62,7 +65,7 @@ Result<> join_histories(const std::string& path, std::uint32_t ranks) {
   }
   out.close();
   std::error_code failure;
-  if (out) std::filesystem::rename(whole, path, failure);
+  if (out) std::filesystem::rename(whole, place.path, failure);
   if (!out || failure) {
     std::filesystem::remove(whole, failure);
     return fail(ErrorCode::invalid_argument, fmt::format("{}: the history could not be written", path));
@@ -213,8 +216,9 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
     fmt::print("{}\n", document.dump(1));
   } else {
     if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
-    for (const measure::PointResult& point : points)
-      fmt::print("{}", measure::summary(measure::to_json(point)));
+    for (const measure::PointResult& point : points) {
+      if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
+    }
   }
   for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
   int status = 0;
@@ -280,7 +284,7 @@ int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module
     return cluster::run_as_rank(*env, *config, [&](cluster::Control& control) {
       Place here = place;
       here.control = &control;
-      return run_here(o, module, here);
+      return with_output_checked("bench", [&] { return run_here(o, module, here); });
     });
   }
 #endif
@@ -288,7 +292,8 @@ int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module
   cluster::SuperviseConfig config;
   config.label = fmt::format("node {}", place.rank);
   config.on_killed = [&](pid_t, int) { fabric::shm::mark_lost(place.job, place.rank); };
-  return cluster::supervise([&] { return run_here(o, module, place); }, config);
+  return cluster::supervise(
+      [&] { return with_output_checked("bench", [&] { return run_here(o, module, place); }); }, config);
 #else
   return run_here(o, module, place);
 #endif
@@ -305,6 +310,14 @@ Result<Place> place_of_this_process() {
 
 Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
   if (o.history.empty()) return nullptr;
+  LOCH_ASSIGN(const OutputPlace whole, output_place(o.history));
+  if (place.ranks > 1 && !whole.is_file) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--history {}: expected a regular file: that of several processes is put together "
+                    "from one of each",
+                    o.history));
+  }
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
                                        // A machine may be lost with what its kernel had not written.
@@ -388,7 +401,8 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
     // A durable history outlives its writer on purpose; not here.
     history.reset();
-    if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial");
+    std::error_code ignored;
+    if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial", ignored);
     RunResult stopped;
     stopped.point.run_end = "interrupted";
     return stopped;

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "common/base/output_place.h"
 #include "common/cli/registry.h"
 #include "common/cli/search.h"
 #include "common/kv/value.h"
@@ -119,6 +120,9 @@ std::string unknown_flag(std::string name, const kv::Registry& registry) {
   return fmt::format("{}: no such flag{}", shown.starts_with("-") ? shown : "--" + shown,
                      near.empty() ? "" : fmt::format("; did you mean --{}?", near));
 }
+
+// A simulated cluster has work in every millisecond, even if nobody asks it for anything.
+constexpr double longest_simulated_s = 3600;
 
 // The flags as given, --set folded in.
 struct Given {
@@ -306,6 +310,15 @@ Result<> apply_load(const Given& given, BenchOptions& o) {
   if (given.text("operations")) load.duration = 0;
   LOCH_TRY(span(given, "duration", load.duration));
   LOCH_TRY(whole(given, "operations", load.operations, 1, std::uint64_t{1} << 60));
+  if (is_sim && load.rate > 0 && load.operations > 0 &&
+      static_cast<double>(load.operations) / load.rate > longest_simulated_s) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--rate {:g}: {} operations would take {:.3g} simulated seconds; at most {:g}, or give "
+                    "--duration",
+                    load.rate, load.operations, static_cast<double>(load.operations) / load.rate,
+                    longest_simulated_s));
+  }
   if (given.text("duration") && load.duration == 0) return bad("duration", "0", "above 0");
   if (load.operations > 0) load.duration = 0;
   if (load.operations == 0 && load.duration == 0) load.duration = is_sim ? 20'000'000 : 5'000'000'000;
@@ -557,9 +570,8 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   for (const auto& [flag, path] : {std::pair{"json", &o.json}, std::pair{"histogram", &o.histogram},
                                    std::pair{"trace", &o.trace}, std::pair{"history", &o.history}}) {
     if (path->empty()) continue;
-    const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
-    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
-      return bad(flag, *path, "in a folder that can be written to");
+    if (const std::string why = why_no_output(*path); !why.empty()) {
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: {}: {}", flag, *path, why));
     }
   }
   LOCH_TRY(

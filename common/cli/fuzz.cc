@@ -1,3 +1,4 @@
+// One seed: its scenario is drawn, run on a simulated cluster, and judged.
 #include "common/cli/fuzz.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "common/cli/fuzz_cause.h"
 #include "common/cli/fuzz_scenario.h"
 #include "common/cli/judging.h"
+#include "common/kv/value.h"
 
 namespace loch::cli {
 namespace {
@@ -15,10 +17,10 @@ namespace {
 // Keeps a run's operations; the simulation has one thread.
 class MemoryLog final : public workloads::OperationLog {
  public:
-  explicit MemoryLog(std::vector<check::Operation>& into) : into_(into) {}
+  MemoryLog(std::vector<check::Operation>& into, std::int32_t client) : into_(into), client_(client) {}
   void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
                Nanos invoke_ns) override {
-    pending_ = check::Operation{.client = 0,
+    pending_ = check::Operation{.client = client_,
                                 .kind = kind,
                                 .outcome = check::Outcome::unknown,
                                 .key = std::string(key),
@@ -39,14 +41,32 @@ class MemoryLog final : public workloads::OperationLog {
 
  private:
   std::vector<check::Operation>& into_;
+  std::int32_t client_;
   std::optional<check::Operation> pending_;
 };
 
-check::CheckOptions judging_of(const FuzzScenario& scenario) {
-  // What was not preloaded was absent; the checker knows one start for all keys.
-  const workloads::Records::Shape& records = scenario.plan.records;
-  return judging(*scenario.plan.module, scenario.plan.options,
-                 records.preloaded < records.most ? check::Initial::any : check::Initial::present);
+// Says of every key what it began with.
+Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<check::Operation>& history) {
+  LOCH_ASSIGN(const workloads::Records records, workloads::Records::make(shape));
+  std::vector<std::byte> key(shape.key_size), value(shape.value_size);
+  for (std::uint64_t i = 0; i < shape.most; ++i) {
+    records.key(i, key.data());
+    check::Operation beginning{.client = check::preload_client,
+                               .kind = check::OpKind::remove,
+                               .outcome = check::Outcome::not_found,
+                               .key = workloads::key_name({key.data(), shape.key_size}),
+                               .value = std::nullopt,
+                               .invoke_ns = 0,
+                               .return_ns = 0};
+    if (i < shape.preloaded) {
+      records.value(i, value.data(), shape.value_size);
+      beginning.kind = check::OpKind::put;
+      beginning.outcome = check::Outcome::ok;
+      beginning.value = kv::value_name(kv::ValueView{value.data(), shape.value_size, shape.value_size});
+    }
+    history.push_back(std::move(beginning));
+  }
+  return {};
 }
 
 // Of the store's own safety check.
@@ -58,7 +78,10 @@ double violations(const workloads::RunOutcome& outcome) {
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  const check::CheckReport report = check::check_operations(finding.history, judging_of(scenario));
+  // Of each key the history says what it began with.
+  const check::CheckOptions judged =
+      judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
+  const check::CheckReport report = check::check_operations(finding.history, judged);
   if (report.verdict() != check::Verdict::holds) {
     finding.verdict =
         report.verdict() == check::Verdict::violated ? FuzzVerdict::violated : FuzzVerdict::undecided;
@@ -86,6 +109,28 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
     finding.verdict = FuzzVerdict::stuck;
     finding.reason = fmt::format("{} of the final sweep's operations got nowhere, the first: {}",
                                  outcome.stuck.size(), outcome.stuck.front());
+  } else if (!outcome.unsound.empty()) {
+    finding.verdict = FuzzVerdict::unsound;
+    finding.reason = fmt::format("{} things are wrong with the tables at rest, the first: {}",
+                                 outcome.unsound.size(), outcome.unsound.front());
+  }
+}
+
+// What failed, and what came of it.
+void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, FuzzFinding& finding) {
+  auto& all = finding.events_by_kind;
+  for (const fabric::sim::ScheduledFault& fault : scenario.sim.faults.schedule)
+    ++all[std::string(fabric::sim::name(fault.kind))];
+  for (const auto& [kind, count] : outcome.repaired) all[kind] += count;
+  for (const auto& [name, value] : outcome.protocol_counters) {
+    if (name.find("reconnect") != std::string::npos)
+      all["reconnections"] += static_cast<std::uint64_t>(value);
+    else if (name.find("ambiguous") != std::string::npos)
+      all[name] += static_cast<std::uint64_t>(value);
+  }
+  for (const check::Operation& operation : finding.history) {
+    if (operation.outcome == check::Outcome::unknown) ++all["unknown outcomes"];
+    if (operation.outcome == check::Outcome::failed) ++all["failed operations"];
   }
 }
 
@@ -99,9 +144,19 @@ Result<fabric::sim::HardwareProfile> hardware_of(const std::string& name) {
 
 Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzFinding& finding) {
   LOCH_ASSIGN(scenario.sim.hardware, hardware_of(hardware));
-  if (!scenario.keeps_memory_in_order) scenario.sim.hardware.nic.is_in_order_placement = false;
+  fabric::sim::NicProfile& nic = scenario.sim.hardware.nic;
+  if (!scenario.keeps_memory_in_order) nic.is_in_order_placement = false;
+  if (const auto& retries = scenario.failures.retries) {
+    nic.retry_timeout_ns = static_cast<double>(retries->timeout);
+    nic.retry_count = retries->count;
+    nic.rnr_timer_ns = static_cast<double>(retries->rnr_timer);
+    nic.rnr_retry_count = retries->rnr_count;
+  }
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::sim::make_sim(scenario.sim));
-  scenario.plan.logs = [&](std::int32_t) { return std::make_unique<MemoryLog>(finding.history); };
+  scenario.plan.logs = [&](std::int32_t client) {
+    return std::make_unique<MemoryLog>(finding.history, client);
+  };
+  LOCH_TRY(record_beginning(scenario.plan.records, finding.history));
   auto outcome = workloads::run_load(*fabric, scenario.plan);
   if (!outcome) return std::unexpected(std::move(outcome.error()));
   if (const auto& sim = outcome->sim) {
@@ -112,6 +167,7 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
   std::uint64_t corrupt = 0;
   for (const measure::NodePart& node : outcome->nodes) corrupt += node.tally.corrupt;
   finding.operations = finding.history.size();
+  count_events(scenario, *outcome, finding);
   judge(scenario, *outcome, corrupt, finding);
   return {};
 }
@@ -119,7 +175,7 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
 }  // namespace
 
 std::string_view name(FuzzVerdict verdict) {
-  constexpr std::array<std::string_view, 8> names = {"holds",    "violated", "corrupt",   "stuck",
+  constexpr std::array<std::string_view, 9> names = {"holds",    "violated", "corrupt",   "stuck", "unsound",
                                                      "deadlock", "overtime", "undecided", "error"};
   return names[static_cast<std::size_t>(verdict)];
 }
@@ -128,11 +184,14 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
   FuzzFinding finding;
   finding.seed = seed;
   Result<> done;
+  const ProbeScope probes(finding.probes);
+  const Unfair unfair = options.unfair_clock ? Unfair::clock : Unfair::none;
   // A cuckoo table so small may have no place for its keys; then the same seed gets a larger one.
-  constexpr std::uint32_t tables = 16;
-  for (std::uint32_t slack = 0; slack < tables; ++slack) {
+  constexpr std::uint32_t most_slack = 512;
+  for (FuzzRoom room; room.slack < most_slack;) {
     finding.history.clear();
-    auto scenario = draw_scenario(seed, module, options.mutant, options.settings, 2 * slack);
+    finding.events_by_kind.clear();
+    auto scenario = draw_scenario(seed, module, options.mutant, options.settings, room, unfair);
     if (!scenario) {
       done = std::unexpected(scenario.error());
       break;
@@ -140,7 +199,14 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
     finding.scenario = scenario->describe();
     if (options.timing != 0) scenario->sim.seed = Rng(seed, "timing", options.timing)();
     done = run_scenario(*scenario, options.hardware, finding);
-    if (done || done.error().code != ErrorCode::exhausted) break;
+    if (done) break;
+    // Or be unable to carry its values.
+    const bool is_full = done.error().code == ErrorCode::exhausted;
+    if (!is_full && room.has_modest_values) break;
+    if (is_full)
+      room.slack += 2 + room.slack / 2;
+    else
+      room.has_modest_values = true;
   }
   if (!done) {
     finding.verdict = FuzzVerdict::error;
@@ -156,6 +222,7 @@ std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options) {
   if (!options.mutant.empty()) line += fmt::format(" --mutant {}", options.mutant);
   if (options.hardware != FuzzOptions().hardware) line += fmt::format(" --hardware {}", options.hardware);
   for (const auto& [key, value] : options.settings) line += fmt::format(" --set {}={}", key, value);
+  if (options.unfair_clock) line += " --unfair clock";
   return line;
 }
 

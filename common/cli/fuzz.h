@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/probe.h"
 #include "common/base/result.h"
 #include "common/check/linearizable.h"
 #include "common/kv/protocol.h"
@@ -17,15 +18,18 @@ namespace loch::cli {
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  std::uint64_t timing = 0;  // the same scenarios at other instants; 0: the seed's own
-  bool all_mutants = false;  // measure them instead
-  bool all_holes = false;    // measure those of the published design instead
-  Nanos time = 0;            // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;    // threads; 0: one a core
-  bool first_only = false;   // the first finding ends it, and is not explained
-  bool keep_going = false;   // else the first finding ends it, or the first of each hole is reported
-  bool verbose = false;      // one line a seed
-  std::string history;       // of the first finding, for loch check
+  std::uint64_t timing = 0;    // the same scenarios at other instants; 0: the seed's own
+  bool all_mutants = false;    // measure them instead
+  bool all_holes = false;      // measure those of the published design instead
+  Nanos time = 0;              // stop after this much real time; 0: no limit
+  std::uint32_t jobs = 0;      // threads; 0: one a core
+  bool first_only = false;     // the first finding ends it, and is not explained
+  bool keep_going = false;     // else the first finding ends it, or the first of each hole is reported
+  bool verbose = false;        // one line a seed
+  bool coverage = false;       // a table of the probes that were reached, by the first seed that did
+  bool until_covered = false;  // and it is over when the last of them was
+  bool unfair_clock = false;   // clocks differ by more than the margin that the protocol was told
+  std::string history;         // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn
 };
 
@@ -33,7 +37,8 @@ enum class FuzzVerdict : std::uint8_t {
   holds,
   violated,   // the history is not what the protocol claims
   corrupt,    // a GET returned bytes that nobody wrote
-  stuck,      // after the faults were healed, some key could not be read or written
+  stuck,      // after the failures were over, some key could not be read or written, as the store promises
+  unsound,    // at rest its tables are not what they should be (Store::audit)
   deadlock,   // the simulation ran dry with operations outstanding
   overtime,   // operations were still going on long after the faults were healed
   undecided,  // the checker gave up
@@ -50,6 +55,8 @@ struct FuzzFinding {
   std::vector<std::string> mended;  // options with which it goes away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
+  ProbeCounts probes;                                   // how often each was passed
+  std::map<std::string, std::uint64_t> events_by_kind;  // "kill": 1, "unknown outcomes": 3, …
   std::vector<check::Operation> sub_history;
   std::vector<check::Operation> history;  // of the whole run, when it is not fine
 };

@@ -47,6 +47,7 @@ void Campaign::work() {
     ++done_;
     events_ += finding.events;
     operations_ += finding.operations;
+    count(finding);
     if (options_.verbose) say(finding);
     if (finding.verdict == FuzzVerdict::holds) continue;
     ++found_;
@@ -57,8 +58,49 @@ void Campaign::work() {
 }
 
 bool Campaign::is_over() const {
+  if (options_.until_covered && is_covered_) return true;
   if (was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
   return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
+}
+
+void Campaign::count(const FuzzFinding& finding) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [kind, count] : finding.events_by_kind) by_kind_[kind] += count;
+  reached_.resize(finding.probes.size());
+  for (std::size_t i = 0; i < finding.probes.size(); ++i) {
+    if (finding.probes[i] == 0) continue;
+    Reached& probe = reached_[i];
+    if (probe.seeds++ == 0 || finding.seed < probe.first_seed) probe.first_seed = finding.seed;
+    probe.times += finding.probes[i];
+  }
+  if (options_.until_covered) is_covered_ = is_covered();
+}
+
+bool Campaign::is_covered() const {
+  return std::ranges::all_of(coverage(), [](const auto& each) { return each.second.seeds > 0; });
+}
+
+// Several places may share a name.
+std::map<std::string, Campaign::Reached> Campaign::coverage() const {
+  std::map<std::string, Reached> all;
+  const std::span<const ProbeSite> sites = probe_sites();
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (!is_probe_of(module_, sites[i].name)) continue;
+    Reached& sum = all[sites[i].name];
+    if (i >= reached_.size() || reached_[i].seeds == 0) continue;
+    const Reached& one = reached_[i];
+    if (sum.seeds == 0 || one.first_seed < sum.first_seed) sum.first_seed = one.first_seed;
+    sum.seeds = std::max(sum.seeds, one.seeds);
+    sum.times += one.times;
+  }
+  return all;
+}
+
+bool is_probe_of(const kv::Module& module, std::string_view probe) {
+  constexpr std::string_view published = ".published.";
+  if (probe.find(published) != std::string_view::npos) return false;
+  return std::ranges::any_of(module.probes(),
+                             [&](const std::string& beginning) { return probe.starts_with(beginning); });
 }
 
 void Campaign::say(const FuzzFinding& f) {

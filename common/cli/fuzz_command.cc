@@ -30,10 +30,13 @@ constexpr const char* usage =
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
+    "  --coverage         the probes that the seeds reached; one that none did is exit status 1\n"
+    "  --unfair clock     clocks differ by more than the margin that the protocol is told\n"
     "  --keep-going       report every finding, not only the first (of a variant with holes: of each)\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
-    "Each seed draws its own cluster, workload, knobs, timing and faults. Of a variant with holes, all "
+    "Each seed draws its own cluster, workload, knobs, timing, faults and failures. Of a variant with holes, "
+    "all "
     "seeds\n"
     "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
     "found.\n";
@@ -66,6 +69,10 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     o.jobs = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, 1024));
   } else if (flag == "--time") {
     LOCH_ASSIGN(o.time, parse_duration(value, flag));
+  } else if (flag == "--unfair") {
+    if (value != "clock")
+      return fail(ErrorCode::invalid_argument, fmt::format("--unfair: \"{}\"; expected clock", value));
+    o.unfair_clock = true;
   } else if (flag == "--set") {
     LOCH_ASSIGN(auto setting, split_setting(value));
     o.settings.push_back(std::move(setting));
@@ -116,6 +123,29 @@ Result<> write_history(const FuzzFinding& finding, const std::string& path) {
   return writer->close();
 }
 
+// What failed in the campaign: where nothing did, "nothing found" says little.
+void print_events(const Campaign& campaign) {
+  std::string text;
+  for (const auto& [kind, count] : campaign.events_by_kind()) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  fmt::print("failures: {}\n", text.empty() ? "none" : text);
+}
+
+// False: some probe was never reached.
+bool print_coverage(const Campaign& campaign) {
+  bool is_covered = true;
+  fmt::print("| probe | seeds | first seed | times |\n|---|---|---|---|\n");
+  for (const auto& [probe, reached] : campaign.coverage()) {
+    is_covered = is_covered && reached.seeds > 0;
+    if (reached.seeds == 0)
+      fmt::print("| {} | never | | |\n", probe);
+    else
+      fmt::print("| {} | {} | {} | {} |\n", probe, reached.seeds, reached.first_seed, reached.times);
+  }
+  return is_covered;
+}
+
 int conclude(const FuzzOptions& o, const Campaign& campaign) {
   const std::vector<FuzzFinding> findings = campaign.findings();
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
@@ -133,6 +163,8 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
              campaign.operations(), static_cast<double>(campaign.events()) / 1e6, campaign.seconds(),
              static_cast<double>(campaign.done()) / std::max(0.001, campaign.seconds()),
              findings.empty() ? "nothing found" : fmt::format("{} found", findings.size()));
+  print_events(campaign);
+  const bool is_covered = !o.coverage || print_coverage(campaign);
   if (!findings.empty() && !o.history.empty()) {
     if (auto ok = write_history(findings.front(), o.history); !ok) {
       fmt::print(stderr, "loch fuzz: {}\n", ok.error().message);
@@ -140,16 +172,17 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
     }
   }
   if (was_interrupted()) return 130;
-  if (findings.empty()) return 0;
+  if (findings.empty()) return is_covered ? 0 : 1;
   return findings.front().verdict == FuzzVerdict::error ? 2 : 1;
 }
 
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {
-      "--protocol", "--seeds",   "--first-seed", "--time",       "--mutant",  "--set",     "--hardware",
-      "--jobs",     "--mutants", "--holes",      "--keep-going", "--history", "--verbose", "--help"};
+  const std::vector<std::string> flags = {"--protocol", "--seeds",    "--first-seed", "--time",
+                                          "--mutant",   "--set",      "--hardware",   "--jobs",
+                                          "--mutants",  "--holes",    "--keep-going", "--history",
+                                          "--verbose",  "--coverage", "--unfair",     "--help"};
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -161,6 +194,10 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
     }
     if (flag == "--verbose") {
       o.verbose = true;
+      continue;
+    }
+    if (flag == "--coverage") {
+      o.coverage = true;
       continue;
     }
     if (flag == "--holes") {

@@ -77,9 +77,16 @@ class TableOfWorkers final : public kv::Module {
   [[nodiscard]] std::string_view summary() const override { return "none"; }
   [[nodiscard]] std::string_view paper() const override { return "none"; }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override {
-    return {{"table.load-factor", kv::OptionType::real, "0.4", "", {}, 0.01, 0.95},
-            {"table.hash-functions", kv::OptionType::integer, "3", "", {}, 1, 4},
-            {"table.min-spare", kv::OptionType::integer, "3", "", {}, 1, 1e6}};
+    std::vector<kv::OptionSpec> specs = {
+        {"table.load-factor", kv::OptionType::real, "0.4", "", {}, 0.01, 0.95},
+        {"table.hash-functions", kv::OptionType::integer, "3", "", {}, 1, 4},
+        {"table.min-spare", kv::OptionType::integer, "3", "", {}, 1, 1e6},
+        {"table.odd", kv::OptionType::integer, "3", "", {}, 1, 1e6}};
+    kv::give_role(specs, "table.load-factor", kv::OptionRole::load_factor);
+    kv::give_role(specs, "table.hash-functions", kv::OptionRole::hash_functions);
+    kv::give_role(specs, "table.min-spare", kv::OptionRole::spare_entries);
+    kv::let_fuzz(specs, "table.odd", {"5", "7"});
+    return specs;
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options&) const override {
     return kv::Consistency::linearizable;
@@ -94,9 +101,9 @@ class TableOfWorkers final : public kv::Module {
 
 TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
   const TableOfWorkers module;
-  std::uint32_t in_one_hand = 0, of_several = 0;
+  std::uint32_t in_one_hand = 0, of_several = 0, odd = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const auto drawn = draw_scenario(seed, module, "", {}, 0);
+    const auto drawn = draw_scenario(seed, module, "", {});
     ASSERT_TRUE(drawn.has_value()) << drawn.error().message;
     const kv::DeployConfig& deploy = drawn->plan.deploy;
     EXPECT_GE(deploy.server_workers, 1u);
@@ -104,13 +111,60 @@ TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
     EXPECT_TRUE(drawn->knobs.contains("table.load-factor"));
     EXPECT_TRUE(drawn->knobs.contains("table.hash-functions"));
     for (const auto& [key, value] : drawn->knobs) EXPECT_TRUE(key.starts_with("table.")) << key;
+    odd += drawn->knobs.contains("table.odd") ? 1 : 0;
     if (deploy.server_nodes == 1 && deploy.server_workers == 1)
       ++in_one_hand;
     else
       ++of_several;
   }
+  EXPECT_GT(odd, 15u);
+  EXPECT_LT(odd, 45u);
   EXPECT_GT(in_one_hand, 20u);
   EXPECT_GT(of_several, 5u);
+}
+
+// Of 400 scenarios each kind of failure is in some, the keeper is in no danger, and what dies is known.
+TEST(Fuzz, FailuresAreDrawnByDefault) {
+  using Kind = fabric::sim::ScheduledFault::Kind;
+  const auto module = workloads::testing::make_slot_store();
+  std::map<Kind, std::uint32_t> seen;
+  std::uint32_t calm = 0, impatient = 0, back = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const auto drawn = draw_scenario(seed, *module, "", {});
+    ASSERT_TRUE(drawn.has_value()) << drawn.error().message;
+    calm += drawn->failures.is_calm() ? 1 : 0;
+    impatient += drawn->failures.retries ? 1 : 0;
+    for (const auto& fault : drawn->sim.faults.schedule) {
+      ++seen[fault.kind];
+      EXPECT_LE(fault.at + fault.span, drawn->sim.faults.heal_at);
+      ASSERT_TRUE(drawn->plan.load.failures.has_value());
+      const workloads::FailurePlan& plan = *drawn->plan.load.failures;
+      EXPECT_LE(fault.at + fault.span, plan.over);
+      if (fault.kind == Kind::crash) EXPECT_NE(fault.node, plan.keeper.node);
+      back += fault.kind == Kind::crash && fault.span > 0 ? 1 : 0;
+      const kv::ClientId killed{fault.node, fault.worker};
+      if (fault.kind != Kind::kill) continue;
+      EXPECT_NE(killed, plan.keeper);
+      EXPECT_NE(std::ranges::find(plan.doomed, killed), plan.doomed.end());
+    }
+  }
+  EXPECT_GT(calm, 80u);
+  EXPECT_GT(impatient, 80u);
+  EXPECT_GT(back, 10u);
+  for (const Kind kind : {Kind::crash, Kind::pause, Kind::nic_stall, Kind::cut, Kind::kill, Kind::one_way,
+                          Kind::lossy, Kind::no_buffers, Kind::clock_step})
+    EXPECT_GT(seen[kind], 5u) << fabric::sim::name(kind);
+}
+
+TEST(Fuzz, UnfairClocksAreDrawnOnRequestOnly) {
+  const auto module = workloads::testing::make_slot_store();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto fair = draw_scenario(seed, *module, "", {});
+    const auto unfair = draw_scenario(seed, *module, "", {}, {}, Unfair::clock);
+    ASSERT_TRUE(fair && unfair);
+    EXPECT_LE(fair->sim.faults.clock_skew, 100'000);
+    EXPECT_GT(unfair->sim.faults.clock_skew, fair->sim.faults.clock_skew + 50'000);
+  }
 }
 
 TEST(Fuzz, FlagsAreChecked) {
@@ -122,6 +176,8 @@ TEST(Fuzz, FlagsAreChecked) {
   EXPECT_EQ(refusal({"--seeds", "20", "--time", "5s", "--keep-going", "--set", "slots.spare=1K"}),
             "accepted");
   EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
+  EXPECT_EQ(refusal({"--coverage", "--unfair", "clock"}), "accepted");
+  EXPECT_THAT(refusal({"--unfair", "fire"}), HasSubstr("--unfair: \"fire\"; expected clock"));
   EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
   EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));
   EXPECT_THAT(refusal({"--time", "5"}), HasSubstr("--time"));

@@ -15,9 +15,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "common/base/output_place.h"
 #include "common/cli/flags.h"
 #include "common/hog/cores.h"
 #include "common/hog/cpu_group.h"
@@ -114,9 +114,8 @@ Result<> check(HogOptions& o, bool has_duration) {
                 "--pin separate: from which cores? with --cores, those of COMMAND");
   LOCH_TRY(hog::place_hogs(o.pin, "--pin", o.cores, usable));
   if (!o.json.empty()) {
-    const std::filesystem::path folder = std::filesystem::path(o.json).parent_path();
-    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
-      return bad("--json", o.json, "in a folder that can be written to");
+    if (const std::string why = why_no_output(o.json); !why.empty())
+      return fail(ErrorCode::invalid_argument, fmt::format("--json: {}: {}", o.json, why));
   }
   return {};
 }

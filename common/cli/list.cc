@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "common/base/probe.h"
 #include "common/cli/registry.h"
 #include "workloads/distribution.h"
 
@@ -141,6 +142,28 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
+// Each once, though several places may share a name.
+std::vector<Entry> probes(const kv::Registry& registry) {
+  std::map<std::string, std::vector<std::string>> by_name;
+  for (const ProbeSite& site : probe_sites()) {
+    std::vector<std::string>& protocols = by_name[site.name];
+    if (!protocols.empty()) continue;
+    for (const auto& [name, module] : registry) {
+      const std::vector<std::string> beginnings = module->probes();
+      if (std::ranges::any_of(
+              beginnings, [&](const std::string& b) { return std::string_view(site.name).starts_with(b); }))
+        protocols.push_back(name);
+    }
+  }
+  std::vector<Entry> out;
+  for (const auto& [name, protocols] : by_name) {
+    Entry entry{name, fmt::format("{}", fmt::join(protocols, ", "))};
+    entry.more["protocols"] = protocols;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
 void print(const std::vector<Entry>& entries, bool as_json) {
   if (!as_json) {
     std::size_t width = 0;
@@ -166,7 +189,7 @@ std::string home_folder() {
 
 int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   const std::vector<std::string> kinds = {"protocols",   "fabrics", "hardware", "workloads",
-                                          "experiments", "mutants", "holes"};
+                                          "experiments", "mutants", "holes",    "probes"};
   std::string kind;
   bool as_json = false;
   for (const std::string& argument : arguments) {
@@ -201,6 +224,8 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     print(workload_list(), as_json);
   else if (kind == "experiments")
     print(experiments(), as_json);
+  else if (kind == "probes")
+    print(probes(registry), as_json);
   else if (kind == "holes")
     print(holes(registry), as_json);
   else

@@ -18,6 +18,7 @@
 #endif
 #include "common/cli/list.h"
 #include "common/cli/registry.h"
+#include "common/cli/standard_streams.h"
 
 namespace {
 
@@ -53,10 +54,7 @@ const std::map<std::string, Command>& commands() {
   return all;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Arguments arguments(argv + 1, argv + argc);
+int run(Arguments arguments) {
   std::vector<std::string> names;
   for (const auto& each : commands()) names.push_back(each.first);
   if (arguments.empty() || arguments.front() == "--help") {
@@ -75,4 +73,13 @@ int main(int argc, char** argv) {
   }
   const loch::kv::Registry registry = loch::cli::make_registry();
   return command->second(arguments, registry);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  loch::cli::prepare_standard_streams();
+  const Arguments arguments(argv + 1, argv + argc);
+  const std::string name = arguments.empty() ? "" : arguments.front().substr(0, 40);
+  return loch::cli::with_output_checked(name, [&] { return run(arguments); });
 }

@@ -56,6 +56,20 @@ class Processes : public ::testing::Test {
     }
     return statuses;
   }
+  // The load has begun: each rank has written some of its history.
+  [[nodiscard]] bool await_load() const {
+    for (int tick = 0; tick < 6000; ++tick) {
+      int begun = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+        std::error_code gone;  // a part may get its last name meanwhile
+        const auto size = entry.file_size(gone);
+        begun += entry.path().extension() == ".partial" && !gone && size > 0 ? 1 : 0;
+      }
+      if (begun == ranks) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  }
   // The process that does rank's work: its supervisor's only child.
   pid_t worker_of(int rank) {
     const std::string list =
@@ -100,7 +114,7 @@ TEST_F(Processes, OneResultAndOneHistory) {
 
 TEST_F(Processes, AKilledOneIsNamedAndTheOthersGoOn) {
   launch("2s");
-  std::this_thread::sleep_for(1s);
+  ASSERT_TRUE(await_load());
   const pid_t victim = worker_of(1);
   ASSERT_GT(victim, 0);
   ASSERT_EQ(::kill(victim, SIGKILL), 0);
@@ -117,7 +131,7 @@ TEST_F(Processes, AKilledOneIsNamedAndTheOthersGoOn) {
 
 TEST_F(Processes, AnInterruptLeavesNothing) {
   launch("60s");
-  std::this_thread::sleep_for(1s);
+  ASSERT_TRUE(await_load());
   for (const pid_t child : children_) ::kill(child, SIGINT);
   EXPECT_EQ(wait_all(), (std::vector<int>{130, 130, 130}));
   EXPECT_TRUE(std::filesystem::is_empty(folder_));

@@ -89,9 +89,11 @@ TEST(ChannelControl, NamesWhoIsMissingAndWhere) {
 
 TEST(ChannelControl, AfterALateComerTheNextMeetingIsHeld) {
   MemoryNetwork network(3);
-  in_ranks(network, 3, [](ChannelControl& control) {
-    if (control.rank() == 2) std::this_thread::sleep_for(300ms);
+  std::atomic<int> gave_up = 0;
+  in_ranks(network, 3, [&](ChannelControl& control) {
+    if (control.rank() == 2) wait_until([&] { return gave_up == 2; });
     const auto first = control.barrier("first", little);
+    ++gave_up;
     EXPECT_EQ(first.has_value(), control.rank() == 2);  // the others had come when it came
     const auto second = control.all_gather("second", fmt::format("{}", control.rank()), plenty);
     ASSERT_TRUE(second.has_value()) << second.error().message;

@@ -60,12 +60,12 @@ TEST_F(ControlRank, RanksMeetAndTalk) {
 }
 
 TEST_F(ControlRank, AKilledChildIsKnownAtOnceAndTheOthersGoOn) {
-  const Launch rest = launch("child");
+  const Launch rest = launch("child", "15s");  // were it the silence that is noticed, it would be after that
   EXPECT_EQ(rest.status, 0) << rest.output;
   EXPECT_THAT(rest.output, testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9"));
   EXPECT_THAT(rest.output, HasSubstr("lost: [true,,true]"));
   EXPECT_GE(noticed_after_ms(rest.output), 0) << rest.output;
-  EXPECT_LT(noticed_after_ms(rest.output), 1900) << rest.output;
+  EXPECT_LT(noticed_after_ms(rest.output), 8000) << rest.output;
 }
 
 TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
@@ -74,7 +74,7 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
   EXPECT_THAT(rest.output, HasSubstr("is lost: nothing was heard of it for 2s"));
   EXPECT_THAT(rest.output, HasSubstr("lost: [true,,true]"));
   EXPECT_GT(noticed_after_ms(rest.output), 1000) << rest.output;
-  EXPECT_LT(noticed_after_ms(rest.output), 6000) << rest.output;
+  EXPECT_LT(noticed_after_ms(rest.output), 20000) << rest.output;  // a busy machine's
 }
 
 TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerLife) {

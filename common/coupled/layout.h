@@ -69,6 +69,7 @@ enum class Say : std::uint8_t {
   table_full = 4,  // no place in the index
   busy = 5,        // no entry is free until others expire
   refused = 6,     // not a request of this deployment
+  lost = 7,        // the node has lost its memory, and nobody has declared it lost yet
 };
 
 class FrameLayout {
@@ -100,7 +101,7 @@ class FrameLayout {
   [[nodiscard]] rpc::FrameSizes reply_sizes() const {
     rpc::FrameSizes sizes{};
     sizes[static_cast<std::size_t>(Say::value)] = value_reply_bytes();
-    for (const Say say : {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused})
+    for (const Say say : {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused, Say::lost})
       sizes[static_cast<std::size_t>(say)] = rpc::trailer_bytes;
     return sizes;
   }

@@ -65,7 +65,7 @@ std::vector<kv::OptionSpec> table_options(const std::string& name) {
   using kv::OptionType;
   const auto integer = OptionType::integer;
   const auto duration = OptionType::duration;
-  return {
+  std::vector<kv::OptionSpec> specs = {
       {name + ".hash-functions",
        integer,
        "3",
@@ -138,7 +138,25 @@ std::vector<kv::OptionSpec> table_options(const std::string& name) {
        1,
        1e12},
       {name + ".backoff-cap", duration, "1ms", "largest upper end of a back-off", {}, 1, 1e12},
+      {name + ".first-number",
+       integer,
+       "0",
+       "where a client's requests begin to be numbered: close to 65535 the number in a frame soon wraps "
+       "(tests)",
+       {},
+       0,
+       65535},
   };
+  kv::give_role(specs, name + ".first-number", kv::OptionRole::first_number);
+  kv::give_role(specs, name + ".hash-functions", kv::OptionRole::hash_functions);
+  kv::give_role(specs, name + ".load-factor", kv::OptionRole::load_factor);
+  kv::give_role(specs, name + ".min-spare", kv::OptionRole::spare_entries);
+  kv::give_role(specs, name + ".retry-after", kv::OptionRole::reply_timeout);
+  kv::give_role(specs, name + ".give-up-after", kv::OptionRole::give_up);
+  kv::give_role(specs, name + ".reconnect-timeout", kv::OptionRole::reconnect_timeout);
+  kv::give_role(specs, name + ".attempts", kv::OptionRole::attempts);
+  kv::give_role(specs, name + ".backoff-cap", kv::OptionRole::backoff_cap);
+  return specs;
 }
 
 std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rng,
@@ -191,6 +209,7 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
   channel.retry_after = options.integer(name + ".retry-after");
   channel.give_up_after = options.integer(name + ".give-up-after");
   channel.reconnect_timeout = options.integer(name + ".reconnect-timeout");
+  channel.first_number = static_cast<std::uint64_t>(options.integer(name + ".first-number"));
   channel.flaws = flaws;
   return s;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/coupled/back_off.h"
 #include "common/fabric/memory.h"
 
@@ -42,6 +43,7 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
     const bool is_busy =
         reply.outcome == rpc::Reply::Outcome::answered && reply.code == static_cast<std::uint8_t>(Say::busy);
     if (!is_busy || attempt + 1 >= settings_.attempts || worker_.stopping()) break;
+    LOCH_PROBE("coupled.readers.asked-again");
     ++counts_.busy;
     ++retries;
     co_await back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
@@ -95,6 +97,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::Reply& reply) const {
       result.status = kv::OpStatus::table_full;
       break;
     case Say::refused:
+    case Say::lost:
       result.status = kv::OpStatus::error;
       break;
   }

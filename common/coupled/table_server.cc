@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::coupled {
@@ -37,8 +38,14 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
     co_return static_cast<std::uint8_t>(Say::refused);
   }
   row_ = node_.rows[row - first].get();
+  if (!row_->is_laid_out) {
+    LOCH_PROBE("coupled.table.lost");
+    ++row_->counts.lost;
+    co_return static_cast<std::uint8_t>(Say::lost);
+  }
   ++row_->counts.requests;
   Say say = Say::refused;
+  row_->is_changing = true;
   switch (static_cast<Ask>(request.code)) {
     case Ask::get:
       say = co_await get(reply);
@@ -50,8 +57,15 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
       say = co_await remove();
       break;
   }
-  if (say == Say::table_full) ++row_->counts.full;
-  if (say == Say::busy) ++row_->counts.busy;
+  row_->is_changing = deferred_.has_value();
+  if (say == Say::table_full) {
+    LOCH_PROBE("coupled.table.full");
+    ++row_->counts.full;
+  }
+  if (say == Say::busy) {
+    LOCH_PROBE("coupled.readers.no-entry-free");
+    ++row_->counts.busy;
+  }
   co_return static_cast<std::uint8_t>(say);
 }
 
@@ -144,6 +158,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t from = slots[i - 1], to = slots[i];
     const std::uint64_t word = row_->memory.word(from);
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
+    LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
     if (rules_.clears_first) store(from, emptied());
     if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + rules_.dwell);
@@ -199,6 +214,7 @@ coro::Task<void> TableServer::finish() {
   LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
   store(deferred_->slot, deferred_->word);
   deferred_.reset();
+  row_->is_changing = false;
 }
 
 void TableServer::let_go(std::uint32_t entry) {
@@ -216,11 +232,36 @@ std::uint64_t TableServer::emptied() {
   return cuckoo::IndexWord::empty(rules_.empty_repeats ? 0 : row_->stores);
 }
 
+namespace {
+
+// Of a node that came back: waits until it is declared lost, now or again, or the run ends.
+coro::Task<void> await_declaration(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
+  NodeTables& node = tables->local(worker->node());
+  const fabric::WatchWord word{.region = node.membership,
+                               .offset = std::uint64_t{index} * 8,
+                               .value = static_cast<std::uint64_t>(Member::declared),
+                               .until_equal = true,
+                               .peer = std::nullopt};
+  for (;;) {
+    const fabric::WatchOutcome seen = co_await worker->watch(word);
+    if (seen != fabric::WatchOutcome::ready) co_return;
+    Row& row = *node.rows[index];
+    if (!row.is_laid_out) tables->lay_out(row, *worker);
+    worker->store_word(*node.membership, word.offset, static_cast<std::uint64_t>(Member::serves));
+  }
+}
+
+}  // namespace
+
 coro::Task<void> serve(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
+  coro::Scope beside(worker->run_queue());
+  if (!tables->local(worker->node()).rows[index]->is_laid_out)
+    beside.spawn(await_declaration(tables, worker, index));
   TableServer handler(*tables, *worker, index);
   rpc::WriteServer server(tables->channel(), *worker, index);
   co_await server.run(&handler);
   ServerCounts& counts = tables->local(worker->node()).rows[index]->counts;
+  co_await beside.join();
   counts.repeated = server.counts().repeated;
   counts.stale = server.counts().stale;
   counts.unanswered = server.counts().unanswered;

@@ -19,6 +19,11 @@ Tables::Tables(Settings settings) : settings_(std::move(settings)), channel_(set
 Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = settings_;
   NodeTables tables;
+  LOCH_ASSIGN(tables.membership, fabric.register_region(node, {.name = membership_region(),
+                                                               .bytes = membership_bytes(),
+                                                               .remote_read = s.config.serves(node),
+                                                               .remote_write = s.config.serves(node),
+                                                               .elision = {}}));
   if (s.config.serves(node)) {
     // Least rights: nobody but clients that READ needs any.
     LOCH_ASSIGN(tables.index, fabric.register_region(node, {.name = index_region(),
@@ -38,7 +43,10 @@ Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   return channel_.setup_node(fabric, node);
 }
 
-Result<> Tables::connect(fabric::Fabric& fabric) { return channel_.connect(fabric); }
+Result<> Tables::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
+  return channel_.connect(fabric);
+}
 
 NodeTables& Tables::local(fabric::NodeId node) {
   const auto found = nodes_.find(node);
@@ -54,6 +62,8 @@ Result<> Tables::preload(const kv::Dataset& data) {
       cuckoo::plan_placement(settings_.family, settings_.config.keys, settings_.config.key_size, write_key));
   for (auto& [node, tables] : nodes_) {
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
+      fabric::store_word_release(tables.membership->at(server * 8),
+                                 static_cast<std::uint64_t>(Member::serves));
       LOCH_TRY(fill_row(*tables.rows[server], node * settings_.servers() + server, data, placement));
     }
   }
@@ -106,6 +116,7 @@ std::map<std::string, double> Tables::counters() const {
       add("requests_repeated", c.repeated);
       add("requests_stale", c.stale);
       add("requests_refused", c.refused);
+      add("requests_to_the_lost", c.lost);
       add("replies_undelivered", c.unanswered);
       add("server_reconnects", c.reconnects);
       add("moves", c.moves);

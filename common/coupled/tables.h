@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -41,7 +43,7 @@ class RowMemory final : public cuckoo::TableMemory {
 // What one server worker counts.
 struct ServerCounts {
   std::uint64_t requests = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0, moves = 0, full = 0,
-                busy = 0, refused = 0, examined = 0;
+                busy = 0, refused = 0, examined = 0, lost = 0;
 };
 // What one client lane counts.
 struct ClientCounts {
@@ -58,11 +60,24 @@ struct Row {
   cuckoo::Table table;
   cuckoo::EntryPool entries{0, 0};  // numbers of free entries; filled by the preload
   std::uint64_t stores = 0;
+  // False: its node came back with zeroed memory and has not been declared lost. Nothing is answered.
+  bool is_laid_out = true;
+  bool is_changing = false;  // between two steps of a request: for ever, if its worker died there
+  std::uint64_t life = 0;    // grows whenever its node comes back
   ServerCounts counts;
+};
+
+// What a server worker's word of the membership region says.
+enum class Member : std::uint64_t {
+  none = 0,      // zeroed memory
+  declared = 1,  // its keys are lost: lay the row out
+  serves = 2,
 };
 
 // Of a node that serves: index, data and rows; of one that drives: clients.
 struct NodeTables {
+  // A word for each server worker, then one for each client worker: what it writes into others'.
+  fabric::Region* membership = nullptr;
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
   std::vector<std::unique_ptr<Row>> rows;              // by server worker
@@ -78,18 +93,35 @@ class Tables {
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
   [[nodiscard]] Result<> preload(const kv::Dataset& data);
 
+  // As kv::Store's. A node that is back serves once it has been declared lost.
+  [[nodiscard]] Result<> restart_node(fabric::NodeId node);
+  [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const;
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const;
+
+  // The row as if all of its keys had been removed, by its worker.
+  void lay_out(Row& row, fabric::Worker& worker) const;
+
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const rpc::WriteChannel& channel() const { return channel_; }
   [[nodiscard]] NodeTables& local(fabric::NodeId node);
   [[nodiscard]] std::string index_region() const { return settings_.name + ".index"; }
   [[nodiscard]] std::string data_region() const { return settings_.name + ".data"; }
+  [[nodiscard]] std::string membership_region() const { return settings_.name + ".membership"; }
   [[nodiscard]] std::map<std::string, double> counters() const;
 
  private:
   [[nodiscard]] Result<> fill_row(Row& row, std::uint32_t number, const kv::Dataset& data,
                                   const cuckoo::Placement& placement);
 
+  [[nodiscard]] std::vector<std::string> audit_row(const Row& row) const;
+  [[nodiscard]] coro::Task<bool> declare(fabric::Worker* worker, fabric::NodeId lost);
+  [[nodiscard]] std::uint64_t membership_bytes() const {
+    return (std::uint64_t{settings_.servers()} + settings_.config.client_workers) * 8;
+  }
+
   Settings settings_;
+  fabric::Fabric* fabric_ = nullptr;
   rpc::WriteChannel channel_;
   std::map<fabric::NodeId, NodeTables> nodes_;
 };

@@ -24,6 +24,7 @@ class EntryPool {
   void retire(std::uint32_t entry, Nanos until) { retired_.push_back({entry, until}); }
 
   [[nodiscard]] std::uint64_t retired() const { return retired_.size(); }
+  [[nodiscard]] std::uint64_t free() const { return free_.size() + (entries_ - fresh_); }
 
  private:
   struct Retired {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/probe.h"
 
 namespace loch::cuckoo {
 namespace {
@@ -45,6 +46,8 @@ Table::Moves Table::make_room(KeyHash& hash) {
   const std::uint32_t functions = family_.shape().functions;
   for (std::uint32_t i = 0; i < functions; ++i) from[i] = family_.number(hash.candidate(i));
   Path path = shortest_path(*this, std::span(from).first(functions), most_searched_slots);
+  if (path.slots.empty()) LOCH_PROBE("cuckoo.no-path");
+  if (path.slots.size() > 2) LOCH_PROBE("cuckoo.path-of-several");
   Moves moves{.slots = std::move(path.slots), .examined = path.examined};
   for (std::uint64_t& slot : moves.slots) slot = slot_of(slot);
   return moves;

@@ -458,6 +458,11 @@ class Fabric {
     return fail(ErrorCode::unsupported, "this fabric cannot fence a node");
   }
 
+  // `tell` is called, on the thread that runs the fabric, whenever a node of this process that had crashed is
+  // back: its memory is zeroed, its regions have new rkeys, and it has no workers; add_worker and start give
+  // it some. Before run(). A simulation alone restarts nodes; elsewhere nobody is ever told.
+  virtual void on_restart(std::function<void(NodeId)> tell) { static_cast<void>(tell); }
+
   // End of warm-up: NodeReport counters start from zero.
   virtual void reset_counters() = 0;
   [[nodiscard]] virtual FabricReport report() const = 0;

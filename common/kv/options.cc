@@ -124,4 +124,22 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   return best;
 }
 
+namespace {
+
+OptionSpec& spec_of(std::vector<OptionSpec>& specs, std::string_view key) {
+  const auto found = std::ranges::find(specs, key, &OptionSpec::key);
+  LOCH_CHECK(found != specs.end(), "there is no option {}", key);
+  return *found;
+}
+
+}  // namespace
+
+void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role) {
+  spec_of(specs, key).role = role;
+}
+
+void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values) {
+  spec_of(specs, key).fuzz_values = std::move(values);
+}
+
 }  // namespace loch::kv

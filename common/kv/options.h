@@ -32,7 +32,8 @@ enum class OptionRole : std::uint8_t {
   reconnect_timeout,  // how long a broken connection is tried again
   attempts,           // of one operation before it gives up
   first_number,       // where a counter that wraps begins
-  reply_timeout,      // how long a reply is waited for
+  reply_timeout,      // how long a reply is waited for before its request is sent again
+  give_up,            // how long before an unanswered request is given up
 };
 
 struct OptionSpec {
@@ -50,6 +51,11 @@ struct OptionSpec {
   // chances. Only what the protocol claims to stay correct under.
   std::vector<std::string> fuzz_values = {};
 };
+
+// Says what the option `key`, which is among `specs`, is for.
+void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role);
+// Of an option without a role: what a fuzz run may draw.
+void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values);
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's
 // error and aborts.

@@ -1,5 +1,7 @@
 #include "common/kv/protocol.h"
 
+#include <fmt/format.h>
+
 namespace loch::kv {
 
 std::string_view name(OpStatus status) {
@@ -70,6 +72,11 @@ coro::Task<void> Store::background(fabric::Worker& /*worker*/, const bool* /*don
 
 coro::Task<Repair> Store::scrub(fabric::Worker& /*worker*/, std::vector<ClientId> /*dead*/) {
   co_return Repair{};
+}
+
+Result<> Store::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {
+  return fail(ErrorCode::unsupported,
+              fmt::format("node {} stays without workers: the store cannot lay it out again", node));
 }
 
 coro::Task<Repair> Store::declare_lost(fabric::Worker& /*worker*/, std::vector<fabric::NodeId> /*lost*/) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -134,7 +135,7 @@ enum class Promise : std::uint8_t {
   serves,          // every key is readable and writable again by itself, within a bound
   after_scrub,     // … once Store::scrub has repaired what the dead client held
   after_declared,  // … once Store::declare_lost has ended; keys of the lost node may be absent then
-  after_return,    // … once the node is back; its keys may be absent then
+  after_return,    // … once the node is back and has been declared lost; its keys may be absent then
   unavailable,     // keys that the loss touches may stay in the way for good; the rest is served
 };
 [[nodiscard]] std::string_view name(Promise promise);
@@ -207,6 +208,18 @@ class Store {
   // declared too, and is then a member again, with what memory it has now.
   [[nodiscard]] virtual coro::Task<Repair> declare_lost(fabric::Worker& worker,
                                                         std::vector<fabric::NodeId> lost);
+  // A node of this process that crashed is back with zeroed memory: lays out what it needs for its workers to
+  // be started again, and forgets what this process kept of its former life. What its memory held is not
+  // there; where it was the only copy, its servers answer nothing of it until the node has been declared
+  // lost. unsupported: it stays without workers.
+  [[nodiscard]] virtual Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
+  // Whether a key's operations need the node: its memory, or, where `server` is given, that server worker.
+  [[nodiscard]] virtual bool needs(Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const {
+    static_cast<void>(key);
+    static_cast<void>(node);
+    static_cast<void>(server);
+    return true;
+  }
   // Looks at the tables of this process's nodes when nothing is under way: what it finds wrong, one line
   // each (an entry that leaked, a key that is there twice, a word that is pending for ever). `lost`: nodes
   // whose memory is void.

@@ -1,3 +1,4 @@
+// Files written whole or not at all, files read whole within a bound, and what memory there is.
 #include "common/measure/file.h"
 
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+
+#include "common/base/output_place.h"
 
 namespace loch::measure {
 namespace {
@@ -27,29 +30,7 @@ std::uint64_t kilobytes(const std::string& text, std::string_view label) {
 
 }  // namespace
 
-Result<> write_whole(const std::string& path, std::string_view text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  const auto give_up = [&](const char* step) {
-    const std::string reason = std::strerror(errno);
-    ::unlink(temporary.c_str());
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: cannot {}: {}", path, step, reason));
-  };
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return give_up("write");
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t n = ::write(file, text.data() + at, text.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      ::close(file);
-      return give_up("write");
-    }
-    at += static_cast<std::size_t>(n);
-  }
-  if (::close(file) != 0) return give_up("write");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("rename the finished file");
-  return {};
-}
+Result<> write_whole(const std::string& path, std::string_view text) { return write_output(path, text); }
 
 Result<std::string> read_whole(const std::string& path, std::uint64_t most) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

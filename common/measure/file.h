@@ -9,7 +9,8 @@
 
 namespace loch::measure {
 
-// Writes to a temporary in the same folder and renames it over `path`. The error names the path.
+// Writes to a temporary in the same folder and renames it over `path`, symbolic links followed; a device or
+// pipe is written to as it is, - is standard output (common/base/output_place.h).
 [[nodiscard]] Result<> write_whole(const std::string& path, std::string_view text);
 
 // The whole file; the error names the path and the system's reason. Refuses more than `most` bytes.

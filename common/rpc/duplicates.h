@@ -18,7 +18,10 @@ enum class Freshness : std::uint8_t {
 
 class Duplicates {
  public:
-  explicit Duplicates(std::uint32_t slots) : slots_(slots) {}
+  // `first`: where numbers are extended from that lack their high bits (extend_sequence).
+  explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots) {
+    for (Slot& slot : slots_) slot.last = first;
+  }
 
   // Whether this trailer word has not been looked at yet.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {

@@ -12,7 +12,11 @@
 // What identifies a request (operation, lane, number) goes in the immediate, so that the payload is the
 // protocol's alone:
 //
-//   | 31 … 28 op | 27 … 20 lane | 19 … 0 number |
+//   | 31 … 29 op | 28 server's life | 27 … 20 lane | 19 client's life | 18 … 0 number |
+//
+// A node's life is the low bit of how often it has come back with fresh memory. A server executes no request
+// that was meant for its former life, whose server may have executed it: it says so, and the caller does not
+// know what became of it. A client's new life numbers its requests anew.
 //
 // A lane numbers its requests to each server by themselves, one after the other. A server that keeps the
 // table answers a number that it has seen with the reply that it gave, executes a newer one, and drops an
@@ -47,6 +51,7 @@ struct MessageShape {
   Nanos reply_timeout = 20'000'000;                  // until a request is sent again
   Nanos patience = 1'000'000'000;                    // until the caller is told that no reply came
   Nanos reconnect_timeout = 20'000'000;
+  std::uint32_t first_number = 0;     // where each lane's numbers begin
   std::uint32_t reply_buffers = 64;   // a server worker
   std::uint32_t most_receives = 512;  // of a server worker's pool; the device's depth caps it too
 
@@ -70,6 +75,7 @@ struct MessageShape {
 struct MessageRegions {
   fabric::Region* send = nullptr;     // a lane each, then reply_buffers a server worker
   fabric::Region* receive = nullptr;  // client_receives a client worker, then server_receives a server worker
+  bool life = false;                  // the node's, as above
 };
 // Before Fabric::exchange. Refuses what the device cannot carry, in one line.
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
@@ -77,16 +83,20 @@ struct MessageRegions {
 
 // Operation, lane and number in one immediate.
 struct MessageTag {
-  static constexpr std::uint32_t number_bits = 20, number_mask = (1U << number_bits) - 1;
-  std::uint8_t op = 0;  // 0 … 15
+  static constexpr std::uint32_t number_bits = 19, number_mask = (1U << number_bits) - 1;
+  // Of a reply: 0, or that the request was meant for the server's former life.
+  static constexpr std::uint8_t refusal = 1;
+  std::uint8_t op = 0;  // 0 … 7
   std::uint8_t lane = 0;
   std::uint32_t number = 0;
+  bool server_life = false, client_life = false;
   [[nodiscard]] std::uint32_t pack() const {
-    return std::uint32_t{op} << 28 | std::uint32_t{lane} << number_bits | number;
+    return std::uint32_t{op} << 29 | std::uint32_t{server_life} << 28 | std::uint32_t{lane} << 20 |
+           std::uint32_t{client_life} << number_bits | number;
   }
   [[nodiscard]] static MessageTag unpack(std::uint32_t word) {
-    return {static_cast<std::uint8_t>(word >> 28), static_cast<std::uint8_t>(word >> number_bits),
-            word & number_mask};
+    return {static_cast<std::uint8_t>(word >> 29), static_cast<std::uint8_t>(word >> 20), word & number_mask,
+            (word >> 28 & 1) != 0, (word >> number_bits & 1) != 0};
   }
 };
 
@@ -137,7 +147,7 @@ class MessageClient {
     MessageClient* client = nullptr;
     std::uint32_t index = 0;
     // The reply that is waited for.
-    bool is_waiting = false, is_answered = false;
+    bool is_waiting = false, is_answered = false, is_refused = false;
     ServerAddress to;
     std::uint32_t number = 0;
     Nanos deadline = 0;
@@ -165,7 +175,8 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;  // some lane receives for all
+  bool is_led_ = false;                  // some lane receives for all
+  std::map<std::uint32_t, bool> lives_;  // by server: its node's, as far as it is known here
   MessageCounters counters_;
 };
 
@@ -203,7 +214,7 @@ class MessageServer {
  private:
   // What a lane asked last, and the answer if it is small.
   struct Last {
-    bool is_known = false, is_kept = false;
+    bool is_known = false, is_kept = false, client_life = false;
     std::uint32_t number = 0, length = 0;
     std::byte bytes[most_kept];
   };
@@ -218,7 +229,8 @@ class MessageServer {
   void repost(const fabric::Received& message);
   [[nodiscard]] Last& last_of(const fabric::Received& message, std::uint8_t lane);
   [[nodiscard]] bool is_sane(const fabric::Received& message) const;
-  [[nodiscard]] static Verdict judge(const Last& last, std::uint32_t number);
+  [[nodiscard]] static Verdict judge(const Last& last, MessageTag tag);
+  [[nodiscard]] coro::Task<void> refuse(Incoming request);
   void transmit(const fabric::Received& to, MessageTag tag, std::uint32_t length);
   [[nodiscard]] coro::Task<void> answer_again(Incoming request, const Last* last);
   [[nodiscard]] coro::Task<void> connect(fabric::NodeId peer);

@@ -1,6 +1,7 @@
 // The client's side of a message channel.
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/rpc/message_buffers.h"
 #include "common/rpc/message_channel.h"
 
@@ -68,6 +69,7 @@ std::byte* MessageClient::request(std::uint32_t lane) {
 
 coro::Task<bool> MessageClient::connect(fabric::NodeId peer, Nanos deadline) {
   if (shape_.transport != Transport::rc || worker_.connected(peer)) co_return true;
+  LOCH_PROBE("rpc.message.reconnect");
   ++counters_.reconnects;
   const bool is_back = co_await worker_.reconnect(peer, deadline);
   co_return is_back;
@@ -97,14 +99,17 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   LOCH_CHECK_LE(length, shape_.request_bytes);
   if (!has_posted_) post_receives();
   Lane* const own = lanes_.at(lane).get();
-  std::uint32_t& last = own->last_number[std::uint32_t{to.node} << 16 | to.index];
+  const std::uint32_t server = std::uint32_t{to.node} << 16 | to.index;
+  const auto known = own->last_number.emplace(server, shape_.first_number);
+  std::uint32_t& last = known.first->second;
   last = (last + 1) & MessageTag::number_mask;
+  if (last == 0) LOCH_PROBE("rpc.message.number-wrapped");
   own->to = to;
   own->number = last;
   own->deadline = fabric::forever;
-  own->is_answered = false;
+  own->is_answered = own->is_refused = false;
   own->is_waiting = true;
-  const MessageTag tag{op, static_cast<std::uint8_t>(lane), own->number};
+  const MessageTag tag{op, static_cast<std::uint8_t>(lane), own->number, lives_[server], regions_.life};
   const Nanos give_up = worker_.now() + shape_.patience;
   Reply reply{.outcome = Reply::Outcome::not_sent};
   for (;;) {
@@ -120,11 +125,20 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
       co_await await_reply(own, until);
     }
     if (own->is_answered || worker_.now() >= give_up || worker_.stopping()) break;
+    LOCH_PROBE("rpc.message.sent-again");
     ++reply.retries;
     ++counters_.retries;
   }
   own->is_waiting = false;
-  if (!own->is_answered) co_return reply;
+  if (own->is_refused) {
+    LOCH_PROBE("rpc.message.server-reborn");
+    lives_[server] = !tag.server_life;
+    co_return reply;
+  }
+  if (!own->is_answered) {
+    LOCH_PROBE("rpc.message.no-answer");
+    co_return reply;
+  }
   worker_.attribute(own->held, shape_.transport, stats);
   reply.outcome = Reply::Outcome::answered;
   reply.data = detail::payload_of(shape_, regions_, own->held);
@@ -155,12 +169,15 @@ void MessageClient::take(const fabric::Received& message) {
   Lane* lane = message.has_immediate && tag.lane < lanes_.size() ? lanes_[tag.lane].get() : nullptr;
   const bool is_wanted = lane != nullptr && lane->is_waiting && !lane->is_answered &&
                          tag.number == lane->number && message.from == lane->to.node &&
-                         message.from_worker == shape_.server_worker(lane->to.index);
+                         message.from_worker == shape_.server_worker(lane->to.index) &&
+                         tag.client_life == regions_.life;
   if (!is_wanted) {
+    LOCH_PROBE("rpc.message.stray");
     ++counters_.strays;
     return repost(message);
   }
   lane->is_answered = true;
+  lane->is_refused = tag.op == MessageTag::refusal;
   lane->holds = true;
   lane->held = message;
 }

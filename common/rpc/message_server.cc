@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/probe.h"
 #include "common/rpc/message_buffers.h"
 #include "common/rpc/message_channel.h"
 
@@ -69,10 +70,10 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
   return last_[worker * shape_.window + lane];
 }
 
-MessageServer::Verdict MessageServer::judge(const Last& last, std::uint32_t number) {
+MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) {
   constexpr std::uint32_t held_back = 64;  // further behind is a client that started anew
-  if (!last.is_known) return Verdict::execute;
-  const std::uint32_t behind = (last.number - number) & MessageTag::number_mask;
+  if (!last.is_known || last.client_life != tag.client_life) return Verdict::execute;
+  const std::uint32_t behind = (last.number - tag.number) & MessageTag::number_mask;
   if (behind == 0) return Verdict::again;
   return behind <= held_back ? Verdict::stale : Verdict::execute;
 }
@@ -97,14 +98,22 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
     request.op = request.tag.op;
     request.data = detail::payload_of(shape_, regions_, got);
     request.length = got.length;
+    if (request.tag.server_life != regions_.life) {
+      co_await refuse(request);
+      continue;
+    }
     const Last& last = last_of(got, request.tag.lane);
-    const Verdict verdict = shape_.drops_duplicates ? judge(last, request.tag.number) : Verdict::execute;
+    const Verdict verdict = shape_.drops_duplicates ? judge(last, request.tag) : Verdict::execute;
     if (verdict == Verdict::stale) {
+      LOCH_PROBE("rpc.message.request-stale");
       ++counters_.stale;
       repost(got);
       continue;
     }
-    if (verdict == Verdict::again) ++counters_.duplicates;
+    if (verdict == Verdict::again) {
+      LOCH_PROBE("rpc.message.request-repeated");
+      ++counters_.duplicates;
+    }
     if (verdict == Verdict::again && last.is_kept) {
       co_await answer_again(request, &last);
       continue;
@@ -113,10 +122,22 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
   }
 }
 
+// A life ago it may have been executed.
+coro::Task<void> MessageServer::refuse(Incoming request) {
+  std::byte* const out = co_await reply_buffer();
+  static_cast<void>(out);
+  MessageTag tag = request.tag;
+  tag.op = MessageTag::refusal;
+  transmit(request.message, tag, 0);
+  repost(request.message);
+}
+
 coro::Task<void> MessageServer::answer_again(Incoming request, const Last* last) {
   std::byte* const out = co_await reply_buffer();
   std::memcpy(out, last->bytes, last->length);
-  transmit(request.message, request.tag, last->length);
+  MessageTag tag = request.tag;
+  tag.op = 0;
+  transmit(request.message, tag, last->length);
   repost(request.message);
 }
 
@@ -130,12 +151,15 @@ void MessageServer::reply(const Incoming& to, std::uint32_t length) {
   Last& last = last_of(to.message, to.tag.lane);
   last.is_known = true;
   last.number = to.tag.number;
+  last.client_life = to.tag.client_life;
   last.is_kept = length <= most_kept;
   last.length = length;
   const std::uint64_t at = (send_base_ + next_buffer_) * shape_.stride() + MessageShape::head;
   if (last.is_kept) std::memcpy(last.bytes, regions_.send->at(at), length);
   ++counters_.served;
-  transmit(to.message, to.tag, length);
+  MessageTag tag = to.tag;
+  tag.op = 0;
+  transmit(to.message, tag, length);
   repost(to.message);
 }
 
@@ -147,6 +171,7 @@ void MessageServer::drop(const Incoming& request) {
 // Sends what is in the next reply buffer, if its client can be reached; else the client asks again.
 void MessageServer::transmit(const fabric::Received& to, MessageTag tag, std::uint32_t length) {
   if (shape_.transport == Transport::rc && !worker_.connected(to.from)) {
+    LOCH_PROBE("rpc.message.reply-unsent");
     ++counters_.replies_lost;
     if (!is_connecting_[to.from]) {
       is_connecting_[to.from] = true;
@@ -155,7 +180,6 @@ void MessageServer::transmit(const fabric::Received& to, MessageTag tag, std::ui
     return;
   }
   Buffer& buffer = *buffers_[next_buffer_];
-  tag.op = 0;
   buffer.request =
       detail::message_to(shape_, regions_, send_base_ + next_buffer_, to.from, to.from_worker, tag, length);
   buffer.request.is_inline = shape_.is_inline && length <= worker_.capabilities().max_inline_bytes;
@@ -168,6 +192,7 @@ void MessageServer::transmit(const fabric::Received& to, MessageTag tag, std::ui
 
 coro::Task<void> MessageServer::connect(fabric::NodeId peer) {
   const Nanos deadline = worker_.now() + shape_.reconnect_timeout;
+  LOCH_PROBE("rpc.message.server-reconnects");
   const bool is_back = co_await worker_.reconnect(peer, deadline);
   counters_.reconnects += is_back ? 1 : 0;
   is_connecting_[peer] = false;

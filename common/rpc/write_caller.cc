@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
@@ -20,9 +21,12 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       lane_(lane),
       arrival_(channel.arrival(worker)),
       rows_(config_.parties.rows()),
-      peers_(channel.peers()) {
+      peers_(channel.peers()),
+      lives_(channel.peers().size()) {
   // A client that comes back goes on from numbers beyond all that it used before.
-  const auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
+  auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
+  constexpr std::uint64_t turn = 0x10000;  // of what a trailer has of a number
+  if (config_.first_number > 0) first = (first / turn + 1) * turn + config_.first_number;
   for (Row& row : rows_) row.sequence = first;
 }
 
@@ -45,8 +49,11 @@ fabric::LocalSlice WriteCaller::body(ServerId server, std::uint8_t code) { retur
 coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
   if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
+  LOCH_PROBE("rpc.write.slot-unanswered");
   const Reply late = co_await exchange(server, &row, nullptr);
-  if (late.outcome == Reply::Outcome::answered) co_return true;
+  static_cast<void>(late);
+  if (!row.is_unanswered) co_return true;
+  LOCH_PROBE("rpc.write.slot-still-unanswered");
   ++counts_.unsent;
   co_return false;
 }
@@ -54,7 +61,10 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
 coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
   ++row.sequence;
-  if (static_cast<std::uint16_t>(row.sequence) == 0) ++row.sequence;  // 0 is what an unused slot says
+  if (static_cast<std::uint16_t>(row.sequence) == 0) {  // 0 is what an unused slot says
+    LOCH_PROBE("rpc.write.number-wrapped");
+    ++row.sequence;
+  }
   row.attempt = 0;
   row.code = code;
   row.was_sent = false;
@@ -62,8 +72,14 @@ coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::
   const std::uint32_t bytes = config_.request_bytes[code];
   fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row.sequence);
   const Reply reply = co_await exchange(server, &row, stats);
-  if (reply.outcome == Reply::Outcome::timed_out) ++counts_.timeouts;
-  if (reply.outcome == Reply::Outcome::unsent) ++counts_.unsent;
+  if (reply.outcome == Reply::Outcome::timed_out) {
+    LOCH_PROBE("rpc.write.timed-out");
+    ++counts_.timeouts;
+  }
+  if (reply.outcome == Reply::Outcome::unsent) {
+    LOCH_PROBE("rpc.write.unsent");
+    ++counts_.unsent;
+  }
   co_return reply;
 }
 
@@ -74,6 +90,7 @@ coro::Task<Reply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpSta
   Reply::Outcome outcome = Reply::Outcome::timed_out;
   for (bool is_first = !row->was_sent;; is_first = false) {
     if (!is_first) {
+      LOCH_PROBE("rpc.write.sent-again");
       ++row->attempt;
       ++counts_.retries;
     }
@@ -96,7 +113,7 @@ coro::Task<Reply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpSta
   Reply reply;
   reply.outcome = row->was_sent ? outcome : Reply::Outcome::unsent;
   reply.attempts = row->attempt - attempt_before;
-  row->is_unanswered = row->was_sent;
+  row->is_unanswered = row->was_sent && !is_orphaned(server, *row);
   co_return reply;
 }
 
@@ -115,9 +132,14 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   }
   if (arrival_ == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
   const bool is_again = row->was_sent;
-  if (config_.transport == fabric::Transport::rc && !worker_.connected(server.node)) {
+  const bool is_rc = config_.transport == fabric::Transport::rc;
+  if (is_rc && (!worker_.connected(server.node) || worker_.epoch(server.node) != peers_[server.node].epoch)) {
     const bool is_back = co_await reconnect(server.node);
     if (!is_back) co_return false;
+  }
+  if (is_orphaned(server, *row)) {
+    LOCH_PROBE("rpc.write.server-reborn");
+    co_return false;
   }
   fabric::store_word_release(request.region->at(word_at), trailer.pack());
   const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
@@ -126,6 +148,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
                     channel_.request_grid().message(server.index, column, bytes), request, bytes);
   write.stats = stats;
   row->was_sent = true;
+  row->life = lives_[server.node];
   if (!is_again) {
     // The reply says that the server has read all of it; until then the buffer is not touched.
     worker_.post_detached(write);
@@ -133,9 +156,9 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   }
   // Of a repeated one the reply says nothing: the one before may be answered first.
   const fabric::Completion done = co_await worker_.execute(write);
-  if (done.ok() || config_.transport != fabric::Transport::rc) co_return true;
+  if (done.ok() || !is_rc) co_return true;
   const bool is_back = co_await reconnect(server.node);
-  co_return is_back;
+  co_return is_back && !is_orphaned(server, *row);
 }
 
 coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* row, Nanos deadline) {
@@ -156,6 +179,7 @@ coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* 
     if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
     if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by))
       co_return seen;
+    LOCH_PROBE("rpc.write.reply-in-part");
     ++counts_.late_frames;
     if (worker_.now() >= deadline) co_return fabric::WatchOutcome::timed_out;
     co_await worker_.spin_until(worker_.now() + look_again_after);
@@ -196,11 +220,18 @@ const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint
 
 coro::Task<bool> WriteCaller::reconnect(fabric::NodeId node) {
   if (!worker_.connected(node)) {
+    LOCH_PROBE("rpc.write.reconnect");
     ++counts_.reconnects;
     const bool is_connected = co_await worker_.reconnect(node, worker_.now() + config_.reconnect_timeout);
-    if (!is_connected) co_return false;
+    if (!is_connected) {
+      LOCH_PROBE("rpc.write.no-way-back");
+      co_return false;
+    }
   }
-  co_return channel_.refresh(node, worker_.epoch(node), &peers_[node]);
+  const std::uint32_t key = peers_[node].requests.rkey;
+  const bool is_known = channel_.refresh(node, worker_.epoch(node), &peers_[node]);
+  if (is_known && peers_[node].requests.rkey != key) ++lives_[node];
+  co_return is_known;
 }
 
 }  // namespace loch::rpc

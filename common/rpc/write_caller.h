@@ -56,6 +56,7 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
+    std::uint32_t life = 0;  // of the server's node, to which the request was sent first
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
@@ -64,6 +65,11 @@ class WriteCaller {
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
   [[nodiscard]] coro::Task<Reply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
+  // Whether the request was sent to a server that has crashed since. The one that came in its place does not
+  // know whether it was executed, and must not execute it again.
+  [[nodiscard]] bool is_orphaned(ServerId server, const Row& row) const {
+    return row.was_sent && row.life != lives_[server.node];
+  }
   [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
                                           bool is_copied);
@@ -76,7 +82,8 @@ class WriteCaller {
   Arrival arrival_;
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
-  std::vector<std::byte> copied_;  // a reply that is read from a copy
+  std::vector<std::uint32_t> lives_;  // by node: grows when it has come back with fresh memory
+  std::vector<std::byte> copied_;     // a reply that is read from a copy
   Counts counts_;
 };
 

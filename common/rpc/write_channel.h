@@ -57,6 +57,7 @@ struct ChannelConfig {
   Nanos retry_after = 0;                                // without a reply: the same request again
   Nanos give_up_after = 0;                              // and that is all
   Nanos reconnect_timeout = 0;                          // for one attempt to reach a node anew (rc)
+  std::uint64_t first_number = 0;                       // requests are numbered from here on
   ChannelFlaws flaws;
 };
 

@@ -1,5 +1,6 @@
 #include "common/rpc/write_server.h"
 
+#include "common/base/probe.h"
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
@@ -80,6 +81,7 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (freshness == Freshness::repeated && !config_.flaws.executes_repeated) {
+    LOCH_PROBE("rpc.write.request-repeated");
     ++counts_.repeated;
     co_await answer_again(column);
     co_return;
@@ -122,6 +124,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   if (is_local(column)) return worker_.store_word(*made.region, word_at, trailer.pack());
   fabric::store_word_release(made.region->at(word_at), trailer.pack());
   if (!is_reachable(config_.parties.node_of(column))) {
+    LOCH_PROBE("rpc.write.reply-unsent");
     ++counts_.unanswered;  // its client asks again
     return;
   }
@@ -142,7 +145,10 @@ coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
     co_return;
   }
   const fabric::Completion done = co_await worker_.execute(reply_write(column, known_.reply_bytes(column)));
-  if (!done.ok()) ++counts_.unanswered;
+  if (!done.ok()) {
+    LOCH_PROBE("rpc.write.second-reply-failed");
+    ++counts_.unanswered;
+  }
 }
 
 // A connection that is down is made anew beside the serving: one lost client does not stop the others.
@@ -157,6 +163,7 @@ bool WriteServer::is_reachable(fabric::NodeId node) {
 }
 
 coro::Task<void> WriteServer::repair(WriteServer* self, fabric::NodeId node) {
+  LOCH_PROBE("rpc.write.server-reconnects");
   ++self->counts_.reconnects;
   const Nanos deadline = self->worker_.now() + self->config_.reconnect_timeout;
   const bool is_back = co_await self->worker_.reconnect(node, deadline);

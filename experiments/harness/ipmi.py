@@ -146,6 +146,8 @@ class Ipmi:
         try:
             return subprocess.run(["ipmitool", *flags, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                                   timeout=CALL_TIMEOUT_S, check=False, errors="replace")
+        except OSError as error:
+            raise PowerError(f"{self.host}: cannot start ipmitool: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise PowerError(f"{self.host}: ipmitool did not end within {CALL_TIMEOUT_S:g} s") from None
 

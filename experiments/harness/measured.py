@@ -7,6 +7,8 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ending import reason
+
 from .samples import Energy, Failed, PowerError, Sample, Span, by_host, integrate
 
 
@@ -96,13 +98,22 @@ def read_result(path: Path) -> dict[str, object]:
     """A result of `loch bench` that watts can be about."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Failed(f"{path}: no readable result: {error}") from None
-    if not isinstance(document, dict) or document.get("schema") != 1 or "operations" not in document:
+    except (OSError, ValueError, RecursionError) as error:
+        raise Failed(f"{path}: no readable result: {reason(error)}") from None
+    if not isinstance(document, dict) or document.get("schema") != 1 or not _has_what_counts(document):
         raise PowerError(f"{path}: expected the result of one point, as loch bench writes it")
     if document.get("fabric") == "sim":
         raise PowerError(f"{path}: a simulated run draws the power of no machine; its own power_w is the model's")
     return document
+
+
+def _has_what_counts(document: dict) -> bool:
+    """The counts and instants that this module reads."""
+    counts, window = document.get("operations"), document.get("window")
+    if not isinstance(counts, dict) or not all(type(counts.get(key)) is int for key in ("ok", "not_found")):
+        return False
+    return window is None or (isinstance(window, dict) and
+                              all(type(window.get(key)) is int for key in ("from_unix_ns", "to_unix_ns")))
 
 
 def window_of(result: dict) -> Span | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import io
 import json
 import os
 import signal
@@ -17,7 +18,9 @@ from pathlib import Path
 if __name__ == "__main__":  # started as a file: its folder's parent is where the package is
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from ending import status_of  # noqa: E402  (after the path is set)
+from ending import one_line, status_of, without_value  # noqa: E402  (after the path is set)
+from hosts import is_address, is_host  # noqa: E402
+from written import why_not, write_atomically  # noqa: E402
 from harness import measured, samples as trace  # noqa: E402
 from harness.measured import Context, Marks  # noqa: E402
 from harness.ipmi import Bmc  # noqa: E402
@@ -29,6 +32,7 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 KINDS = ("ipmi", "rapl", "replay")
 RATE_MAX_HZ = 100.0
+SECONDS_MAX = 1e8
 FIRST_SAMPLE_S = 15.0
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 EPILOG = """\
@@ -53,8 +57,9 @@ def seconds(text: str) -> float:
     for unit, factor in UNITS.items():
         number = text.removesuffix(unit)
         if number != text and number.replace(".", "", 1).isdecimal():
-            return float(number) * factor
-    raise argparse.ArgumentTypeError(f"{text!r} is not a time with its unit, such as 500ms, 10s or 2m")
+            if float(number) * factor <= SECONDS_MAX:
+                return float(number) * factor
+    raise argparse.ArgumentTypeError(f"{one_line(text)!r} is not a time with its unit, such as 500ms, 10s or 2m")
 
 
 def _rate(text: str) -> float:
@@ -73,6 +78,18 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _host(text: str) -> str:
+    if not is_host(text):
+        raise argparse.ArgumentTypeError(f"{one_line(text)!r} is not the name of a host, such as node7 or me@node7")
+    return text
+
+
+def _address(text: str) -> str:
+    if not is_address(text):
+        raise argparse.ArgumentTypeError(f"{one_line(text)!r} is not the name or address of a BMC")
+    return text
+
+
 def parser() -> Parser:
     top = Parser(prog="loch power", usage="loch power [flags] [-- COMMAND…]", epilog=EPILOG, add_help=True, allow_abbrev=False,
                  description="Samples the power of machines while COMMAND runs (or for a duration, or from a trace) and "
@@ -82,13 +99,13 @@ def parser() -> Parser:
     add("--source", metavar="KIND", choices=(*KINDS, "auto"), default="auto",
         help="ipmi: a BMC, by ipmitool; rapl: this machine's processors; replay: a trace; auto (default): ipmi with --bmc, "
         "replay with --trace, else rapl where it can be read, else this machine's BMC")
-    add("--bmc", metavar="HOST", action="append", default=[], help="ipmi: a BMC on the network (lanplus), password in "
+    add("--bmc", metavar="HOST", type=_address, action="append", default=[], help="ipmi: a BMC on the network (lanplus), password in "
         "IPMI_PASSWORD; again for each machine (default: this machine's, /dev/ipmi0)")
     add("--port", metavar="N", type=_port, default=623, help="ipmi: its UDP port (623)")
     add("--user", metavar="NAME", help="ipmi: its user")
     add("--sensor", metavar="NAME", help="ipmi: a sensor in watts, in the place of the DCMI power reading (default: DCMI, and "
         "where the BMC has none, its only sensor in watts)")
-    add("--host", metavar="NAME", action="append", default=[], help="another machine, whose own source is read by ssh "
+    add("--host", metavar="NAME", type=_host, action="append", default=[], help="another machine, whose own source is read by ssh "
         "(rapl, or ipmi without --bmc); again for each")
     add("--trace", metavar="FILE", help="replay: t_ns,host,source,watts; its first sample is the beginning")
     add("--rate", metavar="HZ", type=_rate, default=1.0, help="samples a second (1)")
@@ -109,6 +126,8 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """The flags, and COMMAND."""
     at = argv.index("--") if "--" in argv else len(argv)
     top = parser()
+    if wrong := without_value(argv[:at]):
+        top.error(f"{wrong}: expected a value")
     args, command = top.parse_args(argv[:at]), argv[at + 1:]
     if at < len(argv) and not command:
         top.error("expected COMMAND after --")
@@ -127,8 +146,8 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         top.error("--into: expected --result, the result to add to")
     for flag in ("into", "samples", "json"):
         path = getattr(args, flag)
-        if path and not os.access(Path(path).parent, os.W_OK | os.X_OK):
-            top.error(f"--{flag} {path}: its folder cannot be written to")
+        if path and (wrong := why_not(path)):
+            top.error(f"--{flag} {path}: {wrong}")
     return args, command
 
 
@@ -141,7 +160,7 @@ def open_sources(args: argparse.Namespace) -> list[Source]:
     if args.source == "ipmi" and args.bmc:
         return [IpmiSource(Bmc(address, args.port, args.user), args.sensor) for address in args.bmc]
     if args.host:
-        flags = ["--source", args.source, "--rate", f"{args.rate:g}", *(["--sensor", args.sensor] if args.sensor else [])]
+        flags = ["--source", args.source, "--rate", f"{args.rate:g}", *([f"--sensor={args.sensor}"] if args.sensor else [])]
         command = ["/usr/bin/python3", str(Path(__file__).resolve()), "--stream", *flags]
         return [_own(args) if host in ("localhost", socket.gethostname()) else Remote(host, command) for host in args.host]
     return [_own(args)]
@@ -297,8 +316,9 @@ def with_result(args: argparse.Namespace, marks: Marks, context: Context) -> dic
 def run(args: argparse.Namespace, command: list[str]) -> int:
     samples, marks, context, status = (replayed if args.source == "replay" else live)(args, command)
     if args.samples:
-        with open(args.samples, "w", encoding="utf-8") as file:
-            trace.write(file, samples)
+        text = io.StringIO()
+        trace.write(text, samples)
+        write_atomically(args.samples, text.getvalue())
     if status != 0:
         print(f"loch power: COMMAND ended with status {status}; nothing was integrated", file=sys.stderr)
         return status
@@ -310,25 +330,22 @@ def run(args: argparse.Namespace, command: list[str]) -> int:
         marks.run = Span(settled, marks.run.end_ns)
     document = measured.report(samples, marks, context)
     if args.into and result is not None:
-        _write(Path(args.into), {**result, "power_w": document})
+        _write(args.into, {**result, "power_w": document})
     text = {"schema": 1, "command": command or None, **document}
     if args.json:
-        _write(Path(args.json), text)
+        _write(args.json, text)
     elif not args.into:
         print(json.dumps(text, indent=1))
     return 0
 
 
-def _write(path: Path, document: dict) -> None:
-    """Whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+def _write(path: str, document: dict) -> None:
+    write_atomically(path, json.dumps(document, indent=1) + "\n")
 
 
 def main(argv: list[str]) -> int:
-    args, command = parse(argv)
     def called() -> int:
+        args, command = parse(argv)
         if args.check:
             return check(args)
         if args.stream:

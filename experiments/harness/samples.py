@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, TextIO
 
-from ending import CommandError
+from ending import CommandError, one_line, reason
 
+BYTES_MAX = 64 << 20
 HEADER = ("t_ns", "host", "source", "watts")
 
 
@@ -102,10 +103,13 @@ def write(stream: TextIO, samples: Iterable[Sample]) -> None:
 def read(path: Path) -> list[Sample]:
     """A trace file; refuses everything else with file and line."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PowerError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
-    rows = list(csv.reader(text.splitlines()))
+        with open(path, "rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+        if len(data) > BYTES_MAX:
+            raise PowerError(f"{path}: larger than {BYTES_MAX >> 20} MiB")
+        rows = list(csv.reader(data.decode("utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PowerError(f"{path}: cannot be read ({reason(error)})") from None
     if not rows or tuple(rows[0]) != HEADER:
         raise PowerError(f"{path}:1: expected the header line {','.join(HEADER)}")
     samples = [parse_row(row, f"{path}:{number}") for number, row in enumerate(rows[1:], 2)]
@@ -124,8 +128,10 @@ def parse_row(row: list[str], where: str) -> Sample:
         raise PowerError(f"{where}: expected {len(HEADER)} fields, {','.join(HEADER)}; found {len(row)}")
     try:
         sample = Sample(int(row[0]), row[1], row[2], float(row[3]))
+        if sample.t_ns >= 2**63:
+            raise ValueError
     except ValueError:
-        raise PowerError(f"{where}: expected a whole t_ns and a number of watts, found {','.join(row)[:80]}") from None
+        raise PowerError(f"{where}: expected a whole t_ns and a number of watts, found {one_line(','.join(row)[:80])}") from None
     if not sample.host or not math.isfinite(sample.watts) or sample.watts < 0 or sample.t_ns < 0:
-        raise PowerError(f"{where}: expected a host, and t_ns and watts of at least 0, found {','.join(row)[:80]}")
+        raise PowerError(f"{where}: expected a host, and t_ns and watts of at least 0, found {one_line(','.join(row)[:80])}")
     return sample

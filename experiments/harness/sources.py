@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -120,9 +121,14 @@ class Remote:
 
     def __init__(self, host: str, command: list[str]) -> None:
         self.host = host
-        self._process = subprocess.Popen(["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, *command],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                         errors="replace")
+        # ssh joins its words with blanks, and a shell there reads them: it gets one word, quoted so that the shell
+        # finds those of `command` again. What follows -- is no option.
+        words = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, shlex.join(command)]
+        try:
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                             text=True, errors="replace")
+        except OSError as error:
+            raise PowerError(f"{host}: cannot start ssh: {error.strerror}") from None
         self._first = self._line()
 
     def describe(self) -> dict[str, object]:
@@ -149,5 +155,9 @@ class Remote:
         if not text:
             said = self._process.stderr.read().strip().splitlines()
             raise PowerError(f"{self.host}: {said[-1] if said else 'ssh ended without a word'}")
-        sample = parse_row(next(csv.reader([text])), self.host)
+        try:
+            row = next(csv.reader([text]))
+        except csv.Error as error:
+            raise PowerError(f"{self.host}: no sample: {error}") from None
+        sample = parse_row(row, self.host)
         return Sample(sample.t_ns, self.host, sample.source, sample.watts)

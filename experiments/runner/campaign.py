@@ -64,6 +64,9 @@ class Campaign:
                     outputs.clear(each.folder)
             self._announce()
             for each in self._runs:
+                for damaged in each.store.damaged.values():
+                    print(f"warning: {damaged}; it runs again", file=sys.stderr)
+            for each in self._runs:
                 self._tune(each)
             self._pool.run(self._tick)
             self._overview()
@@ -171,7 +174,7 @@ class Campaign:
         results = outputs.collect(run.experiment, run.store, run.choices or [])
         run.verdicts = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)
-        run.failures = [report.failure_text(row).lstrip("* ") for row in results.rows if not row.ok]
+        run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
         run.said = _warnings(results)
         run.peak = max(((_peak_bytes(row), row.point.title()) for row in results.rows if row.ok), default=(0, ""))
         if outputs.is_drawn(run.folder, results):

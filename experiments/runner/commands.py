@@ -9,11 +9,12 @@ import os
 import sys
 from pathlib import Path
 
+from written import why_not, write_atomically
+
 from . import costs, grid, launch, located, outputs, overrides, power, preflight, published, reference, schema, score
 from .campaign import Campaign
-from .errors import BadInput
+from .errors import BadInput, reading
 from .model import Experiment
-from .points import write_atomically
 from .pool import quiet_child
 from .units import about
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         if launched:
             launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
         preflight.check(document, experiment, binary, launched)
-        _check_power(document, experiment, launched, args.dry_run)
+        power.check(document, grid.points(experiment), launched, args.dry_run)
         loaded.append(experiment)
     placed = [(experiment, _folder(args, experiment, len(loaded))) for experiment in loaded]
     _check_names(placed)
@@ -46,16 +47,6 @@ def run(args: argparse.Namespace) -> int:
         _print_plan(placed, args.jobs)
         return 0
     return Campaign(placed, binary, args, launched).run()
-
-
-def _check_power(document: located.Item, experiment: Experiment, launched: launch.Launch | None, is_dry: bool) -> None:
-    """A plan may be made where nothing can be measured: then the missing source is a warning."""
-    try:
-        power.check(document, grid.points(experiment), launched)
-    except BadInput as error:
-        if not is_dry:
-            raise
-        print(f"warning: {error}", file=sys.stderr)
 
 
 def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
@@ -87,13 +78,15 @@ def plot(args: argparse.Namespace) -> int:
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: expected at least 1")
     if len(found) == 1:
-        _redraw(found[0])
+        damaged = _redraw(found[0])[1]
         print(found[0] / "figure.png")
-        return 0
+        return _tell_damaged(damaged, "drawn as a gap")
     pool = multiprocessing.get_context("fork").Pool(min(args.jobs, len(found)), initializer=quiet_child)
     try:
-        for folder in pool.imap(_redraw, found):
+        damaged = []
+        for folder, those in pool.imap(_redraw, found):
             print(folder / "figure.png", flush=True)
+            damaged += those
         pool.close()
         pool.join()
     finally:
@@ -101,13 +94,22 @@ def plot(args: argparse.Namespace) -> int:
     if found != [root]:
         outputs.write_overview(root)
         print(root / "report.html")
-    return 0
+    return _tell_damaged(damaged, "drawn as a gap")
 
 
-def _redraw(folder: Path) -> Path:
-    results, _, _ = outputs.load(folder)
-    outputs.redraw(folder, results)
-    return folder
+def _redraw(folder: Path) -> tuple[Path, list[str]]:
+    """The folder, and which of its points are damaged."""
+    results, _, store = outputs.load(folder)
+    with reading(str(folder)):
+        outputs.redraw(folder, results)
+    return folder, list(store.damaged.values())
+
+
+def _tell_damaged(damaged: list[str], what: str) -> int:
+    """A stored point that cannot be read is no silent gap: its name, and exit status 1."""
+    for each in damaged:
+        print(f"{each}; {what}, ./loch run runs it again", file=sys.stderr)
+    return 1 if damaged else 0
 
 
 def reference_command(args: argparse.Namespace) -> int:
@@ -129,13 +131,22 @@ def score_command(args: argparse.Namespace) -> int:
     root = Path(args.dir)
     if not root.is_dir() and args.dir != "results":
         raise BadInput(f"{args.dir}: no such folder")
+    _check_output("--json", args.json)
     sheet = score.gather(root)
     if args.json:
         write_atomically(Path(args.json), score.as_json(sheet))
-        print("\n".join(score.summary(sheet)))
+        if args.json != "-":
+            print("\n".join(score.summary(sheet)))
     else:
         print(score.markdown(sheet, root), end="")
-    return 0
+    return _tell_damaged(sheet.damaged, "left out")
+
+
+def _check_output(flag: str, path: str | None) -> None:
+    """Refuses an output that cannot be written before the work is done."""
+    wrong = why_not(path) if path else ""
+    if wrong:
+        raise BadInput(f"{flag} {path}: {wrong}")
 
 
 def _binary() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from . import grid
+from .errors import BadInput
 from .model import Experiment
 from .points import point_hash, read_document
+from .stored_json import read_json
 
 REFERENCE = Path(__file__).resolve().parent.parent.parent / "reference"
 
@@ -22,18 +23,21 @@ class Costs:
         self._tuning_s: float | None = None
         self._from_reference(REFERENCE / experiment.name / "manifest.json")
         for path in (folder / "points").glob("*.json"):
-            document = read_document(path)
+            try:
+                document = read_document(path)
+            except BadInput:
+                continue  # what is damaged runs again, or is told by whoever needs it
             if document:
                 runner = document["runner"]
                 self._note(path.name.split(".")[0], str(runner.get("system")), runner.get("elapsed_s"))
 
     def _from_reference(self, path: Path) -> None:
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = read_json(path)
             for each in document["points"]:
                 self._note(str(each["point"]), str(each["system"]), each.get("elapsed_s"))
             self._tuning_s = document.get("tuning_mean_s")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (BadInput, KeyError, TypeError):
             return  # a new experiment, or no reference here
 
     def _note(self, name: str, system: str, seconds: object) -> None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from contextlib import contextmanager
+from typing import Iterable, Iterator
 
-from ending import CommandError
+from ending import CommandError, reason
+
+NAME_MAX = 60  # letters of a name that is compared with the valid ones
 
 
 class BadInput(CommandError):
     """Bad input from outside: a flag, a key, a file. The message is one line; the exit status is 2."""
+
+
+@contextmanager
+def reading(place: str) -> Iterator[None]:
+    """Whatever goes wrong inside is bad input of `place`, a file or a line of one: the one way from an exception of a
+    parser or of the system to a line that people can use."""
+    try:
+        yield
+    except CommandError:
+        raise
+    except (OSError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise BadInput(f"{place}: {reason(error)}") from None
 
 
 def edit_distance(a: str, b: str) -> int:
@@ -25,6 +40,8 @@ def edit_distance(a: str, b: str) -> int:
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate closest to `name`, or None when nothing is near."""
+    if len(name) > NAME_MAX:
+        return None
     best, best_distance = None, len(name) // 2 + 2
     for candidate in candidates:
         distance = edit_distance(name.lower().replace("-", "_"), candidate.lower().replace("-", "_"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import shlex
 import signal
@@ -14,10 +13,12 @@ from pathlib import Path
 from typing import Callable
 
 from . import options, power, provenance
+from .errors import BadInput
 from .grid import Point
 from .launch import LAUNCHERS, Launch
 from .model import Experiment
 from .points import Store, point_hash, result_error, stamp
+from .stored_json import read_json
 
 SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
@@ -174,9 +175,9 @@ class Executor:
         if code != 0 and not each.outlived_result:
             return (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"), {}
         try:
-            document = json.loads(each.result.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            return f"no readable result: {error}", {}
+            document = read_json(each.result)
+        except BadInput as error:
+            return f"no readable result: {str(error).removeprefix(f'{each.result}: ')}", {}
         lost = document.get("lost_nodes") if each.argv[0] in LAUNCHERS and isinstance(document, dict) else None
         if lost:
             return f"lost during the run: node {', '.join(map(str, lost))}", {}

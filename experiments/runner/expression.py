@@ -28,6 +28,9 @@ _TOKEN = re.compile(r"""\s*(?:
   | (?P<sign><=|>=|==|!=|[-+*/()<>=\[\],.])
 )""", re.VERBOSE)
 
+TOKENS_MAX = 400  # of one expression
+DEPTH_MAX = 50    # brackets and signs in each other
+
 COMPARISONS: dict[str, Callable[[object, object], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
 FUNCTIONS = ("min", "max", "argmin", "argmax")
@@ -89,6 +92,7 @@ class Claim:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, str]] = []
+        self.depth = 0
         at = 0
         while at < len(text.rstrip()):
             match = _TOKEN.match(text, at)
@@ -97,6 +101,8 @@ class _Parser:
             kind = "name" if match.lastgroup == "option" else match.lastgroup or ""  # herd.ud-qps: an axis, no subtraction
             self.tokens.append((kind, match.group(match.lastgroup or 0)))
             at = match.end()
+            if len(self.tokens) > TOKENS_MAX:
+                raise ExpressionError(f"it has over {TOKENS_MAX} numbers, names and signs")
         self.at = 0
 
     def peek(self) -> str:
@@ -125,6 +131,15 @@ class _Parser:
         return left
 
     def factor(self) -> object:
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise ExpressionError(f"over {DEPTH_MAX} brackets or minus signs in each other")
+        try:
+            return self.operand()
+        finally:
+            self.depth -= 1
+
+    def operand(self) -> object:
         if self.take("-"):
             return Binary("-", 0.0, self.factor())
         if self.take("("):
@@ -204,11 +219,13 @@ def number(token: str) -> float:
     if token.endswith("%"):
         return float(token[:-1]) / 100
     if token[-1].isdigit():
+        if float(token) == float("inf"):
+            raise ExpressionError(f"{token[:20]} is too large a number")
         return float(token)
     size = parse_size(token)
     value = size if size is not None else parse_duration(token)
     if value is None:
-        raise ExpressionError(f"{token!r} is no number")
+        raise ExpressionError(f"{token[:20]!r} is no number")
     return float(value)
 
 

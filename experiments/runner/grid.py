@@ -110,7 +110,8 @@ def _work_out(system: System, key: str, tree: object, known: dict[str, object]) 
     option = BENCH.get(key)
     parsed = option.parse(value) if option else value
     if parsed is None:
-        raise BadInput(f"{place}: expected {option.expected()}, the expression gives {value:g}")
+        raise BadInput(f"{place}: expected {option.expected()}, the expression gives "
+                       f"{value if isinstance(value, str) else format(value, 'g')}")
     return parsed
 
 

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hosts import is_host
+
 from .errors import BadInput
 from .grid import Point
 from .model import Experiment
 
 LAUNCHERS = ("mpirun", "srun")
-_HOST = re.compile(r"([A-Za-z_][\w.-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
+HOSTFILE_MAX = 1 << 20  # bytes
 # One orted a host, each connected to mpirun alone, so that a lost host takes no other with it.
 _MCA = {"routed": "direct", "plm_rsh_no_tree_spawn": "1", "oob_tcp_keepalive_time": "10",
         "oob_tcp_keepalive_intvl": "2", "oob_tcp_keepalive_probes": "3"}
@@ -136,7 +138,11 @@ def from_flags(hostfile: str | None, interface: str | None, environment: Mapping
 def read_hosts(path: str) -> tuple[Host, ...]:
     """A hostfile of Open MPI, or a plain list of host names. A name without slots has one for each mention."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        with open(path, "rb") as stream:
+            data = stream.read(HOSTFILE_MAX + 1)
+        if len(data) > HOSTFILE_MAX:
+            raise BadInput(f"--hostfile {path}: larger than {HOSTFILE_MAX >> 20} MiB")
+        lines = data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--hostfile {path}: cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
     slots: dict[str, int] = {}
@@ -145,7 +151,7 @@ def read_hosts(path: str) -> tuple[Host, ...]:
         if not text:
             continue
         name, _, rest = text.partition(" ")
-        if not _HOST.fullmatch(name):
+        if not is_host(name):
             raise BadInput(f"{path}:{number}: {name[:80]}: expected a host name, then slots=N if it may get several processes")
         given = 1
         for part in re.sub(r"\s*=\s*", "=", rest).split():

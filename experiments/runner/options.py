@@ -16,6 +16,10 @@ FABRICS = ("sim", "shm", "verbs")
 DISTRIBUTIONS = ("uniform", "zipfian", "zipfian-n", "latest", "hotspot", "exponential", "sequential", "locality")
 
 
+NUMBER_MAX = 2.0**63   # what the binary's integers hold
+TEXT_MAX = 4096        # letters, as of a path
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: `kind` is count, size, share, real, duration, choice, text or switch."""
@@ -43,7 +47,7 @@ class Option:
         if isinstance(value, (bool, list, dict)) or value is None:
             return None
         if self.kind == "text":
-            return str(value) or None
+            return str(value) if str(value).isprintable() and len(str(value)) <= TEXT_MAX and str(value) else None
         if self.kind == "choice":
             return str(value) if str(value) in self.choices else None
         if self.kind == "duration":
@@ -68,16 +72,16 @@ class Option:
 def _whole(value: object) -> int | None:
     number = _real(value)
     if number is None:
-        return parse_size(value)  # 1M, as the binary reads counts too
+        return None if isinstance(value, (int, float)) else parse_size(value)  # 1M, as the binary reads counts too
     return int(number) if number == int(number) else None
 
 
 def _real(value: object) -> float | None:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return number if number == number and abs(number) != float("inf") else None
+    return number if abs(number) <= NUMBER_MAX else None  # which nan is not
 
 
 BENCH: dict[str, Option] = {
@@ -137,6 +141,11 @@ FILE_OPTIONS = ("workload_file", "faults", "hardware")
 def is_protocol_option(key: str) -> bool:
     """nessie.filter-bits and the like; the binary knows which exist."""
     return bool(re.fullmatch(r"[a-z][a-z0-9-]*\.[a-z0-9_-]+", key))
+
+
+def names_program(key: str) -> bool:
+    """redis.binary and the like: such an option starts a program, and no file may say which."""
+    return is_protocol_option(key) and key.endswith(".binary")
 
 
 def flag(key: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
+from ending import reason
+from written import write_atomically
+
 from . import claims, grid, located, page, report, schema
-from .errors import BadInput
+from .errors import BadInput, reading
 from .model import Experiment
-from .points import Store, point_hash, write_atomically
+from .points import Store, point_hash
+from .stored_json import read_json
 from .tables import Results, Row
 
 FIGURES = ("figure.pdf", "figure.png", "figure.svg")
@@ -91,25 +95,33 @@ def draw(folder: Path, results: Results) -> None:
 
 
 def load(folder: Path) -> tuple[Results, list[dict], Store]:
-    """The results of a finished run, from its manifest and points alone."""
+    """The results of a finished run, from its manifest and points alone. Points that are damaged, or gone although the
+    manifest has them, are missing in the results and named in the store's `damaged`."""
     path = folder / "manifest.json"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        plain, file = document["experiment"], document["file"]
-        choices, overrides = document["tuned"], document["overrides"]
-    except OSError as error:
-        raise BadInput(f"{path}: cannot read it: {error.strerror}; expected a folder that `loch run` wrote") from None
-    except (ValueError, KeyError, TypeError):
+        document = read_json(path)
+        plain, file = document["experiment"], str(document["file"])
+        choices, overrides = document["tuned"], [str(each) for each in document["overrides"]]
+        ran = {str(each["point"]) for each in document["points"] if each.get("status", "missing") != "missing"}
+    except BadInput as error:
+        raise BadInput(f"{path}: not a manifest of `loch run`: {str(error).removeprefix(f'{path}: ')}") from None
+    except (AttributeError, KeyError, TypeError):
         raise BadInput(f"{path}: not a manifest of `loch run`") from None
-    item = located.from_plain(plain, str(path), "")
-    _fix_paths(item, "")
-    experiment = schema.read(item, overrides)
-    experiment.file = file
-    kept = document.get("claims") or []
-    if len(kept) == len(experiment.claims):  # comments are not in the manifest: which targets a claim is about
-        experiment.claims = [replace(claim, ids=tuple(each.get("ids", ()))) for claim, each in zip(experiment.claims, kept)]
-    store = open_store(folder, experiment)
-    return collect(experiment, store, choices), choices, store
+    with reading(str(path)):
+        item = located.from_plain(plain, str(path), "")
+        _fix_paths(item, "")
+        experiment = schema.read(item, overrides)
+        experiment.file = file
+        kept = document.get("claims") or []
+        if len(kept) == len(experiment.claims):  # comments are not in the manifest: which targets a claim is about
+            experiment.claims = [replace(claim, ids=tuple(each.get("ids", ())))
+                                 for claim, each in zip(experiment.claims, kept)]
+        store = open_store(folder, experiment)
+        results = collect(experiment, store, choices)
+    for row in results.rows if isinstance(store, Store) else ():
+        if row.stored is None and row.hash in ran:
+            store.damaged.setdefault(store.path(row.hash), f"{store.path(row.hash)}: it is gone")
+    return results, choices, store
 
 
 def open_store(folder: Path, experiment: Experiment) -> Store:
@@ -119,8 +131,8 @@ def open_store(folder: Path, experiment: Experiment) -> Store:
     from .reference import TableStore  # which itself writes from what this module loads
     try:
         return TableStore(folder, experiment)
-    except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {error}") from None
+    except (BadInput, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
+        raise BadInput(f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {reason(error)}") from None
 
 
 def _fix_paths(item: located.Item, path: str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import re
 
-import yaml
-
 from . import options, schema
 from .errors import BadInput, did_you_mean
-from .located import Item, from_plain
+from .located import Item, cut, from_plain, parse
 
 SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure.duration": "2ms"}
 # In place of a run length that was chosen for simulated time, in which 20 ms are thousands of operations.
@@ -126,10 +124,8 @@ def check_smoke(document: Item) -> None:
 
 
 def _value(text: str, value: str) -> object:
-    try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise BadInput(f"--set {text}: {value!r} is no YAML value") from None
+    item = parse(value, f"--set {cut(text)}")
+    parsed = item.plain() if item is not None else None
     return [part.strip() for part in value.split(",")] if isinstance(parsed, str) and "," in parsed else parsed
 
 

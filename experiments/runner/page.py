@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import re
 import statistics
 from pathlib import Path
+
+from .errors import BadInput, reading
+from .stored_json import read_json
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -39,13 +41,16 @@ summary { cursor: pointer; margin: 1rem 0; }
   figure, tr, li { break-inside: avoid; } h2 { break-after: avoid; } section { break-before: page; }
 }
 """
+_CODE_OR_ESCAPED = re.compile(r"`[^`]*`|\\([!-/:-@\[-`{-~])")
+_HIDDEN = 0xE000  # a place of Unicode that no text of ours uses
 _SECTION = re.compile(r"<!--section-->(.*)<!--/section-->", re.DOTALL)
 _NUMBER = re.compile(r"^[+−-]?[\d,.]+(e[+-]?\d+)?( ?%)?( \(x\))?$|^–$|^withheld$")
 
 
 def of_folder(folder: Path) -> str:
     """The page of one result folder, from its report.md and figure.svg."""
-    text = (folder / "report.md").read_text(encoding="utf-8")
+    with reading(str(folder / "report.md")):
+        text = (folder / "report.md").read_text(encoding="utf-8")
     title = _title(folder)
     return _page(title, f"<!--section-->{_figured(folder, text)}<!--/section-->")
 
@@ -76,9 +81,11 @@ def _summary(folders: list[Path]) -> str:
     errors: dict[tuple[str, str], float] = {}
     held = judged = 0
     for folder in folders:
-        document = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        for source, identity, error in document.get("errors", []):
-            errors.setdefault((source, identity), abs(error))
+        path = folder / "manifest.json"
+        document = read_json(path)
+        with reading(str(path)):
+            for source, identity, error in document.get("errors", []):
+                errors.setdefault((source, identity), abs(error))
         mine = _claims(folder)
         held, judged = held + mine[0], judged + mine[1]
     parts = []
@@ -93,14 +100,16 @@ def _summary(folders: list[Path]) -> str:
 
 def _title(folder: Path) -> str:
     try:
-        return str(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["title"])
-    except (OSError, ValueError, KeyError):
+        return str(read_json(folder / "manifest.json")["title"])
+    except (BadInput, KeyError, TypeError):
         return folder.name
 
 
 def _claims(folder: Path) -> tuple[int, int]:
-    claims = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["claims"]
-    return sum(each["held"] is True for each in claims), len(claims)
+    path = folder / "manifest.json"
+    document = read_json(path)
+    with reading(str(path)):
+        return sum(each["held"] is True for each in document["claims"]), len(document["claims"])
 
 
 def _page(title: str, body: str) -> str:
@@ -170,10 +179,13 @@ def _end(lines: list[str], at: int, belongs) -> int:
 
 
 def _inline(text: str) -> str:
-    parts = re.split(r"(`[^`]*`)", text)
+    # What stands behind a backslash is no markup: out of the way, until all markup is found.
+    hidden = _CODE_OR_ESCAPED.sub(lambda found: chr(_HIDDEN + ord(found[1])) if found[1] else found[0], text)
+    parts = re.split(r"(`[^`]*`)", hidden)
     shown = [f"<code>{html.escape(part[1:-1])}</code>" if part.startswith("`") and len(part) > 1
              else re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html.escape(part)) for part in parts]
-    return "".join(shown)
+    return re.sub(f"[{chr(_HIDDEN)}-{chr(_HIDDEN + 127)}]", lambda found: html.escape(chr(ord(found[0]) - _HIDDEN)),
+                  "".join(shown))
 
 
 def _list(lines: list[str]) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from written import write_atomically
+
 from .errors import BadInput
 from .grid import Point
 from .options import FILE_OPTIONS
+from .stored_json import damage, read_json
 
 RESULT_SCHEMA = 1
 
@@ -49,16 +51,6 @@ def stamp(point: Point, binary: str) -> dict[str, str]:
     return found
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Either the whole new file or the old one, whatever happens in between."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
-
-
 @dataclass
 class Stored:
     """One file of DIR/points: a result, or a failure with its reason."""
@@ -81,6 +73,7 @@ class Store:
     def __init__(self, folder: Path, binary: str) -> None:
         self.folder = folder
         self.binary = binary
+        self.damaged: dict[Path, str] = {}  # files that were found so, and in which way
         self._lock = None
 
     def open(self) -> None:
@@ -103,10 +96,15 @@ class Store:
         return self.folder / (f"{name}.failed.json" if failed else f"{name}.json")
 
     def find(self, name: str) -> Stored | None:
-        """The stored result of a point, else its stored failure, else nothing. Damaged files count as nothing."""
+        """The stored result of a point, else its stored failure, else nothing. What is damaged is noted in `damaged`."""
         for failed in (False, True):
-            document = read_document(self.path(name, failed))
-            if document is not None and ("failure" in document) == failed:
+            path = self.path(name, failed)
+            try:
+                document = read_document(path)
+            except BadInput as error:
+                self.damaged[path] = str(error)
+                continue
+            if document is not None:
                 return Stored(name, document)
         return None
 
@@ -121,6 +119,7 @@ class Store:
     def keep(self, name: str, result: dict, runner: dict) -> None:
         """Stores a result; a failure of the same point is forgotten."""
         write_atomically(self.path(name), json.dumps({**result, "runner": runner}, indent=1) + "\n")
+        self.damaged.pop(self.path(name), None)
         self.path(name, failed=True).unlink(missing_ok=True)
 
     def keep_failure(self, name: str, failure: dict, runner: dict) -> None:
@@ -128,6 +127,7 @@ class Store:
         document = {"failure": failure, "runner": runner}
         write_atomically(self.path(name, failed=True), json.dumps(document, indent=1) + "\n")
         self.path(name).unlink(missing_ok=True)
+        self.damaged.pop(self.path(name), None)
 
     def forget_all(self) -> None:
         """--fresh: every stored point goes."""
@@ -136,12 +136,14 @@ class Store:
 
 
 def read_document(path: Path) -> dict | None:
-    """A stored point, or None when there is none that is whole."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    """A stored point, or None where there is none. One that is damaged is BadInput, with its name and in which way."""
+    if not path.exists():
         return None
-    return document if isinstance(document, dict) and isinstance(document.get("runner"), dict) else None
+    document = read_json(path)
+    wrong = damage(document, path.name.endswith(".failed.json"))
+    if wrong:
+        raise BadInput(f"{path}: {wrong}")
+    return document
 
 
 def result_error(document: object) -> str | None:
@@ -152,5 +154,8 @@ def result_error(document: object) -> str | None:
         return f"schema: expected {RESULT_SCHEMA}, found {document.get('schema')!r}"
     if not isinstance(document.get("throughput_ops_s"), (int, float)):
         return "throughput_ops_s: expected a number"
+    wrong = damage({**document, "runner": {}}, failed=False)
+    if wrong:
+        return wrong
     corrupt = document.get("operations", {}).get("corrupt", 0)
     return f"{corrupt} values read were corrupt" if corrupt else None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Callable
+
+from ending import status_of
 
 from .execute import Executor, Outcome, die_with_parent
 from .grid import Point
@@ -101,7 +104,11 @@ class Pool:
 
 def _in_child(call: Callable[[], None]) -> None:
     quiet_child()
-    call()
+
+    def called() -> int:
+        call()
+        return 0
+    sys.exit(status_of(called))
 
 
 def quiet_child() -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hosts import is_address
+
 from . import launch as launching
 from .errors import BadInput, did_you_mean
 from .grid import Point
@@ -49,7 +51,9 @@ def _value(item: Item, key: str) -> str:
         return format_duration(int(span))
     if key == "rate" and not re.fullmatch(r"\d+(\.\d+)?", text):
         raise item.error("expected a number of samples a second, such as 1")
-    if not text or text.startswith("-"):
+    if key == "bmc" and not is_address(text.replace("{host}", "host")):
+        raise item.error(f"expected the name or address of a BMC, found {item.kind()}")
+    if not text or text.startswith("-") or not text.isprintable():
         raise item.error(f"expected a value for {key}, found {text or 'nothing'}")
     return text
 
@@ -70,22 +74,39 @@ def extra_seconds(point: Point) -> float:
     return 2 * (parse_duration(idle) or 0) / 1e9
 
 
-def check(document: Item, points: list[Point], launched: Launch | None) -> None:
-    """Reads every source that the points need once, before anything is run."""
+def check(document: Item, points: list[Point], launched: Launch | None, is_dry: bool) -> None:
+    """Reads every source that the points need once, before anything is run.
+
+    A plan (`is_dry`) asks no other machine, neither a host by ssh nor a BMC, and a source that is missing here is a
+    warning: it may be made where nothing can be measured."""
     where = document.entries["measure"].entries.get(KEY) if "measure" in (document.entries or {}) else None
     try:
-        needed = dict.fromkeys(shlex.join(_flags(point, launched)) for point in points if KEY in point.params)
-    except BadInput as error:
-        raise where.error(str(error)) from None
-    for flags in needed:
         try:
-            done = subprocess.run([sys.executable, str(TOOL), *shlex.split(flags), "--check"], capture_output=True, text=True,
-                                  stdin=subprocess.DEVNULL, timeout=CHECK_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise where.error(f"loch power {flags} --check did not end within {CHECK_TIMEOUT_S} s") from None
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines()
-            raise where.error(said[-1].removeprefix("loch power: ") if said else f"loch power {flags} --check failed")
+            needed = dict.fromkeys(shlex.join(_flags(point, launched)) for point in points if KEY in point.params)
+        except BadInput as error:
+            raise where.error(str(error)) from None
+        for flags in needed:
+            if not (is_dry and _is_elsewhere(flags)):
+                _check_one(where, flags)
+    except BadInput as error:
+        if not is_dry:
+            raise
+        print(f"warning: {error}", file=sys.stderr)
+
+
+def _is_elsewhere(flags: str) -> bool:
+    return not {"--host", "--bmc"}.isdisjoint(shlex.split(flags))
+
+
+def _check_one(where: Item, flags: str) -> None:
+    try:
+        done = subprocess.run([sys.executable, str(TOOL), *shlex.split(flags), "--check"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=CHECK_TIMEOUT_S, check=False, errors="replace")
+    except subprocess.TimeoutExpired:
+        raise where.error(f"loch power {flags} --check did not end within {CHECK_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise where.error(said[-1].removeprefix("loch power: ") if said else f"loch power {flags} --check failed")
 
 
 def _flags(point: Point, launched: Launch | None) -> list[str]:

@@ -17,11 +17,14 @@ from pathlib import Path
 
 import yaml
 
+from written import write_atomically
+
 from . import expression, located, lookup, outputs, published
 from .errors import BadInput
 from .grid import Point
 from .model import Experiment
-from .points import Stored, read_document, write_atomically
+from .points import Stored, read_document
+from .stored_json import read_json
 from .tables import Results, axis_text
 
 # Columns that every table keeps: what warnings, origins and people ask for.
@@ -36,7 +39,10 @@ def write(root: Path, into: Path) -> list[Path]:
         raise BadInput(f"{root}: no results in or below it; expected a folder that `loch run` wrote")
     written = []
     for folder in found:
-        results, _, _ = outputs.load(folder)
+        results, _, store = outputs.load(folder)
+        damaged = [each for path, each in store.damaged.items() if path.exists()]
+        if damaged:
+            raise BadInput(f"{damaged[0]}; run it again first: ./loch run {results.experiment.file}")
         missing = sum(row.stored is None for row in results.rows)
         if missing:
             raise BadInput(f"{folder}: {missing} points have not run; finish it first: ./loch run {results.experiment.file}")
@@ -91,7 +97,7 @@ def columns(results: Results) -> set[str]:
 
 def _manifest(folder: Path, results: Results) -> str:
     """That of the run, without what only a rerun needs; one line a point."""
-    document = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    document = read_json(folder / "manifest.json")
     points = [{"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]} for each in document.pop("points")]
     tuned = [float(stored["runner"].get("elapsed_s", 0)) for path in sorted((folder / "points").glob("*.json"))
              if (stored := read_document(path)) and stored["runner"].get("tuning")]
@@ -140,12 +146,15 @@ class TableStore:
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder = folder
         self._axes = list(experiment.axes)
+        self.damaged: dict[Path, str] = {}  # as of a Store; a table is read whole or refused
         self._rows: dict[tuple, dict[str, str]] = {}
         with open(folder / "table.csv", encoding="utf-8", newline="") as stream:
             for row in csv.DictReader(stream):
                 self._rows[(row["system"], row["repeat"], *(row[axis] for axis in self._axes))] = row
         path = folder / "data.json"
-        self._data = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        self._data = read_json(path) if path.is_file() else {}
+        if not isinstance(self._data, dict):
+            raise BadInput(f"{path}: expected a mapping")
 
     def of(self, point: Point) -> Stored | None:
         """The stored result of a point, found by system, axes and repeat."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from . import published
+from . import markup, published
 from .claims import Verdict, summary
 from .execute import rerun
 from .grid import choice_key, show
@@ -71,8 +71,8 @@ def comparison_head(called: str = "published") -> list[str]:
 
 
 def markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(map(markup.cell, head)) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(markup.cell(str(each)) for each in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -101,14 +101,15 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
 def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: Store) -> str:
     """report.md. The same stored points give the same bytes."""
     experiment = results.experiment
-    parts = [f"# {experiment.title}\n"]
+    parts = [f"# {markup.escape(experiment.title)}\n"]
     if experiment.paper:
         item = published.of(results)
         cited = f" ({item.citation})" if item else ""
-        parts.append(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}.\n")
+        parts.append(markup.escape(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}.") + "\n")
     if experiment.notes:
         moved = next((text for text in experiment.overrides if text.startswith("--fabric ")), None)
-        parts.append((f"Of the experiment without `{moved}`: " if moved else "") + experiment.notes + "\n")
+        parts.append((f"Of the experiment without {markup.code(moved)}: " if moved else "") +
+                     markup.paragraph(experiment.notes) + "\n")
     parts.append(_systems(results))
     comparisons = published.compare(results)
     if comparisons:
@@ -118,8 +119,8 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
         parts.append(published.score(comparisons).text() + ".\n")
     if verdicts:
         parts.append(f"## Claims: {summary(verdicts)}\n")
-        parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: `{v.text}`"
-                  + (f": {v.why}" if v.why else f" ({v.places} place{'s' if v.places != 1 else ''})")
+        parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: {markup.code(v.text)}"
+                  + (f": {markup.escape(v.why)}" if v.why else f" ({v.places} place{'s' if v.places != 1 else ''})")
                   + (f" ({v.explained})" if v.explained and v.held is not True else "") + "\n" for v in verdicts]
     parts.append("## Obtained\n")
     n = experiment.measure.repeats
@@ -130,7 +131,7 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
         parts.append(_choices(choices))
     if experiment.derive_text:
         parts.append("## Derived\n")
-        parts += [f"* `{name}` = `{text}`\n" for name, text in experiment.derive_text.items()]
+        parts += [f"* `{name}` = {markup.code(text)}\n" for name, text in experiment.derive_text.items()]
     parts += _failures(results)
     parts.append(_provenance(results, stale, store))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -177,7 +178,7 @@ def _failures(results: Results) -> list[str]:
     out = []
     if failed:
         out.append(f"## Failed points: {len(failed)} of {len(results.rows)}\n")
-        out += [failure_text(row) + "\n" for row in failed]
+        out += [f"* {markup.escape(_failed(row))}\n  rerun: {markup.code(rerun(row.point))}\n" for row in failed]
     if missing:
         out.append(f"{missing} points have not run.\n")
     return out
@@ -185,10 +186,13 @@ def _failures(results: Results) -> list[str]:
 
 def failure_text(row: Row) -> str:
     """Reason, last line of output, and the line that reruns it."""
+    return f"{_failed(row)}\n  rerun: `{rerun(row.point)}`"
+
+
+def _failed(row: Row) -> str:
     failure = row.stored.document["failure"]
     tail = failure.get("stderr_tail", "").splitlines()
-    last = f": {tail[-1]}" if tail else ""
-    return f"* {row.point.title()}: {failure['reason']}{last}\n  rerun: `{rerun(row.point)}`"
+    return f"{row.point.title()}: {failure['reason']}" + (f": {tail[-1]}" if tail else "")
 
 
 def _provenance(results: Results, stale: int, store: Store) -> str:
@@ -199,12 +203,12 @@ def _provenance(results: Results, stale: int, store: Store) -> str:
     hosts = sorted({_host(each.runner.get("host", {})) for each in stored})
     others = [each.runner["others_cpu_share"] for each in stored if each.runner.get("others_cpu_share") is not None]
     lines = ["## Provenance\n", f"* Loch {', '.join(versions) or 'unknown'}; binary sha256 {', '.join(binaries)}",
-             f"* Ran on {'; '.join(hosts)}", f"* The points took {about(took)} in all",
-             f"* Experiment file {results.experiment.file}"
-             + (f", with {' '.join(results.experiment.overrides)}" if results.experiment.overrides else "")]
+             f"* Ran on {markup.escape('; '.join(hosts))}", f"* The points took {about(took)} in all",
+             "* Experiment file " + markup.escape(results.experiment.file + "".join(
+                 [", with " if results.experiment.overrides else "", " ".join(results.experiment.overrides)]))]
     gave_up = many_gave_up(results)
     if gave_up:
-        lines.append(f"* **{gave_up}**")
+        lines.append(f"* **{markup.escape(gave_up)}**")
     if others:
         lines.append(f"* CPU used by others while measuring: at most {max(others):.1%}")
     if stale:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
-from . import expression, lookup, options, power
+from . import expression, grid, lookup, options, power
 from .errors import BadInput, did_you_mean
-from .located import Item
+from .located import Item, cut
 from .model import FIGURE_KINDS, SYSTEMS, ClaimText, Experiment, Figure, Measure, Paper, System
 from .options import BENCH, DATA_PER_NODE, SCALE, SHARE_OF_MAX, Option
 
@@ -22,6 +23,10 @@ SYSTEM_ONLY = ("label", "published", "cluster", "tune", "maximize", "minimize", 
                "only", "drawn")
 FIGURE = ("kind", "x", "y", "rows", "along", "down", "across", "panels", "published", "ratio", "log", "x_log", "y_max",
           "relative_to", "width")
+# What a run can hold: more is a mistake, and would take hours before the first point runs.
+SYSTEMS_MAX, AXIS_MAX, LIST_MAX = 100, 1000, 1000
+COMBINATIONS_MAX = 100_000  # of axis values, before exclude
+POINTS_MAX = 10_000
 FIELD = re.compile(r"^[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)*$")
 
 
@@ -39,6 +44,8 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
     figure = _figure(document, axes)
     derive, derive_text = _derive(top.get("derive"))
     base = _base_params(document)
+    if len(top["systems"].mapping()) > SYSTEMS_MAX:
+        raise document.error(f"expected at most {SYSTEMS_MAX} systems, found {len(top['systems'].mapping()):,}", "systems")
     systems = [_system(child, key, base, axes) for key, child in top["systems"].mapping().items()]
     if not systems:
         raise top["systems"].error("expected at least one system")
@@ -47,10 +54,11 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
         raise top["figure"].error(f"no system of this experiment{did_you_mean(figure.relative_to, top['systems'].mapping())}",
                                   "relative_to")
     zips = _zips(top.get("zip"), axes)
+    _check_combinations(document, axes, zips)
     measure = _measure(top.get("measure"), axes, zips, is_as_written=not overrides)
     for system in systems if measure.power else ():
         system.params["power"] = measure.power  # grid.resolve takes it from what is simulated
-    return Experiment(
+    experiment = Experiment(
         file=document.file, name=name, title=_text(top["title"]) if "title" in top else name,
         paper=_paper(top.get("paper")), notes=_text(top["notes"]) if "notes" in top else "",
         systems=systems, axes=axes, zips=zips,
@@ -58,18 +66,49 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
         measure=measure, figure=figure,
         claims=_claims(top.get("claims"), axes, [s.name for s in systems], is_as_written=not overrides),
         derive=derive, derive_text=derive_text, overrides=list(overrides or []), document=document.plain())
+    _check_points(document, experiment)
+    return experiment
+
+
+def _check_combinations(document: Item, axes: dict[str, list[object]], zips: list[list[str]]) -> None:
+    """Before anything is multiplied out."""
+    total = math.prod(len(values) for axis, values in axes.items() if not any(axis in group[1:] for group in zips))
+    if total > COMBINATIONS_MAX:
+        raise document.error(f"{total:,} combinations of their values; at most {COMBINATIONS_MAX:,}", "axes")
+
+
+def _check_points(document: Item, experiment: Experiment) -> None:
+    """How many runs the figure and its tuning need."""
+    here = {system.name: len(grid.combinations(experiment, system)) for system in experiment.systems}
+    total = experiment.measure.repeats * sum(here.values())
+    for system in experiment.systems:
+        tried = math.prod(len(values) for values in system.tune.values() if isinstance(values, list)) if system.tune else 0
+        total += tried * here[system.name]
+    if total > POINTS_MAX:
+        raise document.error(f"{total:,} points, the short runs to tune among them; at most {POINTS_MAX:,}", "axes")
 
 
 def _known(item: Item, allowed: tuple[str, ...], protocol_options: bool = False) -> None:
     for key in item.mapping():
+        if protocol_options:
+            _no_program(item, key)
         if key not in allowed and not (protocol_options and options.is_protocol_option(key)):
             raise item.error(f"no such key{did_you_mean(key, allowed)}", key)
+
+
+def _no_program(item: Item, key: str) -> None:
+    """A file that somebody sends must not be able to start what it likes."""
+    if options.names_program(key):
+        raise item.error(f"programs are named on the command line only, with loch bench --{key}", key)
 
 
 def _text(item: Item) -> str:
     if item.entries is not None or item.items is not None or item.value is None:
         raise item.error(f"expected text, found {item.kind()}")
-    return str(item.value).strip()
+    text = str(item.value).strip()
+    if not all(letter.isprintable() or letter in "\n\t\u00a0\u202f" for letter in text):
+        raise item.error(f"expected text without control characters, found {item.kind()}")
+    return text
 
 
 def _truth(item: Item) -> bool:
@@ -226,11 +265,13 @@ def _tune(item: Item, axes: dict[str, list[object]]) -> tuple[dict[str, object],
         raise item.error("needs maximize: or minimize: with a result field beside it", "tune")
     tune: dict[str, object] = {}
     for key, child in entries["tune"].mapping().items():
+        _no_program(entries["tune"], key)
         if key not in BENCH and not options.is_protocol_option(key):
             raise entries["tune"].error(f"no such option{did_you_mean(key, BENCH)}", key)
         if key in axes:
             raise entries["tune"].error(f"{key} is an axis of this experiment; it cannot be tuned", key)
         if child.items is not None:
+            _at_most(child, AXIS_MAX)
             tune[key] = [value_of(each, key) for each in child.items]
             if not tune[key]:
                 raise child.error("expected at least one value")
@@ -265,6 +306,7 @@ def _axes(document: Item) -> dict[str, list[object]]:
     for key, child in item.mapping().items():
         if child.items is None or not child.items:
             raise child.error("expected a list of at least one value, such as [2K, 4K]")
+        _at_most(child, AXIS_MAX)
         axes[key] = [value_of(each, key) for each in child.items]
         if len(set(axes[key])) != len(axes[key]):
             raise child.error("the same value is there twice")
@@ -314,7 +356,13 @@ def _list(item: Item | None, what: str) -> list[Item]:
         return []
     if item.items is None:
         raise item.error(f"expected {what}, found {item.kind()}")
+    _at_most(item, LIST_MAX)
     return item.items
+
+
+def _at_most(item: Item, most: int) -> None:
+    if len(item.items or ()) > most:
+        raise item.error(f"expected at most {most:,} values, found {len(item.items or ()):,}")
 
 
 def _tune_at(item: Item | None, axes: dict[str, list[object]], zips: list[list[str]],
@@ -495,7 +543,7 @@ def _claims(item: Item | None, axes: dict[str, list[object]], systems: list[str]
         try:
             claim = expression.parse_claim(text)
         except expression.ExpressionError as error:
-            raise said.error(f"cannot read the claim {text!r}: {error}") from None
+            raise said.error(f"cannot read the claim {cut(text)!r}: {error}") from None
         for name in expression.names(claim):
             wrong = lookup.wrong_name(axes, systems, name, is_as_written)
             if wrong:

@@ -9,7 +9,9 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import claims, outputs, published, report, targets
+from . import claims, markup, outputs, published, report, targets
+from .errors import BadInput
+from .stored_json import read_json
 
 MISS = 0.25  # an error above this, like a claim that does not hold, is to be explained
 CALIBRATION = "calibration.json"  # in a folder of results: what `loch calibrate --json` said
@@ -48,6 +50,7 @@ class Sheet:
     scored: list[Scored]
     lines: list[Line]
     notes: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)  # stored points that could not be read, and why
 
     @property
     def comparisons(self) -> list[published.Comparison]:
@@ -65,9 +68,11 @@ def gather(root: Path) -> Sheet:
     """
     scored: list[Scored] = []
     notes: list[str] = []
+    damaged: list[str] = []
     seen: set[tuple] = set()
     for folder in outputs.folders(root):
-        results, _, _ = outputs.load(folder)
+        results, _, store = outputs.load(folder)
+        damaged += store.damaged.values()
         paper = results.experiment.paper
         if not paper.score if paper else not any(claim.ids for claim in results.experiment.claims):
             continue
@@ -88,7 +93,7 @@ def gather(root: Path) -> Sheet:
                     for each in claims.judge_all(results)]
         scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts))
     rows, missing = calibration(root)
-    return Sheet(scored, _lines(scored, rows), notes + missing)
+    return Sheet(scored, _lines(scored, rows), notes + missing, damaged)
 
 
 def calibration(root: Path) -> tuple[list[dict], list[str]]:
@@ -96,17 +101,25 @@ def calibration(root: Path) -> tuple[list[dict], list[str]]:
     stored = root / CALIBRATION
     try:
         if stored.is_file():
-            return json.loads(stored.read_text(encoding="utf-8")), []
+            return _rows(stored), []
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / CALIBRATION
             done = subprocess.run([os.environ.get("LOCH_BIN", ""), "calibrate", "--json", str(made)], check=False,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   timeout=600)
             if made.is_file():
-                return json.loads(made.read_text(encoding="utf-8")), []
+                return _rows(made), []
             return [], [f"loch calibrate gave no rows (exit status {done.returncode})"]
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except (BadInput, OSError, subprocess.TimeoutExpired) as error:
         return [], [f"no rows of loch calibrate: {error}"]
+
+
+def _rows(path: Path) -> list[dict]:
+    rows = read_json(path)
+    needed = {"id", "hardware", "what", "published", "obtained", "error", "holds"}
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+        raise BadInput(f"{path}: expected the rows of loch calibrate --json")
+    return rows
 
 
 def _lines(scored: list[Scored], rows: list[dict]) -> list[Line]:
@@ -122,7 +135,7 @@ def _lines(scored: list[Scored], rows: list[dict]) -> list[Line]:
     for each in scored:
         for verdict in each.verdicts:
             for one in verdict.ids:
-                judged.setdefault(one, []).append(f"{state(verdict)}: `{verdict.text}` ({each.name})")
+                judged.setdefault(one, []).append(f"{state(verdict)}: {markup.code(verdict.text)} ({each.name})")
     out: list[Line] = []
     for identity, target in targets.load(published.FOLDER).items():
         found = sorted(by_id.pop(identity, []), key=lambda line: (line.id, line.status))
@@ -182,7 +195,7 @@ def markdown(sheet: Sheet, root: Path) -> str:
         parts.append("# Misses\n")
         parts += [f"* {what}: {where or '**no explanation named**'}" for what, where in wanting]
         parts.append("")
-    parts += [f"* {note}" for note in sheet.notes]
+    parts += [f"* {markup.escape(note)}" for note in sheet.notes]
     parts += ["", *summary(sheet)]
     return "\n".join(parts) + "\n"
 
@@ -204,7 +217,7 @@ def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
 def claim_line(verdict: claims.Verdict) -> str:
     bold = "**" if verdict.held is False else ""
     pointer = f" ({verdict.explained})" if verdict.explained and verdict.held is not True else ""
-    return f"* {bold}{state(verdict)}{bold}: `{verdict.text}`" + (f": {verdict.why}" if verdict.why else "") + pointer
+    return f"* {bold}{state(verdict)}{bold}: {markup.code(verdict.text)}" + (f": {markup.escape(verdict.why)}" if verdict.why else "") + pointer
 
 
 def _published(line: Line) -> str:
@@ -229,7 +242,7 @@ def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
     """What is more than 25 % off, and what does not hold, each with the place that explains it."""
     out = [(f"{line.id}, {line.what}: {report.percent(line.error)}", line.explained) for line in sheet.lines
            if line.status == "obtained" and line.kind != "T" and line.error is not None and abs(line.error) > MISS]
-    return out + [(f"{scored.name}: `{verdict.text}` is not held", verdict.explained) for scored, verdict in sheet.verdicts
+    return out + [(f"{scored.name}: {markup.code(verdict.text)} is not held", verdict.explained) for scored, verdict in sheet.verdicts
                   if verdict.held is False]
 
 

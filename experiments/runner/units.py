@@ -6,6 +6,7 @@ import re
 
 _NUMBER = re.compile(r"^(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-z]*)$")
 _SIZE = re.compile(r"^([KMGT]?)i?B?$", re.IGNORECASE)
+_MOST = 2**63 - 1  # as the binary's integers
 _NANOS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 
 
@@ -14,14 +15,14 @@ def parse_size(text: object) -> int | None:
     if isinstance(text, bool):
         return None
     if isinstance(text, int):
-        return text if text >= 0 else None
+        return text if 0 <= text <= _MOST else None
     match = _NUMBER.match(str(text).strip())
     unit = _SIZE.match(match.group(2)) if match else None
     if not unit:
         return None
     letter = unit.group(1).upper()
     value = float(match.group(1)) * 1024 ** (" KMGT".index(letter) if letter else 0)
-    return int(value) if value == int(value) else None
+    return int(value) if value <= _MOST and value == int(value) else None
 
 
 def parse_duration(text: object) -> int | None:
@@ -29,7 +30,8 @@ def parse_duration(text: object) -> int | None:
     match = _NUMBER.match(str(text).strip())
     if not match or match.group(2) not in _NANOS:
         return None
-    return round(float(match.group(1)) * _NANOS[match.group(2)])
+    nanos = float(match.group(1)) * _NANOS[match.group(2)]
+    return round(nanos) if nanos <= _MOST else None
 
 
 def format_size(value: int | float) -> str:

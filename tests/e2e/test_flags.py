@@ -45,8 +45,11 @@ class BadFlags(EndToEnd):
         self.refuse(["--memory", "1K"], "memory")
 
     def test_stray_words_and_missing_values(self) -> None:
-        self.refuse(["stray"], "")
-        self.refuse(["--seed"], "")
+        self.refuse(["stray"], "bench", "belongs to no flag", "--help")
+        self.refuse(["--seed", "1", "stray"], "belongs to no flag")
+        for flag in ("--seed", "--hogs", "--nessie.filter-bits"):
+            with self.subTest(flag):
+                self.assert_refused(self.loch(*SIM, flag), flag, "without its value")
 
     def test_files_that_are_missing_or_wrong(self) -> None:
         self.refuse(["--workload", "none.yaml"], "none.yaml")

@@ -178,7 +178,9 @@ class Flags(Power):
                              (["--rate", "0"], ["--rate", "samples a second"]), (["--idle", "10"], ["--idle", "unit"]),
                              (["--port", "99999"], ["--port"]), (["--source", "replay"], ["--trace"]),
                              (["--source", "rapl", "--bmc", "x"], ["--bmc", "ipmi"]), (["--into", "x"], ["--result"]),
-                             (["--json", "/nonexistent/x"], ["/nonexistent/x"]), (["--"], ["COMMAND"]), (["stray"], ["stray"]),
+                             (["--json", "/nonexistent/x"], ["/nonexistent/x"]), (["--"], ["COMMAND"]),
+                             (["--host", "-x"], ["--host"]), (["--host=-oProxyCommand=x"], ["--host", "name of a host"]),
+                             (["--host=--"], ["--host", "value"]), (["--duration", "9" * 400 + "s"], ["--duration", "unit"]), (["stray"], ["stray"]),
                              (["--trace", "watts.csv", "--duration", "1s", "--", "true"], ["--duration"]),
                              (["--trace", "watts.csv", "--idle", "3s"], ["baseline"]),
                              (["--trace", "watts.csv", "--", "no-such-command"], ["no-such-command"])):
@@ -195,10 +197,12 @@ class Flags(Power):
             self.assertIn(text, done.stdout)
 
     def test_another_host_is_read_by_ssh(self) -> None:
-        """A stand-in for ssh runs the command here; the samples that come back carry the host's name."""
+        """A stand-in for ssh runs the command here; the samples that come back carry the host's name.
+
+        As real ssh does it: its words joined with blanks are what a shell there reads."""
         ssh = self.folder / "bin/ssh"
         ssh.parent.mkdir()
-        ssh.write_text("#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift 2; done\nshift\nexec \"$@\"\n")
+        ssh.write_text("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec sh -c \"$*\"\n")
         ssh.chmod(0o755)
         tree = self.folder / "powercap/intel-rapl:0"
         tree.mkdir(parents=True)

@@ -62,7 +62,7 @@ class Interrupted(Folder):
             runner = subprocess.Popen(
                 [sys.executable, str(ROOT / "experiments" / "loch.py"), *argv, "all"], cwd=self.folder,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.3"))
+                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.1", FAKE_HANG="value-size=8192,seed=2"))
             deadline = time.monotonic() + 120
             while ran(self.count) < 5 * (kills + 1) and time.monotonic() < deadline and runner.poll() is None:
                 time.sleep(0.01)

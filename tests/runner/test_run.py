@@ -78,7 +78,7 @@ class Run(Folder):
         self.count.unlink()
         runner = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path), "--jobs", "1"],
                                   cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.3"))
+                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=8192,seed=2"))
         points = self.out / "points"
         deadline = time.monotonic() + 60
         while len(list(points.glob("*.json"))) < 2 and time.monotonic() < deadline:

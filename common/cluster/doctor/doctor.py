@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ import judge  # noqa: E402  (after the path is set)
 import probe  # noqa: E402
 from judge import NO, OK, WARN, Line, Verdict  # noqa: E402
 
+# A host name for ssh, with its user or without: no option, no word of a shell (experiments/hosts.py has the same).
+HOST = re.compile(r"(?:[A-Za-z_][\w.-]*@)?[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 SSH_LIMIT_S = 120
 AT_ONCE = 16
 MARKS = {OK: "ok  ", WARN: "warn", NO: "NO  "}
@@ -65,7 +68,7 @@ def hosts_of(file: str) -> list[str]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if words[0].startswith("-") or any("=" not in word for word in words[1:]):
+        if not HOST.fullmatch(words[0]) or any("=" not in word for word in words[1:]):
             raise SystemExit(_bad(f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
         if words[0] not in hosts:
             hosts.append(words[0])

@@ -274,19 +274,25 @@ TEST(ShmProcesses, ADeadProcessIsFoundWithoutASupervisor) {
 
 TEST(ShmProcesses, ABarrierNamesWhoIsMissing) {
   const std::string job = job_name();
+  int gave_up[2];
+  ASSERT_EQ(pipe(gave_up), 0);
   const auto rank_main = [&](std::uint32_t rank) {
     Node node;
     if (!make_node(node, job, rank, 3)) return 100;
-    if (rank == 2) {
-      usleep(400'000);
-      return 0;
+    char word = 'x';
+    if (rank == 2) {  // is there until the others have given up
+      for (int others = 0; others < 2; ++others) EXPECT_OR_FAIL(read(gave_up[0], &word, 1) == 1);
+      return node.failures;
     }
     const auto met = node.fabric->barrier("warm-up", 100'000'000);
+    EXPECT_OR_FAIL(write(gave_up[1], &word, 1) == 1);
     EXPECT_OR_FAIL(!met && met.error().code == ErrorCode::timed_out);
     EXPECT_OR_FAIL(!met && met.error().message == "warm-up: node 2 did not come within 100ms");
     return node.failures;
   };
   EXPECT_THAT(run_ranks(3, rank_main), testing::Each(0));
+  close(gave_up[0]);
+  close(gave_up[1]);
 }
 
 TEST(ShmProcesses, ARankThatLeavesEarlyIsNamedAtOnce) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "common/base/output_place.h"
 #include "common/fabric/pcie.h"
 
 namespace loch::fabric::sim {
@@ -109,17 +110,10 @@ int run_calibrate(const std::vector<std::string>& arguments) {
   }
   const auto table = calibrate(hardware);
   if (!table) return refuse(table.error().message);
-  fmt::print("{}", to_text(*table));
+  if (json != "-") fmt::print("{}", to_text(*table));
   if (json.empty()) return 0;
-  const std::string temporary = json + ".part";
-  std::FILE* file = std::fopen(temporary.c_str(), "w");
-  if (file == nullptr) return refuse(fmt::format("--json: cannot write {}", json));
-  const std::string text = to_json(*table);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written || std::rename(temporary.c_str(), json.c_str()) != 0) {
-    return refuse(fmt::format("--json: cannot write {}", json));
-  }
-  return 0;
+  const auto is_written = write_output(json, to_json(*table));
+  return is_written ? 0 : refuse(fmt::format("--json: {}", is_written.error().message));
 }
 
 }  // namespace loch::fabric::sim

@@ -60,7 +60,10 @@ class SimFabric final : public Fabric {
   Result<Worker*> add_worker(const WorkerSpec& spec) override {
     LOCH_TRY(check_node(spec.node));
     SimNode& home = *sim_.nodes[spec.node];
-    if (spec.index < home.workers.size() && home.workers[spec.index] != nullptr) {
+    const bool is_taken = spec.index < home.workers.size() && home.workers[spec.index] != nullptr;
+    // Of a node that is back, a worker takes the place of the dead one.
+    const bool is_reborn = is_taken && home.is_up && home.life > 1 && home.workers[spec.index]->is_dead();
+    if (is_taken && !is_reborn) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("node {} has a worker {} already", spec.node, spec.index));
     }
@@ -73,6 +76,7 @@ class SimFabric final : public Fabric {
     if (home.workers.size() <= spec.index) home.workers.resize(spec.index + 1u);
     sim_.workers.push_back(std::make_unique<SimWorker>(sim_, home, spec, capabilities_));
     home.workers[spec.index] = sim_.workers.back().get();
+    if (is_reborn) home.workers[spec.index]->connect_all();
     return sim_.workers.back().get();
   }
 
@@ -119,6 +123,7 @@ class SimFabric final : public Fabric {
     for (auto& worker : sim_.workers) worker->end_task();
     return end;
   }
+  void on_restart(std::function<void(NodeId)> tell) override { sim_.tell_restart = std::move(tell); }
   void interrupt() override { is_interrupted_.store(true, std::memory_order_relaxed); }
 
   Result<> fence(NodeId dead) override {
@@ -242,6 +247,11 @@ Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("a fault is scheduled for node {}; the cluster has {} nodes", fault.node,
                               config.nodes));
+    }
+    if (fault.kind == ScheduledFault::Kind::one_way && fault.peer >= config.nodes) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("a fault is scheduled for messages to node {}; the cluster has {} nodes",
+                              fault.peer, config.nodes));
     }
   }
   return std::make_unique<SimFabric>(config);

@@ -57,6 +57,20 @@ void strike(Simulation& sim, const ScheduledFault& fault) {
     case Kind::kill:
       kill_one(sim, node, fault.worker);
       break;
+    case Kind::one_way:
+      node.mute_until.resize(sim.nodes.size());
+      node.mute_until[fault.peer] = std::max(node.mute_until[fault.peer], end);
+      break;
+    case Kind::lossy:
+      node.lossy_until = end;
+      node.loss = fault.chance;
+      break;
+    case Kind::no_buffers:
+      node.no_buffers_until = std::max(node.no_buffers_until, end);
+      break;
+    case Kind::clock_step:
+      node.skew = fault.step;
+      break;
   }
 }
 
@@ -67,6 +81,11 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
     node.is_up = true;  // fresh memory, fresh rkeys, no workers
     ++node.life;
     for (auto& region : node.regions) region->rkey = sim.make_rkey(node, region->id());
+    // Its NIC has forgotten what its old workers had asked for.
+    for (SimWorker* worker : node.workers) {
+      if (worker != nullptr) worker->fence();
+    }
+    if (sim.tell_restart && !sim.stopping) sim.tell_restart(node.id);
   }
 }
 

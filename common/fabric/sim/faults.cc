@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <system_error>
 #include <variant>
 
 namespace loch::fabric::sim {
 namespace {
+
+constexpr std::size_t faults_bytes_max = 1 << 20;
 
 struct FaultField {
   const char* key;
@@ -54,19 +61,35 @@ const FaultField fault_fields[] = {
     {"heal_at", duration, &SimFaults::heal_at},
 };
 
+using Kind = ScheduledFault::Kind;
+constexpr std::array all_kinds = {Kind::crash,   Kind::pause, Kind::nic_stall,  Kind::cut,       Kind::kill,
+                                  Kind::one_way, Kind::lossy, Kind::no_buffers, Kind::clock_step};
+
 std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
                              std::string_view expected) {
   return fail(ErrorCode::invalid_argument,
               fmt::format("{}:{}: {}: expected {}", path, node.Mark().line + 1, key, expected));
 }
 
+// Decimal digits alone: no hexadecimal number, and no blank before it.
 Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key,
                       const char* expected, double most) {
-  char* end = nullptr;
   const std::string text = node.IsScalar() ? node.Scalar() : "";
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= 0 && value <= most)) return wrong(path, node, key, expected);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
+    return wrong(path, node, key, expected);
   return value;
+}
+
+// Of two values for one key, either could be the one that was meant.
+Result<> no_key_twice(const YAML::Node& mapping, const std::string& path) {
+  std::set<std::string> seen;
+  for (const auto& item : mapping) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+    if (!seen.insert(key).second) return wrong(path, item.first, key, "each key once; it is there twice");
+  }
+  return {};
 }
 
 Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults,
@@ -93,34 +116,34 @@ Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* 
 // One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
 Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string& path) {
   constexpr std::string_view shape =
-      "{kind: crash|pause|nic_stall|cut|kill, node: N, at: TIME, span: TIME, worker: N}";
+      "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
+      "TIME, worker: N, peer: N, chance: P, step: TIME}";
   ScheduledFault fault;
   if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
     return wrong(path, item, "schedule", shape);
+  LOCH_TRY(no_key_twice(item, path));
   for (const auto& entry : item) {
     const std::string key = entry.first.Scalar();
     const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
     if (key == "kind") {
-      using Kind = ScheduledFault::Kind;
-      const std::pair<const char*, Kind> kinds[] = {{"crash", Kind::crash},
-                                                    {"pause", Kind::pause},
-                                                    {"nic_stall", Kind::nic_stall},
-                                                    {"cut", Kind::cut},
-                                                    {"kill", Kind::kill}};
-      bool is_known = false;
-      for (const auto& [name, kind] : kinds) {
-        if (text == name) fault.kind = kind, is_known = true;
+      const auto found = std::ranges::find(all_kinds, text, [](Kind kind) { return name(kind); });
+      if (found == all_kinds.end()) {
+        return wrong(path, entry.second, "schedule.kind",
+                     "crash, pause, nic_stall, cut, kill, one_way, lossy, no_buffers or clock_step");
       }
-      if (!is_known)
-        return wrong(path, entry.second, "schedule.kind", "crash, pause, nic_stall, cut or kill");
-    } else if (key == "node" || key == "worker") {
+      fault.kind = *found;
+    } else if (key == "node" || key == "worker" || key == "peer") {
       LOCH_ASSIGN(const double value,
                   number(entry.second, path, "schedule." + key, "a number from 0 on", 65535));
-      (key == "node" ? fault.node : fault.worker) = static_cast<std::uint16_t>(value);
-    } else if (key == "at" || key == "span") {
+      (key == "node"   ? fault.node
+       : key == "peer" ? fault.peer
+                       : fault.worker) = static_cast<std::uint16_t>(value);
+    } else if (key == "chance") {
+      LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", probability, 1));
+    } else if (key == "at" || key == "span" || key == "step") {
       auto parsed = parse_duration(text, key);
       if (!parsed) return wrong(path, entry.second, "schedule." + key, "a duration such as 5ms");
-      (key == "at" ? fault.at : fault.span) = *parsed;
+      (key == "at" ? fault.at : key == "span" ? fault.span : fault.step) = *parsed;
     } else {
       return wrong(path, entry.first, "schedule." + key, shape);
     }
@@ -132,6 +155,7 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
   SimFaults faults;
   if (root.IsNull()) return faults;
   if (!root.IsMap()) return wrong(path, root, "the file", "a mapping of faults by name");
+  LOCH_TRY(no_key_twice(root, path));
   for (const auto& item : root) {
     const std::string key = item.first.Scalar();
     if (key == "schedule") {
@@ -160,6 +184,30 @@ Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
 
 }  // namespace
 
+std::string_view name(ScheduledFault::Kind kind) {
+  switch (kind) {
+    case Kind::crash:
+      return "crash";
+    case Kind::pause:
+      return "pause";
+    case Kind::nic_stall:
+      return "nic_stall";
+    case Kind::cut:
+      return "cut";
+    case Kind::kill:
+      return "kill";
+    case Kind::one_way:
+      return "one_way";
+    case Kind::lossy:
+      return "lossy";
+    case Kind::no_buffers:
+      return "no_buffers";
+    case Kind::clock_step:
+      return "clock_step";
+  }
+  return "?";
+}
+
 bool SimFaults::any() const {
   return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
          overtaking_write > 0 || uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 ||
@@ -168,10 +216,21 @@ bool SimFaults::any() const {
 }
 
 Result<SimFaults> load_faults(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(faults_bytes_max + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad() || (in.gcount() == 0 && !in.eof()))
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: the faults file cannot be read", path));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > faults_bytes_max)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: larger than {} bytes; expected a file of faults", path, faults_bytes_max));
+  return parse_faults(text, path);
+}
+
+Result<SimFaults> parse_faults(const std::string& text, const std::string& path) {
   try {
-    return read_faults(YAML::LoadFile(path), path);
-  } catch (const YAML::BadFile&) {
-    return fail(ErrorCode::not_found, fmt::format("{}: the faults file cannot be read", path));
+    return read_faults(YAML::Load(text), path);
   } catch (const YAML::Exception& problem) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));

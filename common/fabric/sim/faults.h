@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -16,17 +17,26 @@ namespace loch::fabric::sim {
 // Something that happens to a node (or a worker of it) at an instant of virtual time.
 struct ScheduledFault {
   enum class Kind : std::uint8_t {
-    crash,      // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
-    pause,      // its workers do not run for `span`; its NIC goes on
-    nic_stall,  // its NIC does nothing for `span`
-    cut,        // its link is down for `span` (0: for good)
-    kill,       // one worker dies between two instructions; the node and its memory live on
+    crash,       // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
+    pause,       // its workers do not run for `span`; its NIC goes on
+    nic_stall,   // its NIC does nothing for `span`
+    cut,         // its link is down for `span` (0: for good)
+    kill,        // one worker dies between two instructions; the node and its memory live on
+    one_way,     // what it sends to `peer` is lost for `span`; what `peer` sends arrives
+    lossy,       // each message over its link is lost with `chance`, for `span`
+    no_buffers,  // SENDs to it find no receive buffer for `span`
+    clock_step,  // its clock is off by `step` from now on
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
   std::uint16_t worker = 0;  // kill
   Nanos at = 0, span = 0;
+  NodeId peer = 0;    // one_way
+  double chance = 0;  // lossy
+  Nanos step = 0;     // clock_step
+  friend bool operator==(const ScheduledFault&, const ScheduledFault&) = default;
 };
+[[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
 // A probability is per message (per poll for jitter), a span the longest that is drawn.
 struct SimFaults {
@@ -72,6 +82,8 @@ struct SimFaults {
 
 // Errors are one line: file, line, key, what was expected.
 [[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
+// The same of a text; `path` is what errors call it.
+[[nodiscard]] Result<SimFaults> parse_faults(const std::string& text, const std::string& path);
 // A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
 // behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.
 [[nodiscard]] SimFaults swarm(Rng& rng);

@@ -7,6 +7,9 @@
 #include <bit>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <type_traits>
 
 namespace loch::fabric::sim {
@@ -241,8 +244,11 @@ Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& 
   if (!root.IsMap())
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}: expected a mapping of name, description and sections", path));
+  std::set<std::string> seen;
   for (const auto& item : root) {
     const std::string section = item.first.Scalar();
+    if (!seen.insert(section).second)
+      LOCH_TRY(wrong(path, item.first, fmt::format("{}: given twice", section)));
     if (section == "name" || section == "description") {
       if (!item.second.IsScalar())
         LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected text", section)));
@@ -258,6 +264,8 @@ Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& 
     if (!item.second.IsMap())
       LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected a mapping", section)));
     for (const auto& entry : item.second) {
+      if (!seen.insert(fmt::format("{}.{}", section, entry.first.Scalar())).second)
+        LOCH_TRY(wrong(path, entry.first, fmt::format("{}.{}: given twice", section, entry.first.Scalar())));
       LOCH_TRY(read_constant(section, entry.first.Scalar(), entry.second, &profile, path));
     }
   }
@@ -297,11 +305,18 @@ Result<HardwareProfile> load_hardware(std::string_view name_or_file) {
                               known.empty() ? "the profiles in experiments/hardware" : known));
     }
   }
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in) return fail(ErrorCode::invalid_argument, fmt::format("{}: cannot be read", path.string()));
+  return parse_hardware(text, path.string());
+}
+
+Result<HardwareProfile> parse_hardware(const std::string& text, const std::string& path) {
   try {
-    return read_profile(YAML::LoadFile(path.string()), path.string());
+    return read_profile(YAML::Load(text), path);
   } catch (const YAML::Exception& problem) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: not readable as YAML: {}", path.string(),
-                                                         problem.mark.line + 1, problem.msg));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));
   }
 }
 

@@ -103,6 +103,8 @@ struct HardwareField {
 // Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, else under
 // the source folder) or from a YAML file. Errors are one line: file, line, key, what was expected.
 [[nodiscard]] Result<HardwareProfile> load_hardware(std::string_view name_or_file);
+// The same of a text; `path` is what errors call it.
+[[nodiscard]] Result<HardwareProfile> parse_hardware(const std::string& text, const std::string& path);
 // Names of the profiles that load_hardware finds by name, sorted.
 [[nodiscard]] std::vector<std::string> list_hardware();
 

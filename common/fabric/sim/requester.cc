@@ -113,7 +113,7 @@ void Stages::at_requester(Event* event) {
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
-  if (r->is_cancelled) return release(r);
+  if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;  // its worker is dead; the request ends with it
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
@@ -218,7 +218,7 @@ void Stages::depart(Event* event) {
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
   sim.note(kind_depart, node.id);
-  if (r->is_cancelled) return release(r);
+  if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
   prefetch_contexts(*r, sim.timing);
@@ -269,12 +269,13 @@ void Stages::answered(Event* event) {
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
   sim.note(kind_answered, node.id);
-  if (r->is_cancelled) return release(r);
+  if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   const Picos now = sim.now_ps();
   Picos turn = 0, span = 0;
   if (r->to != r->from) {
-    if (!sim.reachable(node, *r->to)) return unreachable(r, &Stages::depart);
+    if (!sim.delivers(*r->to, node) || (sim.has_faults && sim.is_lost(*r->to, node)))
+      return unreachable(r, &Stages::depart);
     if (timing.port_buffer != 0 && held_at_switch(r, *r->to)) return;
     span = timing.link(r->response_wire, response_payload(*r));
     turn = node.ingress.turn(now, span);
@@ -308,7 +309,8 @@ void Stages::answered(Event* event) {
   }
   delay += timing.pcie_write;
   const Nanos at = nanos_up(now + turn + delay) + slow(sim);
-  if (sim.has_faults && r->verb == Verb::read) plan_pieces(r, sim.config.faults.torn_landing);
+  if (sim.has_faults && r->verb == Verb::read)
+    plan_pieces(r, r->wr->local.offset, sim.config.faults.torn_landing);
   trace_stage(sim, *r, Track::response, node.id, done / 1000, at - done / 1000);
   r->fire = &Stages::land;
   sim.queue.push(r, at);
@@ -320,7 +322,7 @@ void Stages::land(Event* event) {
   Simulation& sim = *r->sim;
   SimNode& node = *r->from;
   sim.note(kind_land, node.id);
-  if (r->is_cancelled) return release(r);
+  if (r->is_cancelled || r->qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (r->status == WcStatus::success && r->wr->local.region != nullptr) {
     auto* region = static_cast<SimRegion*>(r->wr->local.region);
@@ -343,6 +345,8 @@ void Stages::land(Event* event) {
 
 // The request is done; it is retired when all its elders on the queue pair are.
 void Stages::complete(SimRequest* r) {
+  // Nobody waits, and others on the queue pair may be gone.
+  if (r->qp->is_fenced) return release(r);
   r->is_done = true;
   retire(*r->sim, r->qp);
 }

@@ -38,13 +38,14 @@ CachedContext* context_at(const SimRequest& r, const SimNode& node) {
 }
 }  // namespace
 
-// Draws whether the message is torn, and then into how many pieces, in what order, how far apart.
-void Stages::plan_pieces(SimRequest* r, double probability) {
+// Draws whether the message is torn, and then into how many pieces, in what order, how far apart. What counts
+// are the lines of the memory that begins at `offset`: 8 bytes may lie in two of them.
+void Stages::plan_pieces(SimRequest* r, std::uint64_t offset, double probability) {
   Simulation& sim = *r->sim;
   r->pieces = 1;
   r->piece = 0;
-  const std::uint32_t lines = (r->wr->length + 63) / 64;
-  if (lines < 2 || !sim.strikes(probability)) return;
+  const auto lines = static_cast<std::uint32_t>((offset % 64 + r->wr->length + 63) / 64);
+  if (r->wr->length == 0 || lines < 2 || !sim.strikes(probability)) return;
   const std::uint32_t most = std::min({most_pieces, sim.config.faults.torn_chunks, lines});
   if (most < 2) return;
   r->pieces = static_cast<std::uint8_t>(2 + sim.fault_rng.below(most - 1));
@@ -86,7 +87,8 @@ void Stages::arrive(Event* event) {
   sim.note(kind_arrive, node.id);
   if (r->is_cancelled) return release(r);
   if (qp->is_fenced) return release(r);
-  if (!sim.reachable(source, node) || (qp->transport != Transport::ud && node.life != qp->target_life)) {
+  if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) ||
+      (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
   if (timing.port_buffer != 0 && r->from != r->to && held_at_switch(r, source)) return;
@@ -148,8 +150,9 @@ void Stages::arrive(Event* event) {
   if (may_be_overtaken) at = std::max(at, qp->read_at + 1);
   Nanos last = at;
   if (sim.has_faults) {
-    if (r->verb == Verb::read) plan_pieces(r, faults.torn_read);
-    if (r->verb == Verb::write || r->verb == Verb::send) plan_pieces(r, faults.torn_write);
+    if (r->verb == Verb::read) plan_pieces(r, r->wr->remote_offset, faults.torn_read);
+    if (r->verb == Verb::write) plan_pieces(r, r->wr->remote_offset, faults.torn_write);
+    if (r->verb == Verb::send) plan_pieces(r, 0, faults.torn_write);
     last = at + r->piece_gap * (r->pieces - 1);
     if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate &&
         r->wr->length > 0 && sim.strikes(faults.late_write)) {
@@ -201,7 +204,7 @@ bool Stages::take_receive(SimRequest* r) {
   }
   Ring<PostedReceive>& posted = receiver->receives(qp->transport);
   const bool fails_once = is_rc && r->rnr_tries == 0 && sim.has_faults && sim.strikes(sim.config.faults.rnr);
-  if (posted.empty() || fails_once) {
+  if (posted.empty() || fails_once || sim.now() < node.no_buffers_until) {
     if (!is_rc) {
       ++node.lost;
       return release(r), false;

@@ -186,5 +186,83 @@ TEST(SimFailures, ClocksAreSkewedWithinTheirBound) {
   EXPECT_GT(most - least, 1'000);
 }
 
+coro::Task<void> add_unheard(TestCluster* cluster, bool* is_over) {
+  Worker& self = *cluster->clients[0];
+  co_await self.sleep_until(10'000);
+  const Completion done = co_await self.faa(cluster->remote[1], 0, 5);
+  EXPECT_EQ(done.status, WcStatus::retry_exceeded);
+  EXPECT_EQ(load_word(cluster->memory[1]->at(0)), 5u);
+  *is_over = true;
+}
+
+// What node 0 asks arrives at node 1, and is executed; the answers are lost. The other way all is well.
+TEST(SimFailures, AOneWayCutLosesTheAnswersOfWhatWasExecuted) {
+  SimConfig config = small_config(2);
+  config.hardware.nic.retry_timeout_ns = 20'000;
+  config.hardware.nic.retry_count = 1;
+  config.faults.schedule.push_back({.kind = Kind::one_way, .node = 1, .at = 1, .span = 1'000'000, .peer = 0});
+  TestCluster cluster(config);
+  bool is_over = false;
+  cluster.fabric->start(*cluster.clients[0], add_unheard(&cluster, &is_over));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_TRUE(is_over);
+}
+
+coro::Task<void> count_failures(TestCluster* cluster, Nanos until, Outcome* outcome) {
+  Worker& worker = *cluster->clients[0];
+  while (worker.now() < until) {
+    const LocalSlice to = cluster->at(0, 4096);
+    const Completion done = co_await worker.read(cluster->remote[1], 0, to, 64);
+    ++(done.ok() ? outcome->ok : outcome->failed);
+    if (done.ok()) continue;
+    const bool connected = co_await worker.reconnect(1, worker.now() + 20'000'000);
+    outcome->reconnected += connected ? 1 : 0;
+  }
+}
+
+TEST(SimFailures, ABurstOfLossesFailsRequestsWhileItLasts) {
+  SimConfig config = small_config(2);
+  config.hardware.nic.retry_timeout_ns = 20'000;
+  config.hardware.nic.retry_count = 1;
+  config.faults.schedule.push_back(
+      {.kind = Kind::lossy, .node = 1, .at = 1'000'000, .span = 2'000'000, .chance = 0.7});
+  TestCluster cluster(config);
+  Outcome outcome;
+  cluster.fabric->start(*cluster.clients[0], count_failures(&cluster, 6'000'000, &outcome));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_GT(outcome.failed, 5);
+  EXPECT_GT(outcome.ok, 500);
+  EXPECT_EQ(outcome.failed, outcome.reconnected);
+}
+
+// A node that is back gets a new worker in the place of the old one, which finds zeroed memory and works.
+coro::Task<void> second_life(TestCluster* cluster, Worker* self, std::uint64_t* seen) {
+  *seen = load_word(cluster->memory[1]->at(128)) + 1;
+  const LocalSlice to = cluster->at(1, 4096);
+  const Completion done = co_await self->read(cluster->remote[0], 0, to, 64);
+  EXPECT_TRUE(done.ok());
+  *seen += done.ok() ? 1 : 0;
+}
+
+TEST(SimFailures, ANodeThatIsBackIsGivenWorkersAgain) {
+  TestCluster cluster(with_fault({Kind::crash, 1, 0, 1'000'000, 500'000}));
+  store_word_release(cluster.memory[1]->at(128), 77);
+  std::uint64_t seen = 0;
+  std::uint32_t told = 0;
+  cluster.fabric->on_restart([&](NodeId node) {
+    EXPECT_EQ(node, 1);
+    ++told;
+    const auto fresh = cluster.fabric->add_worker({1, Role::client, 0, -1, "client"});
+    ASSERT_TRUE(fresh.has_value()) << fresh.error().message;
+    EXPECT_NE(*fresh, cluster.clients[1]);
+    cluster.fabric->start(**fresh, second_life(&cluster, *fresh, &seen));
+  });
+  std::vector<Outcome> outcomes;
+  run_all(&cluster, 5'000'000, &outcomes);
+  EXPECT_EQ(told, 1u);
+  EXPECT_EQ(seen, 2u);
+  EXPECT_EQ(outcomes[0].reconnected, 1);
+}
+
 }  // namespace
 }  // namespace loch::fabric::sim

@@ -53,5 +53,70 @@ TEST(SimLines, AnAlignedLineIsPlacedAtOnce) {
   EXPECT_GT(seen.torn_messages, 20u);
 }
 
+// A message of less than a line that lies in two of them: 53 bytes, such as a bucket of Pilaf's.
+constexpr std::uint32_t small_begin = 4096 + 40, small_length = 53;
+
+// The node's own CPU changes all of it at once.
+coro::Task<void> change(TestCluster* cluster, const bool* is_over) {
+  Worker& self = *cluster->clients[1];
+  for (int round = 1; !*is_over; ++round) {
+    std::memset(cluster->memory[1]->at(small_begin), round, small_length);
+    co_await self.sleep_until(self.now() + 300);
+  }
+}
+
+coro::Task<void> read_small(TestCluster* cluster, bool* is_over, Seen* seen) {
+  Worker& self = *cluster->clients[0];
+  const LocalSlice to = cluster->at(0, small_begin);
+  const std::byte* bytes = to.data();
+  constexpr std::uint32_t first = 64 - small_begin % 64;  // bytes of its first line
+  for (int round = 0; round < 400; ++round) {
+    const Completion done = co_await self.read(cluster->remote[1], small_begin, to, small_length);
+    EXPECT_TRUE(done.ok());
+    for (std::uint32_t at = 0; at < first; ++at) seen->torn_lines += bytes[at] != bytes[0] ? 1 : 0;
+    for (std::uint32_t at = first; at < small_length; ++at)
+      seen->torn_lines += bytes[at] != bytes[first] ? 1 : 0;
+    seen->torn_messages += bytes[0] != bytes[small_length - 1] ? 1 : 0;
+  }
+  *is_over = true;
+}
+
+TEST(SimLines, AReadOfLessThanALineTearsWhereItLiesInTwo) {
+  SimConfig config = small_config();
+  config.faults.torn_read = 1;
+  TestCluster cluster(config);
+  bool is_over = false;
+  Seen seen;
+  cluster.fabric->start(*cluster.clients[0], read_small(&cluster, &is_over, &seen));
+  cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(seen.torn_lines, 0u);
+  EXPECT_GT(seen.torn_messages, 20u);
+}
+
+// Its landing too: another coroutine of the reader sees one line of it before the other.
+coro::Task<void> watch_landing(TestCluster* cluster, const bool* is_over, Seen* seen) {
+  Worker& self = *cluster->clients[2];
+  const std::byte* bytes = cluster->memory[0]->at(small_begin);
+  while (!*is_over) {
+    seen->torn_messages += bytes[0] != bytes[small_length - 1] ? 1 : 0;
+    co_await self.sleep_until(self.now() + 97);
+  }
+}
+
+TEST(SimLines, ALandingOfLessThanALineTearsWhereItLiesInTwo) {
+  SimConfig config = small_config(3);
+  config.faults.torn_landing = 1;
+  TestCluster cluster(config);
+  bool is_over = false;
+  Seen seen, landing;
+  cluster.fabric->start(*cluster.clients[0], read_small(&cluster, &is_over, &seen));
+  cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
+  cluster.fabric->start(*cluster.clients[2], watch_landing(&cluster, &is_over, &landing));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  EXPECT_EQ(seen.torn_messages, 0u);  // what was fetched together
+  EXPECT_GT(landing.torn_messages, 20u);
+}
+
 }  // namespace
 }  // namespace loch::fabric::sim

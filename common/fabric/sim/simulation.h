@@ -2,7 +2,9 @@
 // the nodes, and the stages that a request flows through (requester.cc, responder.cc).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -107,6 +109,10 @@ struct alignas(64) SimNode {
   std::int64_t skew = 0;  // of its clock, ns
   std::int64_t drift_ppb = 0;
   std::unique_ptr<NodeCpu> cpu;
+  Nanos lossy_until = 0;  // its link loses messages before this, with the probability `loss`
+  double loss = 0;
+  Nanos no_buffers_until = 0;     // SENDs find no receive buffer before this
+  std::vector<Nanos> mute_until;  // by peer: what it sends there is lost before this; empty: nothing is
 };
 
 // A watch that is on.
@@ -154,8 +160,21 @@ class Simulation {
   void crash(SimNode* node);  // until its restart, if there is one
   void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
   [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
-    if (!a.is_up || !b.is_up) return false;
-    return a.id == b.id || (now() >= a.cut_until && now() >= b.cut_until);
+    return delivers(a, b) && delivers(b, a);
+  }
+  // What `from` sends to `to` arrives.
+  [[nodiscard]] bool delivers(const SimNode& from, const SimNode& to) const {
+    if (!from.is_up || !to.is_up) return false;
+    if (from.id == to.id) return true;
+    if (now() < from.cut_until || now() < to.cut_until) return false;
+    return from.mute_until.empty() || now() >= from.mute_until[to.id];
+  }
+  // Draws: is this message lost in a burst?
+  [[nodiscard]] bool is_lost(const SimNode& from, const SimNode& to) {
+    if (from.id == to.id) return false;
+    const double first = now() < from.lossy_until ? from.loss : 0,
+                 second = now() < to.lossy_until ? to.loss : 0;
+    return (first > 0 || second > 0) && fault_rng.chance(std::max(first, second));
   }
   [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
   // Draws: does a fault of this probability strike now?
@@ -188,6 +207,7 @@ class Simulation {
   // Scheduled and drawn, and their ends; shared_ptr, because it destroys what was made, not an Event.
   std::vector<std::shared_ptr<Event>> failures;
   std::uint32_t kills_done = 0;
+  std::function<void(NodeId)> tell_restart;  // a crashed node is back; may be empty
   bool stopping = false;
   std::uint32_t live_clients = 0, live_tasks = 0;
 };
@@ -209,7 +229,7 @@ struct Stages {
   static void complete(SimRequest* request);
   static void retire(Simulation& sim, QueuePair* qp);
   static void release(SimRequest* request);
-  static void plan_pieces(SimRequest* request, double probability);
+  static void plan_pieces(SimRequest* request, std::uint64_t offset, double probability);
   static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
                           std::uint32_t* end);
   static Nanos slow(Simulation& sim) {

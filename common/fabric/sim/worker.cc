@@ -12,7 +12,7 @@
 namespace loch::fabric::sim {
 
 SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities)
-    : Worker(spec, sim.config.seed),
+    : Worker(spec, node.life == 1 ? sim.config.seed : sub_seed(sim.config.seed, "life", node.life)),
       sim_(sim),
       node_(node),
       capabilities_(capabilities),

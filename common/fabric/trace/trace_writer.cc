@@ -1,3 +1,4 @@
+// Chrome's trace format, event by event, into a file that is there once it is whole.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <iterator>
 
 #include "common/base/check.h"
+#include "common/base/output_place.h"
 
 namespace loch::fabric {
 namespace {
@@ -42,8 +44,15 @@ void append_micros(std::string& out, Nanos ns) {
 Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path) {
   std::unique_ptr<TraceWriter> writer(new TraceWriter);
   writer->path_ = path;
-  writer->temporary_ = fmt::format("{}.{}.tmp", path, getpid());
-  writer->file_ = std::fopen(writer->temporary_.c_str(), "w");
+  LOCH_ASSIGN(const OutputPlace place, output_place(path));
+  if (place.is_file) {
+    writer->whole_ = place.path;
+    writer->temporary_ = fmt::format("{}.{}.tmp", place.path, getpid());
+    writer->file_ = std::fopen(writer->temporary_.c_str(), "we");
+  } else {
+    LOCH_ASSIGN(const int device, open_as_it_is(place));
+    writer->file_ = ::fdopen(device, "w");
+  }
   if (writer->file_ == nullptr) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("trace {}: cannot be written: {}", path, std::strerror(errno)));
@@ -55,7 +64,7 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path) 
 TraceWriter::~TraceWriter() {
   if (file_ == nullptr) return;
   (void)std::fclose(file_);
-  (void)std::remove(temporary_.c_str());
+  if (!temporary_.empty()) (void)std::remove(temporary_.c_str());
 }
 
 void TraceWriter::emit() {
@@ -143,9 +152,9 @@ Result<> TraceWriter::close() {
   if (std::fputs("\n]}\n", file_) < 0) has_failed_ = true;
   if (std::fclose(file_) != 0) has_failed_ = true;
   file_ = nullptr;
-  if (has_failed_ || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (has_failed_ || (!temporary_.empty() && std::rename(temporary_.c_str(), whole_.c_str()) != 0)) {
     const std::string why = std::strerror(errno);
-    (void)std::remove(temporary_.c_str());
+    if (!temporary_.empty()) (void)std::remove(temporary_.c_str());
     return fail(ErrorCode::exhausted, fmt::format("trace {}: cannot be written: {}", path_, why));
   }
   return {};

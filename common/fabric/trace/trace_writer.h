@@ -24,7 +24,8 @@ namespace loch::fabric {
 // kept and reported by close().
 class TraceWriter {
  public:
-  // Writes to a temporary beside `path` and renames it in close(): nothing half-written.
+  // Writes to a temporary beside `path` and renames it in close(): nothing half-written. A device or pipe is
+  // written to as it is (common/base/output_place.h).
   [[nodiscard]] static Result<std::unique_ptr<TraceWriter>> open(const std::string& path);
   // Removes the temporary of a trace that was not closed.
   ~TraceWriter();
@@ -57,8 +58,10 @@ class TraceWriter {
   std::mutex mutex_;                                                 // guards all that follows
   std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // by node and track
   std::FILE* file_ = nullptr;
-  std::string path_, temporary_;
-  std::string line_;  // the event being written; keeps its capacity
+  std::string path_;       // as it was given
+  std::string whole_;      // what the finished temporary is renamed to
+  std::string temporary_;  // empty: written to as it is
+  std::string line_;       // the event being written; keeps its capacity
   bool is_first_ = true;
   bool has_failed_ = false;
 };

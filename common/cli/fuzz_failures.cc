@@ -1,0 +1,259 @@
+// Draws failures: clients and servers that die, nodes that lose their memory and come back or do not, links
+// that are cut for longer than every time-out, one way or both, bursts of losses, SENDs that find no buffer,
+// clocks that step, and RC requests that fail because the NIC soon gives up.
+#include "common/cli/fuzz_failures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/cli/fuzz_draw.h"
+
+namespace loch::cli {
+namespace {
+
+using fabric::sim::ScheduledFault;
+using Kind = ScheduledFault::Kind;
+using workloads::FailurePlan;
+
+constexpr Nanos us = 1'000, ms = 1'000'000;
+
+class FailureDrawer {
+ public:
+  FailureDrawer(Rng& rng, FuzzScenario& s) : rng_(rng), s_(s), d_(s.plan.deploy) {}
+
+  void draw_retries() {
+    FuzzFailures::Retries r;
+    r.timeout = pick<Nanos>(rng_, {20 * us, 50 * us, 200 * us, 1 * ms, 5 * ms});
+    r.count = pick<std::uint32_t>(rng_, {0, 0, 1, 3});
+    r.rnr_timer = pick<Nanos>(rng_, {10 * us, 100 * us});
+    r.rnr_count = pick<std::uint32_t>(rng_, {0, 1, 3});
+    s_.failures.retries = r;
+    s_.sim.faults.rc_loss = pick<double>(rng_, {0, 0.001, 0.005, 0.02});
+    s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
+  }
+
+  void draw_schedule() {
+    s_.failures.has_schedule = true;
+    FailurePlan plan;
+    const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
+    plan.keeper = {node, static_cast<std::uint16_t>(rng_.below(d_.client_workers))};
+    s_.plan.load.failures = plan;
+    const std::uint64_t count = between(rng_, 1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) draw_one();
+    std::ranges::sort(s_.sim.faults.schedule, {}, &ScheduledFault::at);
+  }
+
+ private:
+  void draw_one() {
+    static const std::vector<Kind> kinds = {
+        Kind::kill,    Kind::kill,    Kind::kill,  Kind::crash, Kind::crash,     Kind::cut,
+        Kind::cut,     Kind::one_way, Kind::lossy, Kind::pause, Kind::nic_stall, Kind::no_buffers,
+        Kind::one_way, Kind::lossy,   Kind::cut,   Kind::pause, Kind::clock_step};
+    ScheduledFault fault;
+    fault.kind = pick(rng_, kinds);
+    fault.at = static_cast<Nanos>(between(rng_, 100'000, 2'000'000));
+    fault.span = static_cast<Nanos>(pick<std::uint64_t>(rng_, {50'000, 300'000, 1'000'000, 5'000'000}));
+    fault.node = static_cast<fabric::NodeId>(rng_.below(d_.nodes));
+    const auto other = static_cast<fabric::NodeId>(rng_.below(d_.nodes - 1));
+    fault.peer = static_cast<fabric::NodeId>(other + (other >= fault.node ? 1 : 0));
+    fault.chance = pick<double>(rng_, {0.2, 0.5, 0.9});
+    fault.worker = static_cast<std::uint16_t>(rng_.below(workers_of(fault.node)));
+    const double share = 2 * rng_.uniform() - 1;
+    fault.step = static_cast<Nanos>(share * static_cast<double>(s_.sim.faults.clock_skew));
+    const bool comes_back = rng_.chance(0.6);
+    if (fault.kind == Kind::crash && !comes_back) fault.span = 0;
+    if (fault.kind == Kind::kill) fault.span = 0;
+    if (is_possible(fault)) s_.sim.faults.schedule.push_back(clean(fault));
+  }
+
+  // The keeper lives on, one node at most crashes, and nobody dies twice.
+  [[nodiscard]] bool is_possible(const ScheduledFault& fault) const {
+    const kv::ClientId& keeper = s_.plan.load.failures->keeper;
+    const std::vector<ScheduledFault>& others = s_.sim.faults.schedule;
+    if (fault.kind == Kind::kill) {
+      if (workers_of(fault.node) == 0 ||
+          (fault.node == keeper.node && fault.worker == keeper.worker && d_.drives(fault.node)))
+        return false;
+      return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+        return each.node == fault.node &&
+               (each.kind == Kind::crash || (each.kind == Kind::kill && each.worker == fault.worker));
+      });
+    }
+    if (fault.kind != Kind::crash) return true;
+    if (fault.node == keeper.node) return false;
+    return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+      return each.kind == Kind::crash || (each.kind == Kind::kill && each.node == fault.node);
+    });
+  }
+
+  // Without what its kind does not use.
+  [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
+    if (fault.kind != Kind::one_way) fault.peer = 0;
+    if (fault.kind != Kind::lossy) fault.chance = 0;
+    if (fault.kind != Kind::kill) fault.worker = 0;
+    if (fault.kind != Kind::clock_step) fault.step = 0;
+    if (fault.kind == Kind::clock_step) fault.span = 0;
+    return fault;
+  }
+
+  [[nodiscard]] std::uint32_t workers_of(fabric::NodeId node) const {
+    return std::max(1U,
+                    (d_.drives(node) ? d_.client_workers : 0) + (d_.serves(node) ? d_.server_workers : 0));
+  }
+
+  Rng& rng_;
+  FuzzScenario& s_;
+  const kv::DeployConfig& d_;
+};
+
+class RepairPlanner {
+ public:
+  RepairPlanner(Rng& rng, FuzzScenario& s)
+      : rng_(rng), s_(s), d_(s.plan.deploy), plan_(*s.plan.load.failures) {}
+
+  void plan() {
+    for (const ScheduledFault& fault : s_.sim.faults.schedule) {
+      plan_.over = std::max(plan_.over, fault.at + fault.span);
+      delay_ = static_cast<Nanos>(pick<std::uint64_t>(rng_, {20'000, 300'000, 2'000'000}));
+      if (fault.kind == Kind::kill)
+        after_kill(fault);
+      else if (fault.kind == Kind::crash)
+        after_crash(fault);
+      else if (promised(kv::Loss::link_down) == kv::Promise::unavailable)
+        plan_.excuses.push_back({fault.node, std::nullopt});
+    }
+    std::ranges::sort(plan_.repairs, {}, &FailurePlan::Repair::at);
+    for (const FailurePlan::Repair& repair : plan_.repairs) plan_.over = std::max(plan_.over, repair.at);
+  }
+
+ private:
+  [[nodiscard]] kv::Promise promised(kv::Loss loss) const {
+    return s_.plan.module->promise(loss, s_.plan.options);
+  }
+
+  void after_kill(const ScheduledFault& fault) {
+    const std::uint32_t clients = d_.drives(fault.node) ? d_.client_workers : 0;
+    if (fault.worker < clients) {
+      const kv::ClientId dead{fault.node, fault.worker};
+      plan_.doomed.push_back(dead);
+      act(promised(kv::Loss::client_killed), fault, std::nullopt, {dead});
+    } else {
+      act(promised(kv::Loss::server_killed), fault, fault.worker - clients, {});
+    }
+  }
+
+  void after_crash(const ScheduledFault& fault) {
+    plan_.crashed.push_back(fault.node);
+    for (std::uint32_t i = 0; d_.drives(fault.node) && i < d_.client_workers; ++i)
+      plan_.doomed.push_back({fault.node, static_cast<std::uint16_t>(i)});
+    act(promised(kv::Loss::memory_lost), fault, std::nullopt, {});
+  }
+
+  void act(kv::Promise promise, const ScheduledFault& fault, std::optional<std::uint32_t> server,
+           std::vector<kv::ClientId> dead) {
+    switch (promise) {
+      case kv::Promise::serves:
+        break;
+      case kv::Promise::after_scrub:
+        plan_.repairs.push_back({.at = fault.at + delay_, .dead = std::move(dead), .lost = {}});
+        break;
+      case kv::Promise::after_declared:
+        plan_.repairs.push_back({.at = fault.at + delay_, .dead = {}, .lost = {fault.node}});
+        break;
+      case kv::Promise::after_return:
+        if (fault.span > 0)
+          plan_.repairs.push_back({.at = fault.at + fault.span + delay_, .dead = {}, .lost = {fault.node}});
+        else
+          plan_.excuses.push_back({fault.node, server});
+        break;
+      case kv::Promise::unavailable:
+        plan_.excuses.push_back({fault.node, server});
+        break;
+    }
+  }
+
+  Rng& rng_;
+  FuzzScenario& s_;
+  const kv::DeployConfig& d_;
+  FailurePlan& plan_;
+  Nanos delay_ = 0;
+};
+
+// The load goes on for a while after the last failure; clients rest between operations, so that it does not
+// take long to simulate.
+void fit_load(Rng& rng, FuzzScenario& s) {
+  Nanos over = 500 * us;
+  for (const ScheduledFault& fault : s.sim.faults.schedule) over = std::max(over, fault.at + fault.span);
+  const Nanos after = static_cast<Nanos>(between(rng, 200'000, 1'500'000));
+  const Nanos think = pick<Nanos>(rng, {0, 10 * us, 50 * us});
+  s.sim.faults.heal_at = std::max(s.sim.faults.heal_at, over);
+  workloads::LoadConfig& load = s.plan.load;
+  if (load.operations > 0 && rng.chance(0.7)) {
+    load.operations = 0;
+    load.duration = over + after;
+    load.think = over > 2 * ms ? std::max<Nanos>(think, 20 * us) : think;
+  } else if (load.duration > 0) {
+    load.duration = std::max(load.duration, over + after);
+  }
+}
+
+}  // namespace
+
+void draw_failures(Rng& rng, FuzzScenario& s) {
+  const bool has_retries = rng.chance(0.35), has_schedule = rng.chance(0.5);
+  if (has_retries) FailureDrawer(rng, s).draw_retries();
+  if (has_schedule) FailureDrawer(rng, s).draw_schedule();
+  if (s.sim.faults.schedule.empty()) {
+    s.failures.has_schedule = false;
+    s.plan.load.failures.reset();
+  }
+  // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
+  if (s.failures.has_schedule && !s.failures.retries)
+    s.failures.retries = {.timeout = pick<Nanos>(rng, {50 * us, 500 * us, 4'190 * us}),
+                          .count = pick<std::uint32_t>(rng, {1, 3, 7}),
+                          .rnr_timer = 100 * us,
+                          .rnr_count = 7};
+  if (s.failures.has_schedule) fit_load(rng, s);
+}
+
+void plan_repairs(Rng& rng, FuzzScenario& s) {
+  if (s.plan.load.failures) RepairPlanner(rng, s).plan();
+  // A loss of messages is a link that is down.
+  const bool can_fail = s.failures.retries.has_value();
+  if (!can_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
+    return;
+  if (!s.plan.load.failures)
+    s.plan.load.failures = FailurePlan{.keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0},
+                                       .doomed = {},
+                                       .crashed = {},
+                                       .repairs = {},
+                                       .excuses = {}};
+  for (std::uint32_t node = 0; node < s.plan.deploy.nodes; ++node)
+    s.plan.load.failures->excuses.push_back({static_cast<fabric::NodeId>(node), std::nullopt});
+}
+
+std::string describe_failures(const FuzzScenario& s) {
+  std::string text;
+  if (const auto& r = s.failures.retries) {
+    text += fmt::format(", {} tries every {}, rnr {} every {}", r->count + 1, format_duration(r->timeout),
+                        r->rnr_count + 1, format_duration(r->rnr_timer));
+  }
+  for (const ScheduledFault& fault : s.sim.faults.schedule) {
+    text += fmt::format(", {} of n{}", fabric::sim::name(fault.kind), fault.node);
+    if (fault.kind == Kind::kill) text += fmt::format(" worker {}", fault.worker);
+    if (fault.kind == Kind::one_way) text += fmt::format(" to n{}", fault.peer);
+    text += fmt::format(" at {}", format_duration(fault.at));
+    if (fault.span > 0) text += fmt::format(" for {}", format_duration(fault.span));
+  }
+  if (!s.plan.load.failures) return text;
+  for (const FailurePlan::Repair& repair : s.plan.load.failures->repairs) {
+    for (const kv::ClientId& dead : repair.dead)
+      text += fmt::format(", scrub of n{}.{}", dead.node, dead.worker);
+    for (const fabric::NodeId node : repair.lost) text += fmt::format(", n{} declared lost", node);
+    text += fmt::format(" at {}", format_duration(repair.at));
+  }
+  return text;
+}
+
+}  // namespace loch::cli

@@ -1,0 +1,16 @@
+// What fails in a fuzz run, and what is done about it.
+#pragma once
+
+#include "common/cli/fuzz_scenario.h"
+
+namespace loch::cli {
+
+// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already.
+void draw_failures(Rng& rng, FuzzScenario& scenario);
+// Plans what is repaired when, and which keys may stay out of service, by what the protocol promises under
+// the scenario's options.
+void plan_repairs(Rng& rng, FuzzScenario& scenario);
+// "crash of n2 at 1.2ms for 3ms, …"
+[[nodiscard]] std::string describe_failures(const FuzzScenario& scenario);
+
+}  // namespace loch::cli

@@ -1,0 +1,26 @@
+// Every kept input of one fuzzer, in every build; linked with that fuzzer's source (loch_corpus_test).
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+TEST(Corpus, EveryKeptInputIsReadOrRefused) {
+  int inputs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(LOCH_CORPUS)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    SCOPED_TRACE(entry.path().string());
+    EXPECT_EQ(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), 0);
+    ++inputs;
+  }
+  EXPECT_GE(inputs, LOCH_CORPUS_LEAST);
+}
+
+}  // namespace
