@@ -166,7 +166,7 @@ std::string_view verdict_of(const explore::Exploration& all) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -183,7 +183,7 @@ std::string quoted(std::string_view text) {
 
 std::string list_of(const std::vector<std::string>& lines) {
   std::string out = "[";
-  for (const std::string& line : lines) out += (out.size() > 1 ? ", " : "") + quoted(line);
+  for (const std::string& line : lines) out += (out.size() > 1 ? ", " : "") + json_text(line);
   return out + "]";
 }
 
@@ -195,8 +195,8 @@ std::string json_of(const ExploreOptions& o, const explore::Exploration& all,
       "\"states\": {}, \"transitions\": {}, \"ends\": {}, \"outcomes\": {}, \"depth\": {}, \"seconds\": "
       "{:.3f}, "
       "\"rerun\": {}",
-      quoted(o.protocol), quoted(o.scenario), quoted(o.mutant), verdict_of(all), all.states, all.transitions,
-      all.ends, all.outcomes.size(), all.depth, all.seconds, quoted(rerun_line(o)));
+      json_text(o.protocol), json_text(o.scenario), json_text(o.mutant), verdict_of(all), all.states,
+      all.transitions, all.ends, all.outcomes.size(), all.depth, all.seconds, json_text(rerun_line(o)));
   if (all.violation) {
     out += fmt::format(", \"is_shortest\": {}, \"reasons\": {}, \"trace\": {}", all.violation->is_shortest,
                        list_of(all.violation->reasons), list_of(trace));

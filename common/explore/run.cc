@@ -404,6 +404,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
   }
   finish_move(move, done ? &*done : nullptr, print);
   print.ends = returned_ != returned_before;
+  print.is_global = print.is_global || is_over();  // nothing can be done after it
   if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr);
   return print;
 }
