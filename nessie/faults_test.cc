@@ -269,6 +269,26 @@ TEST(Options, MendsAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   EXPECT_EQ((*settings)->rules, expected);
 }
 
+// A6: a CAS that is executed late is fenced by the word's generation, as long as that has not come round
+// (H16).
+TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
+  const auto module = make_module();
+  kv::Options options(module->options());
+  fabric::Capabilities can;
+  can.request_lifetime = 33'000'000;
+  EXPECT_TRUE(fabric::check(module->requirements(options), can));
+  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // 16,382 uses of an entry in 32.8 ms
+  const Result<> refused = fabric::check(module->requirements(options), can);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("after it was posted"), std::string::npos)
+      << refused.error().message;
+  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // ten bits of generation are left
+  ASSERT_TRUE(options.set("nessie.expiry", "30us"));
+  EXPECT_FALSE(fabric::check(module->requirements(options), can));
+  ASSERT_TRUE(options.set("nessie.expiry", "40us"));
+  EXPECT_TRUE(fabric::check(module->requirements(options), can));
+}
+
 TEST(Options, EveryMutantExistsAndChangesTheRules) {
   const auto module = make_module();
   for (const auto& [name, mutant] : module->mutants()) {

@@ -1,5 +1,6 @@
 #include "nessie/module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "nessie/mutants.h"
@@ -26,9 +27,18 @@ class NessieModule final : public kv::Module {
   [[nodiscard]] bool delete_ok_removes(const kv::Options& options) const override {
     return options.choice("nessie.variant") == "hardened";
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // In-order placement is not required: without it, entries are awaited by completion.
-    return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
+    fabric::Requirements needs{
+        .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
+    // E alone cannot fence a CAS that is executed late (H16). The word's generation can, until it has come
+    // round: not before the DTE was used again 2^bits - 2 times, with E between any two.
+    if (options.choice("nessie.variant") == "hardened") {
+      const std::int64_t filter_bits = options.integer("nessie.filter-bits");
+      const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);
+      needs.request_lifetime_below = ((std::int64_t{1} << bits) - 2) * options.integer("nessie.expiry");
+    }
+    return needs;
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     // The published texts do not say what becomes of a client's or a node's death, or of a CAS that fails.

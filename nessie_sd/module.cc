@@ -79,7 +79,7 @@ class SdModule final : public kv::Module {
     }
     return kv::Promise::unavailable;
   }
-  [[nodiscard]] std::vector<std::string> probes() const override { return {"rpc.write.", "coupled.table.", "cuckoo."}; }
+  [[nodiscard]] std::vector<std::string> probes() const override { return {"rpc.write.", "rpc.value.", "coupled.table.", "cuckoo."}; }
   // 2 of 12 cores from 1 KB on, 3 below (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }

@@ -200,8 +200,8 @@ void fit_load(Rng& rng, FuzzScenario& s) {
 
 }  // namespace
 
-void draw_failures(Rng& rng, FuzzScenario& s) {
-  const bool has_retries = rng.chance(0.35), has_schedule = rng.chance(0.5);
+void draw_failures(Rng& rng, double share, FuzzScenario& s) {
+  const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
   if (s.sim.faults.schedule.empty()) {

@@ -5,8 +5,9 @@
 
 namespace loch::cli {
 
-// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already.
-void draw_failures(Rng& rng, FuzzScenario& scenario);
+// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`: of
+// the usual chance that something does.
+void draw_failures(Rng& rng, double share, FuzzScenario& scenario);
 // Plans what is repaired when, and which keys may stay out of service, by what the protocol promises under
 // the scenario's options.
 void plan_repairs(Rng& rng, FuzzScenario& scenario);

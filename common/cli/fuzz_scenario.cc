@@ -214,7 +214,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);
   Rng failures(seed, "fuzz failures");
-  draw_failures(failures, s);
+  // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
+  draw_failures(failures, profile.faults == Profile::Faults::laggards ? 0.4 : 1, s);
   LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, s));
   plan_repairs(failures, s);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;

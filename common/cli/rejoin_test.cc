@@ -39,13 +39,13 @@ class Keep final : public workloads::OperationLog {
   std::optional<check::Operation> open_;
 };
 
-struct Run {
+struct Seen {
   workloads::RunOutcome outcome;
   std::vector<check::Operation> history;
   check::CheckReport report;
 };
 
-Run run(const kv::Module& module, const std::map<std::string, std::string>& settings) {
+Seen rejoin(const kv::Module& module, const std::map<std::string, std::string>& settings) {
   fabric::sim::SimConfig sim;
   sim.nodes = 3;
   sim.hardware = fabric::sim::load_hardware("connectx3-10gbe").value();
@@ -81,7 +81,7 @@ Run run(const kv::Module& module, const std::map<std::string, std::string>& sett
                                               .repairs = {{.at = declared_at, .dead = {}, .lost = {1}}},
                                               .excuses = {},
                                               .over = declared_at};
-  Run run;
+  Seen run;
   plan.logs = [&run](std::int32_t client) { return std::make_unique<Keep>(run.history, client); };
   auto fabric = fabric::sim::make_sim(sim);
   LOCH_CHECK(fabric.has_value(), "a fabric");
@@ -101,7 +101,7 @@ TEST_P(Rejoin, WhatItHeldIsAnErrorUntilItIsDeclaredLost) {
   kv::Options options(module.options());
   const kv::Promise promise = module.promise(kv::Loss::memory_lost, options);
   EXPECT_TRUE(promise == kv::Promise::after_return || promise == kv::Promise::after_declared);
-  const Run seen = run(module, settings);
+  const Seen seen = rejoin(module, settings);
   EXPECT_EQ(seen.outcome.end, fabric::RunEnd::finished);
   EXPECT_EQ(seen.report.verdict(), check::Verdict::holds)
       << (seen.report.failures.empty() ? "" : seen.report.failures.front().reason);

@@ -77,6 +77,11 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
     return refuse(
         fmt::format("inlines {} bytes; the protocol needs {}", has.max_inline_bytes, needs.max_inline_bytes));
   }
+  if (needs.request_lifetime_below != 0 && has.request_lifetime >= needs.request_lifetime_below) {
+    return refuse(fmt::format(
+        "may execute a request {} after it was posted; with these options the protocol bears less than {}",
+        format_duration(has.request_lifetime), format_duration(needs.request_lifetime_below)));
+  }
   if (needs.max_rd_atomic > has.max_rd_atomic) {
     return refuse(fmt::format("allows {} outstanding READs; the protocol needs {}", has.max_rd_atomic,
                               needs.max_rd_atomic));

@@ -222,6 +222,7 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"untorn_bytes", c.untorn_bytes},
           {"in_order_placement", c.in_order_placement},
           {"max_rd_atomic", c.max_rd_atomic},
+          {"request_lifetime_us", static_cast<double>(c.request_lifetime) / 1e3},
           {"max_inline_bytes", c.max_inline_bytes},
           {"mtu_bytes", c.mtu_bytes},
           {"send_queue_depth", c.send_queue_depth},

@@ -179,7 +179,7 @@ coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* 
     if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
     if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by))
       co_return seen;
-    LOCH_PROBE("rpc.write.reply-in-part");
+    LOCH_PROBE("rpc.value.reply-in-part");
     ++counts_.late_frames;
     if (worker_.now() >= deadline) co_return fabric::WatchOutcome::timed_out;
     co_await worker_.spin_until(worker_.now() + look_again_after);

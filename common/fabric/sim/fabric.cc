@@ -30,6 +30,7 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   can.send_queue_depth = hardware.nic.send_queue_depth;
   can.recv_queue_depth = hardware.nic.recv_queue_depth;
   can.datagram_queue_pairs = SimWorker::most_lanes;
+  can.request_lifetime = static_cast<Nanos>(hardware.nic.retry_timeout_ns * (hardware.nic.retry_count + 1.0));
   can.simulated = true;
   return can;
 }

@@ -179,6 +179,8 @@ Result<> Device::query() {
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic
                                                                : AtomicScope::none;
   can.max_rd_atomic = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_init_rd_atom, 1, 128));
+  // Seven tries; a NIC's timer may take up to four times what it is set to (InfiniBand 1.3, 9.7.6.1.3).
+  can.request_lifetime = 7 * 4 * (Nanos{4'096} << port_.ack_timeout);
   rd_atomic_in_ = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_rd_atom, 1, 128));
   can.mtu_bytes = port_.address.mtu_bytes;
   can.send_queue_depth =
