@@ -20,6 +20,10 @@ class NessieClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     return session_.remove(key, stats);
   }
+  [[nodiscard]] bool can_migrate() const override { return true; }
+  [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
+    return session_.migrate_key(key, stats);
+  }
   // For tests and measurements that need a MIGRATE by itself.
   [[nodiscard]] Session& session() { return session_; }
 

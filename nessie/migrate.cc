@@ -174,4 +174,24 @@ coro::Task<Attempt> Session::migrate_from(cuckoo::Place source, fabric::OpStats*
   co_return co_await migrate(source, read.word, 0);
 }
 
+coro::Task<kv::OpResult> Session::migrate_key(kv::Key key, fabric::OpStats* stats) {
+  stats_ = stats;
+  started_ = worker_.now();
+  writing_.key = key;
+  writing_.hash = settings_.family.hash({key.data, key.size});
+  for (std::uint32_t i = 0; i < settings_.functions(); ++i) {
+    const cuckoo::Place place = writing_.hash.candidate(i);
+    const Nanos read_at = worker_.now();
+    const WordRead read = co_await read_index(place);
+    if (!read.ok) co_return result_of(Attempt::link_error, 0);
+    if (!holds_filter(read.word, writing_.hash)) continue;
+    const Holder holder = co_await who_holds(read.word, read_at);
+    if (holder == Holder::failed) co_return result_of(Attempt::link_error, 0);
+    if (holder == Holder::other_key) continue;
+    const Attempt moved = co_await migrate(place, read.word, 0);
+    co_return result_of(moved, 0);
+  }
+  co_return result_of(Attempt::not_found, 0);
+}
+
 }  // namespace loch::nessie

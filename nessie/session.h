@@ -53,6 +53,8 @@ class Session {
   // One attempt to move the key in this slot to another of its candidates, as a PUT that finds all
   // its own full does: for tests and for measuring.
   [[nodiscard]] coro::Task<Attempt> migrate_from(cuckoo::Place source, fabric::OpStats* stats);
+  // The same for the slot that holds the key: not_found if none does.
+  [[nodiscard]] coro::Task<kv::OpResult> migrate_key(kv::Key key, fabric::OpStats* stats);
 
  private:
   // ---- steps over the fabric (transfer.cc)

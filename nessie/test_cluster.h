@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "common/fabric/memory.h"
+#include "common/fabric/step/step.h"
 #include "nessie/client.h"
 #include "nessie/module.h"
-#include "nessie/step_fabric.h"
 
 namespace loch::nessie::testing {
+
+using fabric::step::StepFabric;
 
 constexpr std::uint32_t key_size = 128;
 using KeyBytes = std::array<std::byte, key_size>;

@@ -10,6 +10,7 @@
 
 #include "common/cli/bench.h"
 #include "common/cli/check_command.h"
+#include "common/cli/explore_command.h"
 #include "common/cli/hog_command.h"
 #ifdef LOCH_HAVE_SIM
 #include "common/cli/fuzz.h"
@@ -38,6 +39,7 @@ const std::map<std::string, Command>& commands() {
       {"bench", loch::cli::run_bench},
       {"check",
        [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
+      {"explore", loch::cli::run_explore},
 #ifdef LOCH_HAVE_SIM
       {"fuzz", loch::cli::run_fuzz},
       {"calibrate",

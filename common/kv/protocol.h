@@ -73,6 +73,11 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> get(Key key, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> put(Key key, ValueView value, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
+  // Whether migrate() does something.
+  [[nodiscard]] virtual bool can_migrate() const { return false; }
+  // One attempt to move a key to another of its places in the table, as an operation that needs room would:
+  // for exploring. ok: it is somewhere else; what the key holds stays the same, whatever is answered.
+  [[nodiscard]] virtual coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats);
 };
 
 // The keys and first values of a run, by record number 0 … count-1.

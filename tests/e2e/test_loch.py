@@ -32,7 +32,7 @@ class Script(EndToEnd):
     def test_help_lists_the_commands(self) -> None:
         done = self.script("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("run", "bench", "check", "fuzz", "score", "plot", "list", "calibrate", "doctor", "softroce", "test"):
+        for command in ("run", "bench", "check", "fuzz", "explore", "score", "plot", "list", "calibrate", "doctor", "softroce", "test"):
             self.assertIn(f"./loch {command}", done.stdout)
 
     def test_an_unknown_command_is_named_with_the_nearest(self) -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES_MAX = 700  # a file is read in one sitting
 PROTOCOLS = ("nessie", "nessie_sd", "nessie_hy", "pilaf_em", "herd_em", "farm_em", "drtm_em", "sequencer", "baselines")
 FABRICS = ("common/fabric/sim/", "common/fabric/shm/", "common/fabric/verbs/", "common/fabric/fault/",
-           "common/fabric/trace/", "common/fabric/count/")
+           "common/fabric/trace/", "common/fabric/count/", "common/fabric/step/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 SOURCES = {".cc", ".h", ".py", ".sh", ".cmake"}
 
@@ -33,7 +33,7 @@ def files() -> list[Path]:
 
 def is_test(name: str) -> bool:
     """Tests of a protocol may open any fabric."""
-    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$|step_fabric\.(h|cc)$", name))
+    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$", name))
 
 
 def include_fault(name: str, target: str) -> str | None:

@@ -1,0 +1,216 @@
+// Depth first, with visited states and sleep sets.
+#include "common/explore/explorer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "common/explore/judge.h"
+#include "common/explore/shorten.h"
+#include "common/explore/visited.h"
+
+namespace loch::explore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A move that need not be made here: another order of the same moves was explored before.
+struct Sleeper {
+  std::uint64_t bit = 0;
+  Footprint print;
+};
+
+// A state on the way from the beginning to where the search is.
+struct Level {
+  std::vector<Move> moves;
+  std::size_t next = 0;
+  std::vector<Sleeper> asleep;
+  std::vector<Hash> chains;
+};
+
+class Search {
+ public:
+  Search(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, Count& count,
+         bool (*stop)())
+      : plan_(plan), judge_(judging), limits_(limits), count_(count), stop_(stop) {}
+
+  Exploration run();
+
+ private:
+  void enter_start();
+  void advance(Level& level, const Move& move);
+  void enter(const Footprint& print, const Move& move);
+  void note(Judgement judgement);
+  void bring_run_here();
+  [[nodiscard]] bool is_bounded();
+  [[nodiscard]] static std::uint64_t mask_of(const std::vector<Sleeper>& asleep);
+
+  const Plan& plan_;
+  Judge judge_;
+  Limits limits_;
+  Count& count_;
+  bool (*stop_)();
+  Clock::time_point started_ = Clock::now();
+  Visited visited_;
+  HashSet idle_alarms_;
+  std::vector<Level> levels_;
+  std::vector<Move> path_;
+  std::unique_ptr<Run> run_;  // at the end of path_, or none
+  Exploration out_;
+};
+
+std::uint64_t Search::mask_of(const std::vector<Sleeper>& asleep) {
+  std::uint64_t mask = 0;
+  for (const Sleeper& each : asleep) mask |= each.bit;
+  return mask;
+}
+
+// Executes the moves from the beginning.
+void Search::bring_run_here() {
+  if (run_ != nullptr) return;
+  ++out_.runs;
+  run_ = std::make_unique<Run>(plan_);
+  run_->set_hashing(false);
+  for (const Move& move : path_) run_->apply(move);
+  run_->set_hashing(true);
+  run_->set_chains(levels_.back().chains);
+  run_->set_idle_alarms(&idle_alarms_);
+}
+
+void Search::note(Judgement judgement) {
+  if (judgement.reasons.empty() || out_.violation) return;
+  out_.violation = Violation{.moves = path_,
+                             .reasons = std::move(judgement.reasons),
+                             .sub_history = std::move(judgement.sub_history),
+                             .is_shortest = false};
+}
+
+bool Search::is_bounded() {
+  if (out_.violation && !limits_.keeps_going) return true;
+  if (visited_.size() >= limits_.states) {
+    out_.ending = Ending::bound;
+    return true;
+  }
+  if ((out_.transitions & 0xFFU) != 0) return false;
+  if (stop_ != nullptr && stop_()) out_.ending = Ending::interrupted;
+  if (limits_.time > 0 && since(started_) * 1e9 >= static_cast<double>(limits_.time))
+    out_.ending = Ending::bound;
+  return out_.ending != Ending::complete;
+}
+
+void Search::enter_start() {
+  run_ = std::make_unique<Run>(plan_);
+  run_->set_idle_alarms(&idle_alarms_);
+  visited_.find_or_insert(run_->id(), 0);
+  levels_.push_back({run_->moves(), 0, {}, run_->chains()});
+}
+
+// The state after `move`, in which run_ is. Prunes it where it was explored with no more moves asleep.
+void Search::enter(const Footprint& print, const Move& move) {
+  Level& from = levels_.back();
+  std::vector<Sleeper> asleep;
+  if (limits_.reduces) {
+    for (const Sleeper& each : from.asleep) {
+      if (are_independent(each.print, print)) asleep.push_back(each);
+    }
+    if (move.bit() != 0) from.asleep.push_back({move.bit(), print});
+  }
+  path_.push_back(move);
+  out_.depth = std::max(out_.depth, static_cast<std::uint32_t>(path_.size()));
+  if (print.ends) note(judge_.history(*run_));
+  const std::uint64_t mask = mask_of(asleep);
+  const std::optional<std::uint64_t*> known = visited_.find_or_insert(run_->id(), mask);
+  std::vector<Move> moves;
+  if (!known) {
+    moves = run_->moves();
+    if (moves.empty()) {
+      if (run_->is_over()) {
+        ++out_.ends;
+        out_.outcomes.insert(run_->history_id());
+        note(judge_.end(*run_));
+      } else {
+        note({{run_->stuck()}, {}});
+      }
+    }
+  } else if (const std::uint64_t again = **known & ~mask; again != 0) {
+    // What was asleep then and is not now.
+    **known &= mask;
+    moves = run_->moves();
+    std::erase_if(moves, [&](const Move& each) { return (each.bit() & again) == 0; });
+  }
+  if (moves.empty()) {
+    path_.pop_back();
+    run_.reset();
+    return;
+  }
+  levels_.push_back({std::move(moves), 0, std::move(asleep), run_->chains()});
+}
+
+void Search::advance(Level& level, const Move& move) {
+  if ((mask_of(level.asleep) & move.bit()) != 0) return;
+  bring_run_here();
+  const bool is_alarm = move.kind == Kind::alarm;
+  const Hash alarm = is_alarm ? run_->alarm_key(move) : Hash{};
+  if (is_alarm && idle_alarms_.contains(alarm)) return;
+  ++out_.transitions;
+  const Footprint print = run_->apply(move);
+  if (print.is_idle) {
+    idle_alarms_.insert(alarm);
+    run_.reset();
+    return;
+  }
+  enter(print, move);
+}
+
+Exploration Search::run() {
+  enter_start();
+  while (!levels_.empty() && !is_bounded()) {
+    Level& level = levels_.back();
+    if (level.next == level.moves.size()) {
+      levels_.pop_back();
+      if (!path_.empty()) path_.pop_back();
+      run_.reset();
+      continue;
+    }
+    const Move move = level.moves[level.next++];
+    advance(level, move);
+    count_.states.store(visited_.size(), std::memory_order_relaxed);
+    count_.transitions.store(out_.transitions, std::memory_order_relaxed);
+    count_.depth.store(out_.depth, std::memory_order_relaxed);
+  }
+  run_.reset();
+  out_.states = visited_.size();
+  out_.seconds = since(started_);
+  return std::move(out_);
+}
+
+}  // namespace
+
+Exploration explore(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, Count& count,
+                    bool (*stop)()) {
+  Search search(plan, judging, limits, count, stop);
+  Exploration out = search.run();
+  if (!out.violation) return out;
+  if (!limits.keeps_going) out.ending = Ending::found;
+  count.is_shortening = true;
+  shorten(plan, judging, limits, stop, out);
+  return out;
+}
+
+std::vector<std::string> trace_of(const Plan& plan, const std::vector<Move>& moves) {
+  Run run(plan);
+  run.set_hashing(false);
+  std::vector<std::string> lines;
+  for (const Move& move : moves) {
+    std::string text;
+    run.apply(move, &text);
+    lines.push_back(fmt::format("{:>4}. {}", lines.size() + 1, text));
+  }
+  return lines;
+}
+
+}  // namespace loch::explore

@@ -1,0 +1,140 @@
+// The explorer on a toy store: known races are found with their shortest traces, known numbers of outcomes
+// come out, and reduction changes neither states nor outcomes.
+#include "common/explore/explorer.h"
+
+#include <gtest/gtest.h>
+
+#include "common/explore/toy_store.h"
+
+namespace loch::explore {
+namespace {
+
+struct Case {
+  std::string scenario;
+  std::string variant = "correct";
+  Bounds bounds = {};
+  bool is_absent = false;
+};
+
+Plan plan_for(const Case& wanted) {
+  static const testing::ToyModule module;
+  auto scenario = parse_scenario(wanted.scenario);
+  LOCH_CHECK(scenario.has_value(), "{}", scenario.error().message);
+  auto plan = make_plan({.module = &module,
+                         .scenario = std::move(*scenario),
+                         .settings = {{"toy.variant", wanted.variant}},
+                         .mutant = "",
+                         .bounds = wanted.bounds,
+                         .is_absent = wanted.is_absent});
+  LOCH_CHECK(plan.has_value(), "{}", plan.error().message);
+  return std::move(*plan);
+}
+
+Exploration explored(const Case& wanted, const Limits& limits = {}) {
+  const Plan plan = plan_for(wanted);
+  Count count;
+  return explore(plan, check::CheckOptions{}, limits, count, nullptr);
+}
+
+TEST(Scenario, IsReadAndRefused) {
+  const auto scenario = parse_scenario("DELETE K | PUT K2; GET  K;MIGRATE L");
+  ASSERT_TRUE(scenario.has_value());
+  ASSERT_EQ(scenario->clients.size(), 2u);
+  EXPECT_EQ(scenario->clients[1].size(), 3u);
+  EXPECT_EQ(scenario->keys, (std::vector<std::string>{"K", "K2", "L"}));
+  EXPECT_EQ(scenario->describe(scenario->clients[1][2]), "MIGRATE L");
+  for (const char* bad : {"", "DELETE", "DELETE K |", "FROB K", "GET 7", "GET K K", "GET K;;GET K"}) {
+    const auto refused = parse_scenario(bad);
+    ASSERT_FALSE(refused.has_value()) << bad;
+    EXPECT_NE(refused.error().message.find("expected"), std::string::npos) << refused.error().message;
+  }
+}
+
+// Who wins, and whether the other one began after that: four outcomes, and no others.
+TEST(Explorer, TwoDeletesHaveFourOutcomes) {
+  const Exploration all = explored({"DELETE K | DELETE K"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_FALSE(all.violation.has_value());
+  EXPECT_EQ(all.outcomes.size(), 4u);
+}
+
+// A client by itself has one way to go: each of its moves is a state.
+TEST(Explorer, OneClientHasOneWay) {
+  const Exploration all = explored({"GET K"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_EQ(all.states, 4u);  // the start, begun, word read, value read
+  EXPECT_EQ(all.transitions, 3u);
+  EXPECT_EQ(all.ends, 1u);
+}
+
+// Two clients of two requests each that never meet: (1 + 3) * (1 + 3) positions, where the order in which
+// one ended and the other began tells some apart.
+TEST(Explorer, ClientsThatNeverMeetHaveAsManyStatesAsPositions) {
+  const Exploration all = explored({"GET A | GET B"}, {.states = 1'000'000, .time = 0, .reduces = true});
+  EXPECT_EQ(all.ending, Ending::complete);
+  // 16 positions; (begun or further, after the other ended) is told from (before): 3 more for each client.
+  EXPECT_EQ(all.states, 22u);
+  EXPECT_EQ(all.outcomes.size(), 3u);
+}
+
+TEST(Explorer, AKnownRaceIsFoundWithItsShortestTrace) {
+  const Exploration all = explored({"DELETE K | DELETE K", "racy"});
+  ASSERT_EQ(all.ending, Ending::found);
+  ASSERT_TRUE(all.violation.has_value());
+  EXPECT_TRUE(all.violation->is_shortest);
+  // Two begin, both READ, both WRITE: no fewer moves show it.
+  EXPECT_EQ(all.violation->moves.size(), 6u);
+  EXPECT_FALSE(all.violation->sub_history.empty());
+  const auto lines = trace_of(plan_for({"DELETE K | DELETE K", "racy"}), all.violation->moves);
+  EXPECT_NE(lines.back().find("DELETE K answers ok"), std::string::npos) << lines.back();
+}
+
+TEST(Explorer, ADeadClientsLockIsFoundAtRest) {
+  EXPECT_FALSE(explored({"PUT K | GET K", "locked"}).violation.has_value());
+  const Exploration all = explored({"PUT K | GET K", "locked", {.kills = 1}});
+  ASSERT_TRUE(all.violation.has_value());
+  EXPECT_NE(all.violation->reasons.front().find("at rest: GET K answers conflict"), std::string::npos)
+      << all.violation->reasons.front();
+  // Without the lock a dead client is in nobody's way.
+  EXPECT_EQ(explored({"PUT K | GET K", "correct", {.kills = 1}}).ending, Ending::complete);
+}
+
+TEST(Explorer, ABackgroundThatDoesNothingIsNoEndlessRun) {
+  const Exploration all = explored({"PUT K | DELETE K", "sleepy"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_EQ(all.outcomes, explored({"PUT K | DELETE K"}).outcomes);
+}
+
+TEST(Explorer, ABoundIsReached) {
+  EXPECT_EQ(explored({"PUT K; GET K | DELETE K; PUT K"}, {.states = 50}).ending, Ending::bound);
+}
+
+TEST(Explorer, FailuresMultiplyOutcomes) {
+  const Exploration none = explored({"DELETE K | PUT K"});
+  const Exploration some = explored({"DELETE K | PUT K", "correct", {.fails = 1}});
+  EXPECT_EQ(some.ending, Ending::complete);
+  EXPECT_GT(some.outcomes.size(), none.outcomes.size());
+}
+
+class Reduction : public ::testing::TestWithParam<Case> {};
+
+// Sleep sets leave out moves, never states.
+TEST_P(Reduction, FindsTheSameStatesAndOutcomes) {
+  const Exploration reduced = explored(GetParam(), {.keeps_going = true});
+  const Exploration all = explored(GetParam(), {.reduces = false, .keeps_going = true});
+  EXPECT_EQ(reduced.states, all.states);
+  EXPECT_EQ(reduced.ends, all.ends);
+  EXPECT_EQ(reduced.outcomes, all.outcomes);
+  EXPECT_EQ(reduced.violation.has_value(), all.violation.has_value());
+  EXPECT_LT(reduced.transitions, all.transitions);
+}
+INSTANTIATE_TEST_SUITE_P(Scenarios, Reduction,
+                         ::testing::Values(Case{"DELETE K | DELETE K"}, Case{"DELETE K | DELETE K", "racy"},
+                                           Case{"PUT A; GET B | PUT B; GET A"},
+                                           Case{"GET A | GET A | PUT A", "correct", {}, true},
+                                           Case{"PUT K | DELETE K | GET K"},
+                                           Case{"PUT K | GET K", "correct", {.fails = 1, .kills = 1}},
+                                           Case{"PUT K; GET K | PUT K", "locked", {.clocks = 1}}));
+
+}  // namespace
+}  // namespace loch::explore

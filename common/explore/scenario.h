@@ -1,0 +1,33 @@
+// What an exploration's clients do: "DELETE K | PUT K; GET K" is two clients, of which the second has two
+// operations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace loch::explore {
+
+enum class Verb : std::uint8_t { get, put, remove, migrate };
+[[nodiscard]] std::string_view name(Verb verb);  // as in a scenario: "DELETE"
+
+struct Step {
+  Verb verb = Verb::get;
+  std::uint32_t key = 0;  // of Scenario::keys
+};
+
+struct Scenario {
+  std::vector<std::vector<Step>> clients;
+  std::vector<std::string> keys;  // in order of appearance; those of one letter compete for the same slots
+  [[nodiscard]] std::uint32_t operations() const;
+  // "PUT K": without the client.
+  [[nodiscard]] std::string describe(const Step& step) const;
+};
+
+// The error says what was expected where. At most 8 clients, 32 operations in all.
+[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text);
+
+}  // namespace loch::explore

@@ -1,0 +1,398 @@
+// The step fabric's control path, and its moves: execute a request, deliver what arrived, let time pass.
+#include "common/fabric/step/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/fabric/memory.h"
+#include "common/fabric/wire.h"
+
+namespace loch::fabric::step {
+namespace {
+
+constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+
+// Copies what the regions keep: elided parts move no bytes.
+void copy(Region& to, std::uint64_t to_at, Region& from, std::uint64_t from_at, std::uint64_t length) {
+  for (std::uint64_t done = 0; done < length;) {
+    const std::uint64_t left = length - done;
+    const std::uint64_t run = std::min(from.kept(from_at + done, left), to.kept(to_at + done, left));
+    if (run != 0) copy_shared(to.at(to_at + done), from.at(from_at + done), run);
+    done += run != 0 ? run : std::min(left, from.elided_run(from_at + done));
+  }
+}
+
+// Puts a WRITE's or SEND's payload there: from the request itself where it is inline.
+void place(const WorkRequest& request, const std::vector<std::byte>& inline_data, Region& to,
+           std::uint64_t at) {
+  if (request.length == 0) return;
+  if (request.is_inline)
+    copy_to_shared(to.at(at), inline_data.data(), inline_data.size());
+  else
+    copy(to, at, *request.local.region, request.local.offset, request.length);
+}
+
+void count(const StepWorker& worker, const WorkRequest& request) {
+  OpStats* stats = request.stats;
+  if (stats == nullptr) return;
+  switch (request.verb) {
+    case Verb::read:
+      ++stats->read;
+      break;
+    case Verb::write:
+      ++stats->write;
+      break;
+    case Verb::cas:
+      ++stats->cas;
+      break;
+    case Verb::faa:
+      ++stats->faa;
+      break;
+    case Verb::send:
+      ++stats->send;
+      break;
+    case Verb::recv:
+      ++stats->recv;
+      break;
+  }
+  if (request.peer != worker.node()) stats->payload_bytes += payload_bytes(request.verb, request.length);
+}
+
+}  // namespace
+
+StepFabric::StepFabric(const StepConfig& config) : config_(config), regions_(config.nodes) {
+  capabilities_.fabric = "step";
+  capabilities_.in_order_placement = true;
+}
+StepFabric::~StepFabric() { abandon(); }
+
+void StepFabric::abandon() {
+  for (const auto& worker : workers_) worker->forget();
+}
+
+Result<Region*> StepFabric::register_region(NodeId node, const RegionSpec& spec) {
+  auto owned = std::make_unique<OwnedRegion>();
+  owned->spec = spec;
+  owned->memory.resize((spec.elision.physical_bytes(spec.bytes) + 7) / 8);
+  const auto id = static_cast<std::uint32_t>(regions_[node].size());
+  owned->region = std::make_unique<Region>(
+      node, id, spec.name, reinterpret_cast<std::byte*>(owned->memory.data()), spec.bytes, spec.elision);
+  regions_[node].push_back(std::move(owned));
+  return regions_[node].back()->region.get();
+}
+
+Result<Worker*> StepFabric::add_worker(const WorkerSpec& spec) {
+  workers_.push_back(std::make_unique<StepWorker>(*this, spec, config_.seed));
+  return workers_.back().get();
+}
+
+Region* StepFabric::direct(NodeId node, std::string_view region) {
+  for (const auto& owned : regions_[node]) {
+    if (owned->spec.name == region) return owned->region.get();
+  }
+  return nullptr;
+}
+
+Result<RemoteRegion> StepFabric::lookup(NodeId node, std::string_view region) const {
+  for (const auto& owned : regions_[node]) {
+    if (owned->spec.name == region) return RemoteRegion{node, owned->region->id(), 1, owned->region->bytes()};
+  }
+  return fail(ErrorCode::not_found, fmt::format("node {} has no region {}", node, region));
+}
+
+std::vector<StepFabric::Memory> StepFabric::memories() const {
+  std::vector<Memory> all;
+  for (const auto& node : regions_) {
+    for (const auto& owned : node) {
+      all.push_back({owned->region.get(), &owned->spec,
+                     reinterpret_cast<const std::byte*>(owned->memory.data()), owned->memory.size() * 8});
+    }
+  }
+  return all;
+}
+
+StepWorker* StepFabric::find(NodeId node, std::uint16_t index) const {
+  for (const auto& worker : workers_) {
+    if (worker->node() == node && worker->index() == index) return worker.get();
+  }
+  return nullptr;
+}
+
+void StepFabric::start(Worker& worker, coro::Task<void> main) {
+  StepWorker& w = own(worker);
+  if (w.main_ && !w.main_.done()) w.forget();  // else what it posted last may still be on its way
+  if (w.main_) w.main_.destroy();
+  w.main_ = StepWorker::run(std::move(main)).handle;
+  w.ready_.push(w.main_);
+}
+
+bool StepFabric::is_done(Worker& worker) const {
+  const StepWorker& w = own(worker);
+  return w.is_killed_ || !w.main_ || w.main_.done();
+}
+
+// ---- requests
+
+void StepFabric::apply(StepWorker& worker, WorkRequest& request) {
+  if (request.verb == Verb::send) return deliver(worker, request);
+  OwnedRegion& target = *regions_[request.remote.node][request.remote.id];
+  Region& remote = *target.region;
+  LOCH_CHECK_LE(request.remote_offset + request.length, remote.bytes());
+  switch (request.verb) {
+    case Verb::read:
+      LOCH_CHECK(target.spec.remote_read, "READ of {}", remote.name());
+      copy(*request.local.region, request.local.offset, remote, request.remote_offset, request.length);
+      break;
+    case Verb::write:
+      LOCH_CHECK(target.spec.remote_write, "WRITE to {}", remote.name());
+      place(request, worker.parked_payload_, remote, request.remote_offset);
+      break;
+    case Verb::cas:
+    case Verb::faa: {
+      LOCH_CHECK(target.spec.remote_atomic, "{} of {}", name(request.verb), remote.name());
+      std::byte* word = remote.at(request.remote_offset);
+      request.result = load_word(word);
+      if (request.verb == Verb::faa)
+        store_word_release(word, request.result + request.operand);
+      else if (request.result == request.compare)
+        store_word_release(word, request.operand);
+      if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
+      break;
+    }
+    default:
+      LOCH_CHECK(false, "a RECV is posted by post_recv");
+  }
+}
+
+// Into the oldest buffer of the receiver; without one the message is lost (an RC message is not executed
+// before there is one).
+void StepFabric::deliver(const StepWorker& from, const WorkRequest& message) {
+  StepWorker* to = find(message.peer, message.peer_worker);
+  if (to == nullptr || to->is_killed_) return;
+  StepWorker::Mailbox& box = to->mailbox(message.transport);
+  if (box.buffers.empty()) return;
+  const StepWorker::Buffer buffer = box.buffers.front();
+  box.buffers.pop_front();
+  const std::uint32_t head = message.transport == Transport::ud ? grh_bytes : 0;
+  LOCH_CHECK_LE(message.length + head, buffer.length);
+  place(message, from.parked_payload_, *buffer.slice.region, buffer.slice.offset + head);
+  Received received;
+  received.from = from.node();
+  received.from_worker = from.index();
+  received.length = message.length;
+  received.has_immediate = message.has_immediate;
+  received.immediate = message.immediate;
+  received.buffer = buffer.slice;
+  received.user = buffer.user;
+  box.arrived.push_back(received);
+}
+
+bool StepFabric::is_executable(Worker& worker, std::size_t i) const {
+  const StepWorker& w = own(worker);
+  const WorkRequest& request = w.parked_[i].request;
+  for (std::size_t before = 0; before < i; ++before) {
+    const WorkRequest& older = w.parked_[before].request;
+    if (older.peer == request.peer && older.transport == request.transport && older.lane == request.lane &&
+        (older.verb != Verb::send || older.peer_worker == request.peer_worker))
+      return false;
+  }
+  if (request.verb != Verb::send || request.transport != Transport::rc) return true;
+  if (!w.connected(request.peer)) return true;
+  StepWorker* to = find(request.peer, request.peer_worker);
+  return to == nullptr || to->is_killed_ || !to->mailbox(Transport::rc).buffers.empty();
+}
+
+WorkRequest StepFabric::execute(Worker& worker, std::size_t i, Fate fate) {
+  StepWorker& w = own(worker);
+  StepWorker::Parked parked = std::move(w.parked_[i]);
+  w.parked_.erase(w.parked_.begin() + static_cast<std::ptrdiff_t>(i));
+  WorkRequest& request = parked.request;
+  w.parked_payload_ = std::move(parked.payload);
+  const bool is_reliable = request.transport == Transport::rc;
+  WcStatus status = WcStatus::success;
+  if (is_reliable && (!w.connected(request.peer) || is_cut(request.peer))) {
+    status = is_cut(request.peer) ? WcStatus::retry_exceeded : WcStatus::flushed;
+  } else if (fate == Fate::executed) {
+    apply(w, request);
+  } else {
+    if (fate == Fate::unheard && request.verb != Verb::read) {
+      // The peer did it; its answer never came.
+      const LocalSlice landing = request.local;
+      if (request.verb == Verb::cas || request.verb == Verb::faa) request.local = {};
+      apply(w, request);
+      request.local = landing;
+      request.result = 0;
+    }
+    if (is_reliable) status = WcStatus::retry_exceeded;
+  }
+  if (status != WcStatus::success) w.broken_[request.peer] = true;
+  complete(w, parked, status);
+  return request;
+}
+
+void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStatus status) {
+  if (config_.has_own_time)
+    worker.ahead_ += config_.request_cost;
+  else
+    now_ += config_.request_cost;
+  ++executed_;
+  parked.request.status = status;
+  count(worker, parked.request);
+  if (parked.original != nullptr) {
+    parked.original->status = status;
+    parked.original->result = parked.request.result;
+    CompletionSink* sink = parked.original->sink;
+    if (sink != nullptr && parked.original->is_signaled) sink->fn(sink, *parked.original);
+  }
+  worker.settle();
+}
+
+// ---- news and time
+
+bool StepFabric::has_news(Worker& worker) const {
+  const StepWorker& w = own(worker);
+  if (w.is_killed_) return false;
+  return std::ranges::any_of(w.watches_, [&](WatchWait* wait) { return w.is_ready(wait); }) ||
+         std::ranges::any_of(w.receives_, [&](const ReceiveWait* wait) { return w.can_take(*wait); });
+}
+
+void StepFabric::take_news(Worker& worker) {
+  StepWorker& w = own(worker);
+  w.settle();
+  for (std::size_t i = 0; i < w.receives_.size();) {
+    ReceiveWait* wait = w.receives_[i];
+    if (!w.can_take(*wait)) {
+      ++i;
+      continue;
+    }
+    w.receives_.erase(w.receives_.begin() + static_cast<std::ptrdiff_t>(i));
+    w.take(wait);
+  }
+}
+
+StepFabric::Alarm StepFabric::next_alarm(Worker& worker, Alarms which) const {
+  const StepWorker& w = own(worker);
+  Alarm alarm;
+  if (w.is_killed_) return alarm;
+  if (which != Alarms::deadlines) {
+    for (const TimerWait* wait : w.timers_) {
+      if (wait->at < alarm.at) alarm = {wait->at, false};
+    }
+  }
+  if (which == Alarms::timers) return alarm;
+  for (const WatchWait* wait : w.watches_) {
+    if (wait->deadline < alarm.at) alarm = {wait->deadline, true};
+  }
+  for (const ReceiveWait* wait : w.receives_) {
+    if (wait->deadline < alarm.at) alarm = {wait->deadline, true};
+  }
+  return alarm;
+}
+
+void StepFabric::ring(Worker& worker, Alarms which) {
+  StepWorker& w = own(worker);
+  const Alarm alarm = next_alarm(worker, which);
+  LOCH_CHECK(alarm.at != forever, "nothing waits for time");
+  if (!alarm.is_deadline) {
+    const auto first = std::ranges::find(w.timers_, alarm.at, &TimerWait::at);
+    return ring_timer(worker, static_cast<std::size_t>(first - w.timers_.begin()));
+  }
+  (config_.has_own_time ? w.ahead_ : now_) += std::max<Nanos>(0, alarm.at - w.now());
+  const auto watch = std::ranges::find(w.watches_, alarm.at, &WatchWait::deadline);
+  if (watch != w.watches_.end()) {
+    (*watch)->result.outcome = WatchOutcome::timed_out;
+    w.ready_.push((*watch)->waiter);
+    w.watches_.erase(watch);
+    return;
+  }
+  const auto receive = std::ranges::find(w.receives_, alarm.at, &ReceiveWait::deadline);
+  (*receive)->result.outcome = Received::Outcome::timed_out;
+  w.ready_.push((*receive)->waiter);
+  w.receives_.erase(receive);
+}
+
+std::size_t StepFabric::timers(Worker& worker) const {
+  const StepWorker& w = own(worker);
+  return w.is_killed_ ? 0 : w.timers_.size();
+}
+
+void StepFabric::ring_timer(Worker& worker, std::size_t i) {
+  StepWorker& w = own(worker);
+  const TimerWait* timer = w.timers_[i];
+  (config_.has_own_time ? w.ahead_ : now_) += std::max<Nanos>(0, timer->at - w.now());
+  w.ready_.push(timer->waiter);
+  w.timers_.erase(w.timers_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+// ---- scripts
+
+bool StepFabric::step(Worker& worker, bool lets_time_pass) {
+  StepWorker& w = own(worker);
+  if (is_done(worker)) return false;
+  w.ready_.drain();
+  while ((w.parked_.empty() || !is_executable(worker, 0)) && !w.main_.done()) {
+    if (has_news(worker)) {
+      take_news(worker);
+    } else {
+      const Alarm alarm = next_alarm(worker, Alarms::all);
+      if (alarm.at == forever || (alarm.at > w.now() && !lets_time_pass)) return false;
+      ring(worker, Alarms::all);
+    }
+    w.ready_.drain();
+  }
+  if (w.parked_.empty()) return false;
+  execute(worker, 0, Fate::executed);
+  w.ready_.drain();
+  return true;
+}
+
+const WorkRequest* StepFabric::next(Worker& worker) {
+  StepWorker& w = own(worker);
+  if (is_done(worker)) return nullptr;
+  w.ready_.drain();
+  return w.parked_.empty() ? nullptr : &w.parked_.front().request;
+}
+
+void StepFabric::fail_next(Worker& worker, bool takes_effect) {
+  StepWorker& w = own(worker);
+  w.ready_.drain();
+  LOCH_CHECK(!w.parked_.empty(), "nothing is posted");
+  execute(worker, 0, takes_effect ? Fate::unheard : Fate::not_executed);
+  w.ready_.drain();
+}
+
+void StepFabric::kill(Worker& worker) {
+  StepWorker& w = own(worker);
+  w.is_killed_ = true;
+  w.parked_.clear();
+}
+
+void StepFabric::finish(Worker& worker) {
+  for (int i = 0; i < 1'000'000; ++i) {
+    if (!step(worker)) break;
+  }
+  LOCH_CHECK(is_done(worker), "worker {} of node {} did not end", worker.index(), worker.node());
+}
+
+Result<RunEnd> StepFabric::run() {
+  const auto are_clients_done = [&] {
+    return std::ranges::all_of(workers_, [&](const auto& worker) {
+      return worker->spec().role == Role::server || is_done(*worker);
+    });
+  };
+  for (bool any = true; any;) {
+    any = false;
+    for (const auto& worker : workers_) any = step(*worker, false) || any;
+    if (!any) {
+      for (const auto& worker : workers_) any = any || step(*worker);
+    }
+    if (are_clients_done()) is_stopping_ = true;
+  }
+  for (const auto& worker : workers_) {
+    if (!is_done(*worker)) return RunEnd::deadlock;
+  }
+  return RunEnd::finished;
+}
+
+}  // namespace loch::fabric::step

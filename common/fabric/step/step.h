@@ -1,0 +1,252 @@
+// A fabric that executes work requests one at a time, when its user says so: interleavings are scripts
+// (tests), or are enumerated (common/explore). Memory is sequentially consistent, and what a coroutine
+// does between two waits is one step with the request before it.
+//
+// Each worker keeps its requests in the order in which it posted them; a connection (a peer of the
+// worker) executes its own in that order, different connections in any. Requests can fail with or
+// without having executed, workers can be killed between any two requests, nodes can be cut off, and
+// each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
+// others are lost without one.
+//
+// Time passes where the user says so (advance), by StepConfig::request_cost with each request, and when a
+// worker that has nothing else to do is led to its next timer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric::step {
+
+class StepFabric;
+
+struct StepConfig {
+  std::uint32_t nodes = 1;
+  std::uint64_t seed = 1;
+  Nanos request_cost = 1'000;  // by which a request's execution moves the clock
+  // False: one clock, which a timer that fires moves on for everybody. True: each worker's own requests
+  // and timers move its own reading of the clock alone, so that the reading is a function of what that
+  // worker has been through; advance() moves all of them.
+  bool has_own_time = false;
+};
+
+// What becomes of a request.
+enum class Fate : std::uint8_t {
+  executed,      // and the requester hears of it
+  unheard,       // executed, and the answer is lost: the connection is in error (RC)
+  not_executed,  // the connection is in error (RC); UC, UD: the message is lost and nobody hears of it
+};
+
+class StepWorker final : public Worker {
+ public:
+  StepWorker(StepFabric& fabric, const WorkerSpec& spec, std::uint64_t seed);
+  ~StepWorker() override;
+
+  [[nodiscard]] coro::RunQueue& run_queue() override { return ready_; }
+  [[nodiscard]] Nanos now() const override;
+  [[nodiscard]] Nanos node_clock() const override;
+  [[nodiscard]] bool stopping() const override;
+  [[nodiscard]] const Capabilities& capabilities() const override;
+  void post(WorkRequest* chain) override;
+  void post_detached(const WorkRequest& request) override;
+  void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
+  void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
+  [[nodiscard]] bool connected(NodeId peer) const override;
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override;
+  void begin_timer(TimerWait* wait) override { timers_.push_back(wait); }
+  void begin_watch(WatchWait* wait) override;
+  void begin_receive(ReceiveWait* wait) override;
+  void begin_reconnect(ReconnectWait* wait) override;
+  void begin_compute(Nanos, std::coroutine_handle<> waiter) override { ready_.push(waiter); }
+
+ private:
+  friend StepFabric;
+  struct Parked {
+    WorkRequest request;              // a copy
+    WorkRequest* original = nullptr;  // null: posted detached
+    std::vector<std::byte> payload;   // inline: as it was when it was posted
+  };
+  struct Buffer {
+    LocalSlice slice;
+    std::uint32_t length = 0;
+    std::uint64_t user = 0;
+  };
+  struct Mailbox {
+    std::deque<Buffer> buffers;
+    std::deque<Received> arrived;
+  };
+  // The main coroutine; destroying it destroys every frame that it waits for.
+  struct Root {
+    struct promise_type {
+      Root get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+      std::suspend_always initial_suspend() noexcept { return {}; }
+      std::suspend_always final_suspend() noexcept { return {}; }
+      void return_void() noexcept {}
+      void unhandled_exception() noexcept { std::terminate(); }
+    };
+    std::coroutine_handle<promise_type> handle;
+  };
+  static Root run(coro::Task<void> task) { co_await std::move(task); }
+
+  [[nodiscard]] Mailbox& mailbox(Transport transport) {
+    return mailboxes_[static_cast<std::size_t>(transport)];
+  }
+  [[nodiscard]] const Mailbox& mailbox(Transport transport) const {
+    return mailboxes_[static_cast<std::size_t>(transport)];
+  }
+  // Whether the watch can end; then its result is filled in.
+  [[nodiscard]] bool is_ready(WatchWait* wait) const;
+  [[nodiscard]] bool can_take(const ReceiveWait& wait) const;
+  void take(ReceiveWait* wait);
+  void park(const WorkRequest& request, WorkRequest* original);
+  // Ends the watches that can end.
+  void settle();
+  void forget();
+
+  StepFabric& fabric_;
+  coro::RunQueue ready_;
+  std::deque<Parked> parked_;
+  std::vector<std::byte> parked_payload_;  // of the request that is being executed
+  std::vector<WatchWait*> watches_;
+  std::vector<TimerWait*> timers_;
+  std::vector<ReceiveWait*> receives_;
+  std::array<Mailbox, 3> mailboxes_;
+  std::map<NodeId, std::uint32_t> epochs_;
+  std::map<NodeId, bool> broken_;
+  std::coroutine_handle<Root::promise_type> main_;
+  Nanos ahead_ = 0;  // StepConfig::has_own_time
+  bool is_killed_ = false;
+};
+
+class StepFabric final : public Fabric {
+ public:
+  explicit StepFabric(const StepConfig& config);
+  explicit StepFabric(std::uint32_t nodes, std::uint64_t seed = 1)
+      : StepFabric(StepConfig{.nodes = nodes, .seed = seed}) {}
+  ~StepFabric() override;
+
+  // ---- scripts
+  // Runs the worker until it has executed one more work request. False: its main has ended, or it waits
+  // for others (or only for time, and `lets_time_pass` is false).
+  bool step(Worker& worker, bool lets_time_pass = true);
+  // Runs until the main has ended; aborts after a million requests.
+  void finish(Worker& worker);
+  [[nodiscard]] bool is_done(Worker& worker) const;
+  // The request that step() would execute next, or null.
+  [[nodiscard]] const WorkRequest* next(Worker& worker);
+  // The next request fails, and with it the connection to its peer.
+  void fail_next(Worker& worker, bool takes_effect);
+  // The worker never runs again; what it posted and was not executed is lost.
+  void kill(Worker& worker);
+  void advance(Nanos span) { now_ += span; }
+  void skew(NodeId node, Nanos ahead) { skews_[node] = ahead; }
+  void cut_off(NodeId node, bool is_cut) { cut_[node] = is_cut; }
+  void set_in_order(bool in_order) { capabilities_.in_order_placement = in_order; }
+  // Before the workers are made.
+  void set_capabilities(const Capabilities& capabilities) { capabilities_ = capabilities; }
+  [[nodiscard]] Nanos now() const { return now_; }
+  [[nodiscard]] std::uint64_t executed() const { return executed_; }
+
+  // ---- single moves, for who enumerates them. A worker that was killed has none.
+  // Runs what is ready until everything waits.
+  void drain(Worker& worker) { own(worker).ready_.drain(); }
+  // What the worker has posted and was not executed yet, oldest first.
+  [[nodiscard]] std::size_t posted(Worker& worker) const { return own(worker).parked_.size(); }
+  [[nodiscard]] const WorkRequest& request(Worker& worker, std::size_t i) const {
+    return own(worker).parked_[i].request;
+  }
+  // Whether it is the oldest on its connection and, if it is an RC message, has a buffer to go to.
+  [[nodiscard]] bool is_executable(Worker& worker, std::size_t i) const;
+  // On a connection in error a request is flushed, whatever its fate. Does not drain. Returns the request
+  // as it completed: with its status, and the old word of an atomic.
+  WorkRequest execute(Worker& worker, std::size_t i, Fate fate);
+  // A watch whose word has come, or a message that somebody waits for.
+  [[nodiscard]] bool has_news(Worker& worker) const;
+  void take_news(Worker& worker);
+  // The earliest timer, or deadline of a watch or a receive; none: forever.
+  enum class Alarms : std::uint8_t { timers, deadlines, all };
+  struct Alarm {
+    Nanos at = forever;
+    bool is_deadline = false;  // it ends a wait for something that did not come
+  };
+  [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
+  // Time passes until then, and what waited for it becomes ready.
+  void ring(Worker& worker, Alarms which);
+  // The same for one of its timers, in the order in which they were set.
+  [[nodiscard]] std::size_t timers(Worker& worker) const;
+  void ring_timer(Worker& worker, std::size_t i);
+  // Its own reading of the clock moves (StepConfig::has_own_time).
+  void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
+  // Messages that have arrived and that nobody has taken.
+  [[nodiscard]] const std::deque<Received>& arrived(Worker& worker, Transport transport) const {
+    return own(worker).mailboxes_[static_cast<std::size_t>(transport)].arrived;
+  }
+  // Workers see stopping().
+  void stop() { is_stopping_ = true; }
+  // Frees the coroutines of all workers, wherever they wait: before what they refer to dies.
+  void abandon();
+
+  struct Memory {
+    Region* region = nullptr;
+    const RegionSpec* spec = nullptr;
+    const std::byte* data = nullptr;  // what is kept of it
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] std::vector<Memory> memories() const;
+
+  // ---- the contract
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
+  [[nodiscard]] bool is_local(NodeId) const override { return true; }
+  [[nodiscard]] Result<Region*> register_region(NodeId node, const RegionSpec& spec) override;
+  [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override;
+  [[nodiscard]] Result<> exchange(Nanos) override { return {}; }
+  [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override;
+  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override;
+  [[nodiscard]] Result<> barrier(std::string_view, Nanos) override { return {}; }
+  [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos) override {
+    return std::vector<std::string>{mine};
+  }
+  void start(Worker& worker, coro::Task<void> main) override;
+  [[nodiscard]] Result<RunEnd> run() override;
+  void interrupt() override { is_stopping_ = true; }
+  // What a killed worker posted is gone already.
+  [[nodiscard]] Result<> fence(NodeId) override { return {}; }
+  void reset_counters() override {}
+  [[nodiscard]] FabricReport report() const override { return {}; }
+
+ private:
+  friend StepWorker;
+  struct OwnedRegion {
+    RegionSpec spec;
+    std::vector<std::uint64_t> memory;
+    std::unique_ptr<Region> region;
+  };
+  static StepWorker& own(Worker& worker) { return static_cast<StepWorker&>(worker); }
+  [[nodiscard]] StepWorker* find(NodeId node, std::uint16_t index) const;
+  void apply(StepWorker& worker, WorkRequest& request);
+  void deliver(const StepWorker& from, const WorkRequest& message);
+  void complete(StepWorker& worker, StepWorker::Parked& parked, WcStatus status);
+  [[nodiscard]] bool is_cut(NodeId node) const {
+    const auto found = cut_.find(node);
+    return found != cut_.end() && found->second;
+  }
+
+  StepConfig config_;
+  Capabilities capabilities_;
+  Nanos now_ = 1'000'000;
+  std::uint64_t executed_ = 0;
+  bool is_stopping_ = false;
+  std::map<NodeId, Nanos> skews_;
+  std::map<NodeId, bool> cut_;
+  std::vector<std::vector<std::unique_ptr<OwnedRegion>>> regions_;  // by node and id
+  std::vector<std::unique_ptr<StepWorker>> workers_;
+};
+
+}  // namespace loch::fabric::step
