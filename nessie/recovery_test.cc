@@ -364,22 +364,30 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
 }
 
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
-  TestCluster::Shape shape = shape_with({});
-  shape.clients = 2;  // workers 2n and 2n+1 are node n's
-  TestCluster cluster(shape);
-  const std::uint64_t of_dead = cluster.key_at({1, 3}), of_living = cluster.key_at({1, 5});
-  ASSERT_EQ(cluster.put(0, of_dead, 1).result.status, OpStatus::ok);
-  ASSERT_EQ(cluster.put(0, of_living, 1).result.status, OpStatus::ok);
-  cluster.begin_put(4, of_dead, 2);
-  cluster.begin_put(5, of_living, 2);
-  cluster.step_through_cas(4, 1);
-  cluster.step_through_cas(5, 1);
-  cluster.kill(4);
-  const Outcome scrub = cluster.scrub_clients(0, {{2, 0}});
-  EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 1u);
-  EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
-  EXPECT_EQ(cluster.get(1, of_living).value, 2u);
-  EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
+  for (const char* mutant : {"", "scrub-takes-nodes"}) {
+    TestCluster::Shape shape = shape_with({}, 4, mutant);
+    shape.clients = 2;  // workers 2n and 2n+1 are node n's
+    TestCluster cluster(shape);
+    const std::uint64_t of_dead = cluster.key_at({1, 3}), of_living = cluster.key_at({1, 5});
+    ASSERT_EQ(cluster.put(0, of_dead, 1).result.status, OpStatus::ok);
+    ASSERT_EQ(cluster.put(0, of_living, 1).result.status, OpStatus::ok);
+    cluster.begin_put(4, of_dead, 2);
+    cluster.begin_put(5, of_living, 2);
+    cluster.step_through_cas(4, 1);
+    cluster.step_through_cas(5, 1);
+    cluster.kill(4);
+    const Outcome scrub = cluster.scrub_clients(0, {{2, 0}});
+    EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
+    EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
+    if (*mutant != 0) {
+      // The living one says ok, and what it wrote was taken back.
+      EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
+      EXPECT_EQ(cluster.get(1, of_living).value, 1u);
+      continue;
+    }
+    EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 1u);
+    EXPECT_EQ(cluster.get(1, of_living).value, 2u);
+  }
 }
 
 }  // namespace

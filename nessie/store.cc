@@ -80,6 +80,7 @@ Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) 
   NodeState& state = local(node);
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
+    state.former_caches.push_back(std::move(state.cache));
     state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
   }
   for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {

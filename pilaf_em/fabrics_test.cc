@@ -404,7 +404,7 @@ TEST(Costs, AModelledDiskSetsThePaceOfPuts) {
     EXPECT_EQ(run.run(), fabric::RunEnd::finished);
     return static_cast<double>(took);
   };
-  const auto bytes = static_cast<double>(200 * Log::put_bytes(key_size, value_size));
+  const auto bytes = static_cast<double>(200 * Log::modelled_put_bytes(key_size, value_size));
   EXPECT_NEAR(time_of("10000000") / (bytes / 10e6 * 1e9), 1, 0.02);
   EXPECT_NEAR(time_of("0") / time_of("1000000000"), 1, 0.1);
   EXPECT_LT(time_of("0"), bytes / 100e6 * 1e9 * 2);

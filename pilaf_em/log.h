@@ -55,6 +55,15 @@ class Log {
   }
   [[nodiscard]] static constexpr std::uint64_t remove_bytes(std::uint64_t key) { return put_bytes(key, 0); }
 
+  // What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
+  // what ours has besides to tell a torn tail from a damaged middle.
+  [[nodiscard]] static constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
+    return 1 + 4 + 4 + key + value + 8;
+  }
+  [[nodiscard]] static constexpr std::uint64_t modelled_remove_bytes(std::uint64_t key) {
+    return 1 + 4 + key + 8;
+  }
+
   // One thread appends. False: the log is closed; if it was open before, this record may be in it.
   [[nodiscard]] bool append_put(Bytes key, Bytes value);
   [[nodiscard]] bool append_remove(Bytes key);

@@ -16,7 +16,7 @@ namespace {
 
 using namespace loch;
 using namespace loch::pilaf;
-using testing::LyingDisk;
+using loch::pilaf::testing::LyingDisk;
 
 const LogOwner owner{.node = 1, .server = 2, .nodes = 3, .servers = 4, .key_size = 5, .seed = 6};
 const std::string path = "log";

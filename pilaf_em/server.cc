@@ -32,13 +32,6 @@ class ModelledDisk {
   Nanos done_at_ = 0;
 };
 
-// What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
-// what ours has besides to tell a torn tail from a damaged middle.
-constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
-  return 1 + 4 + 4 + key + value + 8;
-}
-constexpr std::uint64_t modelled_remove_bytes(std::uint64_t key) { return 1 + 4 + key + 8; }
-
 class Server {
  public:
   Server(PilafStore& store, fabric::Worker& worker, std::uint32_t index)
@@ -187,7 +180,7 @@ class Server {
     }
     if (state_.log != nullptr || settings_.log_disk > 0) {
       co_await worker_.compute(worker_.costs().copy(item.key.size() + item.value.size));
-      co_await disk_.take(worker_, modelled_put_bytes(item.key.size(), item.value.size));
+      co_await disk_.take(worker_, Log::modelled_put_bytes(item.key.size(), item.value.size));
     }
     const Bytes value{item.value.data, item.value.size};
     if (state_.log != nullptr && !state_.log->append_put(item.key, value)) {
@@ -213,7 +206,7 @@ class Server {
     const Planned planned = shard_->plan_remove(key);
     co_await charge_work(key.size());
     if (planned != Planned::ready) co_return ReplyStatus::not_found;
-    if (settings_.log_disk > 0) co_await disk_.take(worker_, modelled_remove_bytes(key.size()));
+    if (settings_.log_disk > 0) co_await disk_.take(worker_, Log::modelled_remove_bytes(key.size()));
     if (state_.log != nullptr && !state_.log->append_remove(key)) {
       shard_->drop_plan();
       co_return ReplyStatus::not_logged;

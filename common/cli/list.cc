@@ -107,7 +107,8 @@ std::vector<Entry> experiments() {
   return out;
 }
 
-std::string seeds_text(std::uint64_t first_seed) {
+std::string seeds_text(std::uint64_t first_seed, const std::string& found_by = {}) {
+  if (first_seed == 0 && !found_by.empty()) return "found by " + found_by;
   return first_seed > 0 ? fmt::format("found by seed {}", first_seed) : std::string("not measured");
 }
 
@@ -132,7 +133,7 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const auto& [name, module] : registry) {
     for (const auto& [mutant, what] : module->mutants()) {
-      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed))};
+      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed, what.found_by))};
       entry.more["protocol"] = name;
       entry.more["breaks"] = what.breaks;
       if (what.first_seed > 0) entry.more["seeds_to_find"] = what.first_seed;

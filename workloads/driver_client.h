@@ -1,0 +1,86 @@
+// What a Driver keeps of each client worker. Included by the driver's own files alone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/value.h"
+#include "workloads/driver.h"
+
+namespace loch::workloads {
+
+// One window slot: a client of the store with its own buffers, writing under its own name.
+struct Driver::Slot {
+  std::unique_ptr<kv::Client> client;
+  std::unique_ptr<OperationLog> log;
+  std::uint32_t number = 0;     // in the whole cluster: the writer of its values
+  std::uint64_t sequence = 0;   // of its PUTs
+  std::uint32_t error_run = 0;  // errors in a row
+  bool is_busy = false;
+  kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
+  bool is_measured = true;               // counts, if it also ends inside the window
+  std::vector<std::byte> key, value;
+  kv::ValueStamp stamp;
+  std::string key_text, value_text;
+  fabric::OpStats stats;
+};
+
+// An operation that ended inside the window. A worker keeps a few and adds them to its tally together: the
+// tallies of a big simulation's workers do not fit in this machine's cache.
+struct Driver::Ended {
+  Nanos at = 0;
+  Nanos latency = 0;
+  fabric::OpStats stats;
+  std::uint32_t retries = 0;
+  measure::OpKind kind = measure::OpKind::get;
+  measure::Outcome outcome = measure::Outcome::ok;
+  bool is_verified = false, is_corrupt = false;
+
+  void add_to(measure::Tally& tally) const {
+    measure::KindTally& own = tally.of(kind);
+    ++own.by_outcome[static_cast<std::size_t>(outcome)];
+    if (outcome == measure::Outcome::ok || outcome == measure::Outcome::not_found)
+      own.latency_ns.record(latency);
+    own.requests.record(stats);
+    tally.retries += retries;
+    tally.verified += is_verified ? 1 : 0;
+    tally.corrupt += is_corrupt ? 1 : 0;
+    tally.first_ns = std::min(tally.first_ns, at);
+    tally.last_ns = std::max(tally.last_ns, at);
+  }
+};
+
+struct Driver::ClientWorker {
+  fabric::Worker* worker = nullptr;
+  std::uint32_t index = 0;  // on its node
+  Rng rng;                  // the workload's draws: keys, kinds, gaps
+  std::vector<std::unique_ptr<Slot>> slots;
+  bool done = false;                   // read by the store's background coroutine
+  bool is_doomed = false;              // nobody waits for it
+  std::atomic<bool> has_ended{false};  // its slots have
+  std::uint64_t quota = 0;             // operations still to start, when counting operations
+  std::uint64_t place = 0;             // sequential distribution
+  Nanos due = -1;                      // open loop: when the next operation is due
+  bool is_reader = false;              // LoadConfig::readers
+  measure::Tally tally;
+  std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
+  std::atomic<Nanos> latest_ns{-1};
+  std::array<Ended, 8> ended;  // not yet in the tally: the first `ended_count` of them
+  std::uint32_t ended_count = 0;
+
+  Ended& next_ended() {
+    if (ended_count == ended.size()) settle();
+    return ended[ended_count++];
+  }
+  const measure::Tally& settle() {
+    for (std::uint32_t i = 0; i < ended_count; ++i) ended[i].add_to(tally);
+    ended_count = 0;
+    return tally;
+  }
+};
+
+}  // namespace loch::workloads
