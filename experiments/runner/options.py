@@ -6,6 +6,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from .units import format_duration, parse_duration, parse_size
 
@@ -138,6 +139,12 @@ SHARE_OF_MAX = Option("real", 0, 1)
 FILE_OPTIONS = ("workload_file", "faults", "hardware")
 
 
+def file_named(value: str) -> str:
+    """A file that an experiment names: below the current folder, or else below the project's (experiments/faults/…)."""
+    own = Path(__file__).resolve().parent.parent.parent / value
+    return str(own) if not Path(value).exists() and own.is_file() else value
+
+
 def is_protocol_option(key: str) -> bool:
     """nessie.filter-bits and the like; the binary knows which exist."""
     return bool(re.fullmatch(r"[a-z][a-z0-9-]*\.[a-z0-9_-]+", key))
@@ -176,7 +183,8 @@ def arguments(params: dict[str, object]) -> list[str]:
         if option.kind == "switch":
             out.append(flag(key) if value else flag(key) + "=false")
         else:
-            out += [flag(key), option.text(value)]
+            text = option.text(value)
+            out += [flag(key), file_named(text) if key in FILE_OPTIONS else text]
     return out
 
 

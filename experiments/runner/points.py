@@ -13,7 +13,7 @@ from written import write_atomically
 
 from .errors import BadInput
 from .grid import Point
-from .options import FILE_OPTIONS
+from .options import FILE_OPTIONS, file_named
 from .stored_json import damage, read_json
 
 RESULT_SCHEMA = 1
@@ -47,7 +47,7 @@ def stamp(point: Point, binary: str) -> dict[str, str]:
         if value is None:
             continue
         profile = Path(__file__).resolve().parent.parent / "hardware" / f"{value}.yaml"
-        found[key] = file_hash(str(profile if key == "hardware" and profile.is_file() else value))
+        found[key] = file_hash(str(profile if key == "hardware" and profile.is_file() else file_named(value)))
     return found
 
 
