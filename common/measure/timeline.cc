@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "common/base/check.h"
 
@@ -227,7 +228,9 @@ ordered_json bins_json(const Timeline& timeline) {
 
 ordered_json events_json(const Timeline& timeline) {
   std::vector<TimelineEvent> events = timeline.events();
-  std::ranges::stable_sort(events, {}, &TimelineEvent::at_ns);
+  std::ranges::sort(events, {}, [](const TimelineEvent& each) {
+    return std::tuple(each.at_ns, std::string_view(each.what), each.node);
+  });
   ordered_json out = ordered_json::array();
   for (const TimelineEvent& event : events) {
     out.push_back(
