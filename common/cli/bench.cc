@@ -475,6 +475,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
+  for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
   if (open.beside != nullptr) result.point.window_began_unix_ns = open.beside->window_began();
   return result;
 }

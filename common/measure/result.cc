@@ -264,6 +264,7 @@ ordered_json to_json(const PointResult& point) {
   out["nodes"] = nodes_json(point);
   out["run_end"] = point.run_end;
   out["lost_nodes"] = point.lost_nodes;
+  out["planned_losses"] = point.planned_losses;
   out["declared_lost"] = point.declared_lost;
   out["protocol_counters"] = point.protocol_counters;
   out["fabric_counters"] = point.fabric_counters;
