@@ -22,6 +22,7 @@ LABEL_PT = 5.5
 # What an event is to the cluster, by its name in the result.
 FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), ("fence", "scrub", "declare")
 FAILURE_LINE, REPAIR_LINE, RETURN_LINE = ("#b03000", "-"), ("#0b5d8a", (0, (4, 2))), ("#00694b", (0, (1, 1.2)))
+ENDS = "_end"  # scrub and scrub_end: a repair that takes its time
 NAMES = {"declare": "declared lost", "restart": "back", "rejoin": "rejoins"}
 
 
@@ -77,10 +78,12 @@ def _handles(columns: list[Shown]) -> list:
     handles: list = [Line2D([], [], color="black", label="completed operations"),
                      Line2D([], [], color="#888888", linewidth=0.8, label="failed operations"),
                      Patch(facecolor="#bbbbbb", label="unwritable keys")]
-    seen = {event["event"] for each in columns for document in each.documents for event in document.get("events") or []}
+    seen = {event["event"].removesuffix(ENDS) for each in columns for document in each.documents for event in document.get("events") or []}
     for (color, dashes), name, is_here in (
             (FAILURE_LINE, "failure", seen & set(FAILURES)), (REPAIR_LINE, "repair", seen & set(REPAIRS)),
             (RETURN_LINE, "return", seen - set(FAILURES) - set(REPAIRS))):
+        if is_here and name == "repair":
+            handles.append(Patch(facecolor=color, alpha=0.1, label="repair under way"))
         if is_here:
             handles.append(Line2D([], [], color=color, linestyle=dashes, linewidth=0.9, label=name))
     return handles
@@ -155,7 +158,7 @@ def marks(document: dict, end: float) -> list[tuple[float, list[str], tuple]]:
     out: list[tuple[float, list[str], tuple]] = []
     for event in document.get("events") or []:
         at, name = float(event["t_s"]), str(event["event"])
-        if not 0 <= at <= end:
+        if not 0 <= at <= end or name.endswith(ENDS):
             continue
         line = FAILURE_LINE if name in FAILURES else REPAIR_LINE if name in REPAIRS else RETURN_LINE
         label = NAMES.get(name, name.replace("_", " "))
@@ -167,8 +170,25 @@ def marks(document: dict, end: float) -> list[tuple[float, list[str], tuple]]:
     return out
 
 
+def spans(document: dict, end: float) -> list[tuple[float, float]]:
+    """From when to when repairs were under way, as far as the window goes; one that did not end, until its end."""
+    begun: dict[tuple[str, object], float] = {}
+    out = []
+    for event in document.get("events") or []:
+        name, node, at = str(event["event"]), event.get("node"), float(event["t_s"])
+        if name in REPAIRS and name != "fence":
+            begun.setdefault((name, node), at)
+        elif name.endswith(ENDS) and (name.removesuffix(ENDS), node) in begun:
+            out.append((begun.pop((name.removesuffix(ENDS), node)), at))
+    out += [(at, end) for at in begun.values()]
+    return [(max(0.0, a), min(b, end)) for a, b in out if a < end and b > 0]
+
+
 def _events(upper, lower, document: dict, end: float) -> None:
     """A line through both panels, and its name above them; names that would touch give way to each other."""
+    for a, b in spans(document, end):
+        for panel in (upper, lower):
+            panel.axvspan(a, b, color=REPAIR_LINE[0], alpha=0.1, linewidth=0, zorder=0, gid="repair")
     room = 0.085 * end
     last = -room
     for at, labels, (color, dashes) in marks(document, end):

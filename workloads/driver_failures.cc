@@ -56,8 +56,10 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
 coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
   // Once: a node that is back by the next try is a member again.
-  const auto fence = [this, worker, is_first](fabric::NodeId node) {
-    if (!is_first) return;
+  std::vector<fabric::NodeId> fenced_nodes;
+  const auto fence = [this, worker, is_first, &fenced_nodes](fabric::NodeId node) {
+    if (!is_first || is_among(fenced_nodes, node)) return;
+    fenced_nodes.push_back(node);
     note(*worker, "fence", node);
     const Result<> fenced = fabric_.fence(node);
     LOCH_CHECK(fenced.has_value(), "a fabric that fails by plan can fence");
@@ -65,19 +67,23 @@ coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repai
   if (!step->dead.empty()) {
     for (const kv::ClientId& dead : step->dead) fence(dead.node);
     const std::vector<kv::ClientId> dead = step->dead;
+    if (is_first) note(*worker, "scrub", dead.front().node);
     const kv::Repair repaired = co_await store_.scrub(*worker, dead);
     is_complete = repaired.is_complete;
-    if (is_complete) note(*worker, "scrub", dead.front().node);
+    if (is_complete) note(*worker, "scrub_end", dead.front().node);
     ++repaired_["scrubs"];
     for (const auto& [kind, count] : repaired.counts) repaired_[kind] += count;
   }
   if (!step->lost.empty()) {
     for (const fabric::NodeId node : step->lost) fence(node);
     const std::vector<fabric::NodeId> lost = step->lost;
+    for (const fabric::NodeId node : lost) {
+      if (is_first) note(*worker, "declare", node);
+    }
     const kv::Repair repaired = co_await store_.declare_lost(*worker, lost);
     is_complete = is_complete && repaired.is_complete;
     for (const fabric::NodeId node : lost) {
-      if (repaired.is_complete) note(*worker, "declare", node);
+      if (repaired.is_complete) note(*worker, "declare_end", node);
       if (!is_among(declared_lost_, node)) declared_lost_.push_back(node);
     }
     ++repaired_["declarations"];
@@ -184,6 +190,7 @@ coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric:
       co_return false;
     }
     note(*worker, "fence", node);
+    note(*worker, "scrub", node);
   }
   std::vector<kv::ClientId> dead;
   for (const fabric::NodeId node : lost) {
@@ -200,6 +207,7 @@ coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric:
   if (!is_complete) {
     const Nanos begun = worker->now();
     bool is_declared = false;
+    for (const fabric::NodeId node : lost) note(*worker, "declare", node);
     for (std::uint32_t i = 0; i < tries && !is_declared && !worker->stopping(); ++i) {
       if (i > 0) co_await worker->sleep_until(worker->now() + pause);
       const kv::Repair declared = co_await store_.declare_lost(*worker, lost);
@@ -209,14 +217,14 @@ coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric:
     for (const fabric::NodeId node : lost) {
       log_loss(node, begun, worker->now());
       declared_lost_.push_back(node);
-      if (is_declared) note(*worker, "declare", node);
+      if (is_declared) note(*worker, "declare_end", node);
     }
     const kv::Repair again = co_await store_.scrub(*worker, dead);
     count(again);
     is_complete = is_declared && again.is_complete;
   }
   for (const fabric::NodeId node : lost) {
-    if (is_complete) note(*worker, "scrub", node);
+    if (is_complete) note(*worker, "scrub_end", node);
   }
   if (!is_complete) stuck_.push_back("what lost nodes held was not repaired completely");
   co_return is_complete;

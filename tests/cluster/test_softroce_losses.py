@@ -88,7 +88,11 @@ class Losses(InAFolder):
         got = json.loads(self.read(f"{case}.json"))
         self.assertEqual(got["lost_nodes"], [victim], said)
         self.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0), said)
-        # Fenced, or there would be none.
+        # Its memory went with its process, or its machine: it was fenced, a scrub could not reach all, it was declared
+        # lost, every survivor was told, and what it had held elsewhere was scrubbed after that. Nothing was left over.
+        self.assertEqual(got["declared_lost"], [victim], said)
+        self.assertTrue(any(f"node {victim} was declared lost" in note for note in got["notes"]), said)
+        self.assertFalse([note for note in got["notes"] if "not repaired" in note or "not be fenced" in note], said)
         self.assertIn("entries_examined", got["scrub"] or {}, said)
         for node in got["nodes"]:
             self.assertEqual(node["operations"]["ok"] > 0, node["node"] != victim, said)
