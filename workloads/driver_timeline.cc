@@ -109,14 +109,15 @@ std::optional<measure::Timeline> Driver::timeline() {
   for (const auto& [node, region] : row_regions_) all.add(words(*region));
   if (!probes_.empty()) all.set_unwritable(unwritable());
   const Nanos from = begin_ns_ + load_.warmup;
+  if (load_.failures) {
+    for (const FailurePlan::Strike& strike : load_.failures->strikes)
+      all.add_event({strike.at - from, strike.what, strike.node});
+  }
   const std::lock_guard lock(events_mutex_);
   for (measure::TimelineEvent event : events_) {
     event.at_ns -= from;
     all.add_event(std::move(event));
   }
-  if (!load_.failures) return all;
-  for (const FailurePlan::Strike& strike : load_.failures->strikes)
-    all.add_event({strike.at - from, strike.what, strike.node});
   return all;
 }
 

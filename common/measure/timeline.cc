@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "common/base/check.h"
 
@@ -227,12 +226,14 @@ ordered_json bins_json(const Timeline& timeline) {
 }
 
 ordered_json events_json(const Timeline& timeline) {
-  std::vector<TimelineEvent> events = timeline.events();
-  std::ranges::sort(events, {}, [](const TimelineEvent& each) {
-    return std::tuple(each.at_ns, std::string_view(each.what), each.node);
-  });
+  // By time; those of one instant as they were added.
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < timeline.events().size(); ++i)
+    order.emplace_back(timeline.events()[i].at_ns, i);
+  std::ranges::sort(order);
   ordered_json out = ordered_json::array();
-  for (const TimelineEvent& event : events) {
+  for (const auto& [at_ns, i] : order) {
+    const TimelineEvent& event = timeline.events()[i];
     out.push_back(
         {{"t_s", static_cast<double>(event.at_ns) / 1e9}, {"event", event.what}, {"node", event.node}});
   }

@@ -108,7 +108,7 @@ def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
 def kill_client(test: EndToEnd, victim: int) -> None:
     """One node's client process dies in the middle: the others go on, and one of them reports."""
     before = shared_memory()
-    started = Started(test.folder, 3, *LOAD, "--clients", "2", "--verify", "--duration", "3s", "--history", "h.jsonl",
+    started = Started(test.folder, 3, *support.without(LOAD, "--clients"), "--clients", "2", "--verify", "--duration", "3s", "--history", "h.jsonl",
                       "--timeline", "100ms", "--probe-keys", "200", "--repair-after", "200ms")
     os.kill(started.wait_for_load(test)[victim][1], signal.SIGKILL)
     status, out, err = started.end()
