@@ -175,14 +175,14 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.declared_lost = std::move(outcome.declared_lost);
   point.timeline = std::move(outcome.timeline);
   point.probed_keys = static_cast<std::uint32_t>(std::min<std::uint64_t>(o.load.probe_keys, o.keys));
+  if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
+  point.notes = o.notes;
+  for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (!point.declared_lost.empty()) {
     point.notes.push_back(
         fmt::format("node {} was declared lost: what only its memory held is gone, and the rest is served",
                     fmt::join(point.declared_lost, ", ")));
   }
-  if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
-  point.notes = o.notes;
-  for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (outcome.outstanding > 0) {
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
