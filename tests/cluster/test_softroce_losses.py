@@ -12,8 +12,9 @@ BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-ben
 LOST_AFTER_S = 20
 # Long enough that the loss, also of a silent machine, is noticed while the load goes on: scrub follows the load.
 LOAD_S = {"child": 20, "machine": 45}
-# From the death to the result: at most the load and this, for fence, scrub and gathering.
-MARGIN_S = 40
+# From the death to the result: at most the load and this, for fence, scrub, declaration, the scrub after it, and gathering:
+# an emulated request to a node that is gone takes seconds to fail.
+MARGIN_S = 90
 # The line of experiments/runner/launch.py, under which no rank ends with another.
 SCRIPT = r"""
 say() { echo "$1 $EPOCHREALTIME" >>times; }
