@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/measure/whole_number.h"
+
 namespace loch::workloads {
 namespace {
 
@@ -52,7 +54,8 @@ Result<Share> share_from(const std::string& text) {
     share.protocol_counters = in.at("protocol_counters").get<std::map<std::string, double>>();
     share.fabric_counters = in.at("fabric_counters").get<std::map<std::string, double>>();
     share.notes = in.at("notes").get<std::vector<std::string>>();
-    share.declared_lost = in.at("declared_lost").get<std::vector<std::uint32_t>>();
+    for (const json& node : in.at("declared_lost"))
+      share.declared_lost.push_back(measure::whole<std::uint16_t>(node));
     if (!in.at("timeline").is_null()) {
       LOCH_ASSIGN(share.timeline, measure::timeline_from_json(in.at("timeline")));
     }

@@ -35,7 +35,7 @@ await() {  # a file with something in it, or the end of the launch
   done
 }
 mkfifo "$TMPDIR/pause" "$TMPDIR/kill-child"
-exec 9<>"$TMPDIR/pause"
+exec 9<>"$TMPDIR/pause" 8<>"$TMPDIR/kill-child"
 lose() {
   launch "$1" "$3"
   await "$1.jsonl.rank0.partial" && say "$1-load"
@@ -55,7 +55,8 @@ lose() {
 kill_child() { echo now >"$TMPDIR/kill-child"; }
 kill_machine() { echo kill 3 >"$LOCH_MACHINES"; }
 # Waits there, since a new connection takes an emulated machine seconds. The newest of a rank's two is its child.
-ssh loch2 'read -r; pkill -9 -n -x loch-bench' <"$TMPDIR/kill-child" &
+# Both ends of the pipe are open, or ssh would not begin before there is something to read.
+ssh loch2 'read -r; pkill -9 -n -x loch-bench' <&8 &
 lose child kill_child "$CHILD_LOAD"
 lose machine kill_machine "$MACHINE_LOAD"
 """
