@@ -16,21 +16,29 @@ FramePool& FramePool::make_local() {
 FramePool::~FramePool() {
   while (arenas_ != nullptr) {
     Arena* next = arenas_->next;
-    std::free(arenas_);
+    if (piece_bytes_ == arena_bytes)
+      std::free(arenas_);
+    else
+      ::operator delete(arenas_);
     arenas_ = next;
   }
 }
 
 void* FramePool::carve(std::size_t rounded) {
   if (arena_left_ < rounded) {
-    void* memory = std::aligned_alloc(arena_bytes, arena_bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    (void)madvise(memory, arena_bytes, MADV_HUGEPAGE);  // without it many coroutines thrash the TLB
+    void* memory = nullptr;
+    if (piece_bytes_ == arena_bytes) {
+      memory = std::aligned_alloc(arena_bytes, arena_bytes);
+      if (memory == nullptr) throw std::bad_alloc();
+      (void)madvise(memory, arena_bytes, MADV_HUGEPAGE);  // without it many coroutines thrash the TLB
+    } else {
+      memory = ::operator new(piece_bytes_);
+    }
     ++system_allocations_;
     auto* arena = new (memory) Arena{arenas_};
     arenas_ = arena;
     arena_at_ = static_cast<std::byte*>(memory) + class_bytes;
-    arena_left_ = arena_bytes - class_bytes;
+    arena_left_ = piece_bytes_ - class_bytes;
   }
   std::byte* frame = arena_at_;
   arena_at_ += rounded;
@@ -40,11 +48,9 @@ void* FramePool::carve(std::size_t rounded) {
 
 void* FramePool::allocate_large(std::size_t bytes) {
   ++system_allocations_;
-  void* frame = std::malloc(bytes);
-  if (frame == nullptr) throw std::bad_alloc();
-  return frame;
+  return ::operator new(bytes);
 }
 
-void FramePool::release_large(void* frame) noexcept { std::free(frame); }
+void FramePool::release_large(void* frame) noexcept { ::operator delete(frame); }
 
 }  // namespace loch::coro

@@ -17,8 +17,16 @@ class FramePool {
   // The calling thread's pool; made at first use, its arenas freed at thread exit.
   static FramePool& local() { return current_ != nullptr ? *current_ : make_local(); }
 
-  FramePool() = default;
+  // Carves from pieces of that size: 2 MiB on huge pages, or smaller ones that come from operator new.
+  explicit FramePool(std::size_t piece_bytes = arena_bytes) : piece_bytes_(piece_bytes) {}
   ~FramePool();
+  // The calling thread takes its frames from that pool from now on (null: from its own). Returns the pool
+  // before. Frames go back to the pool that they came from only while that pool is in place again.
+  static FramePool* exchange_local(FramePool* pool) {
+    FramePool* const before = current_;
+    current_ = pool;
+    return before;
+  }
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
@@ -67,6 +75,7 @@ class FramePool {
   static void release_large(void* frame) noexcept;
 
   static inline constinit thread_local FramePool* current_ = nullptr;  // a plain pointer: no guard to pass
+  std::size_t piece_bytes_;
   Free* free_[classes + 1] = {};
   std::byte* arena_at_ = nullptr;
   std::size_t arena_left_ = 0;

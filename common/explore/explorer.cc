@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/explore/judge.h"
+#include "common/explore/rewinder.h"
 #include "common/explore/shorten.h"
 #include "common/explore/visited.h"
 
@@ -30,26 +31,31 @@ struct Level {
   std::size_t next = 0;
   std::vector<Sleeper> asleep;
   std::vector<Hash> chains;
+  Arena::Saved saved;  // if there is more than one move, and memory can be saved
 };
 
 class Search {
  public:
   Search(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, Count& count,
          bool (*stop)())
-      : plan_(plan), judge_(judging), limits_(limits), count_(count), stop_(stop) {}
+      : judge_(judging),
+        limits_(limits),
+        count_(count),
+        stop_(stop),
+        run_(plan, &idle_alarms_, limits.saves) {}
 
   Exploration run();
 
  private:
   void enter_start();
-  void advance(Level& level, const Move& move);
+  void advance(const Move& move);
   void enter(const Footprint& print, const Move& move);
   void note(Judgement judgement);
   void bring_run_here();
+  void push(std::vector<Move> moves, std::vector<Sleeper> asleep);
   [[nodiscard]] bool is_bounded();
   [[nodiscard]] static std::uint64_t mask_of(const std::vector<Sleeper>& asleep);
 
-  const Plan& plan_;
   Judge judge_;
   Limits limits_;
   Count& count_;
@@ -59,7 +65,8 @@ class Search {
   HashSet idle_alarms_;
   std::vector<Level> levels_;
   std::vector<Move> path_;
-  std::unique_ptr<Run> run_;  // at the end of path_, or none
+  Rewinder run_;
+  bool is_here_ = true;  // run_ is at the end of path_
   Exploration out_;
 };
 
@@ -69,16 +76,22 @@ std::uint64_t Search::mask_of(const std::vector<Sleeper>& asleep) {
   return mask;
 }
 
-// Executes the moves from the beginning.
 void Search::bring_run_here() {
-  if (run_ != nullptr) return;
-  ++out_.runs;
-  run_ = std::make_unique<Run>(plan_);
-  run_->set_hashing(false);
-  for (const Move& move : path_) run_->apply(move);
-  run_->set_hashing(true);
-  run_->set_chains(levels_.back().chains);
-  run_->set_idle_alarms(&idle_alarms_);
+  if (is_here_) return;
+  is_here_ = true;
+  ++out_.returns;
+  const Level& level = levels_.back();
+  if (run_.saves())
+    run_.restore(level.saved);
+  else
+    run_.repeat(path_, level.chains);
+}
+
+void Search::push(std::vector<Move> moves, std::vector<Sleeper> asleep) {
+  const std::uint64_t mask = mask_of(asleep);
+  std::erase_if(moves, [&](const Move& each) { return (each.bit() & mask) != 0; });
+  Level& level = levels_.emplace_back(std::move(moves), 0, std::move(asleep), run_.run().chains());
+  if (level.moves.size() > 1) level.saved = run_.save();
 }
 
 void Search::note(Judgement judgement) {
@@ -103,15 +116,14 @@ bool Search::is_bounded() {
 }
 
 void Search::enter_start() {
-  run_ = std::make_unique<Run>(plan_);
-  run_->set_idle_alarms(&idle_alarms_);
-  visited_.find_or_insert(run_->id(), 0);
-  levels_.push_back({run_->moves(), 0, {}, run_->chains()});
+  visited_.find_or_insert(run_.run().id(), 0);
+  push(run_.run().moves(), {});
 }
 
 // The state after `move`, in which run_ is. Prunes it where it was explored with no more moves asleep.
 void Search::enter(const Footprint& print, const Move& move) {
   Level& from = levels_.back();
+  Run& run = run_.run();
   std::vector<Sleeper> asleep;
   if (limits_.reduces) {
     for (const Sleeper& each : from.asleep) {
@@ -121,46 +133,45 @@ void Search::enter(const Footprint& print, const Move& move) {
   }
   path_.push_back(move);
   out_.depth = std::max(out_.depth, static_cast<std::uint32_t>(path_.size()));
-  if (print.ends) note(judge_.history(*run_));
+  if (print.ends) note(judge_.history(run));
   const std::uint64_t mask = mask_of(asleep);
-  const std::optional<std::uint64_t*> known = visited_.find_or_insert(run_->id(), mask);
+  const std::optional<std::uint64_t*> known = visited_.find_or_insert(run.id(), mask);
   std::vector<Move> moves;
   if (!known) {
-    moves = run_->moves();
+    moves = run.moves();
     if (moves.empty()) {
-      if (run_->is_over()) {
+      if (run.is_over()) {
         ++out_.ends;
-        out_.outcomes.insert(run_->history_id());
-        note(judge_.end(*run_));
+        out_.outcomes.insert(run.history_id());
+        note(judge_.end(run, run_.end()));
       } else {
-        note({{run_->stuck()}, {}});
+        note({{run.stuck()}, {}});
       }
     }
   } else if (const std::uint64_t again = **known & ~mask; again != 0) {
     // What was asleep then and is not now.
     **known &= mask;
-    moves = run_->moves();
+    moves = run.moves();
     std::erase_if(moves, [&](const Move& each) { return (each.bit() & again) == 0; });
   }
   if (moves.empty()) {
     path_.pop_back();
-    run_.reset();
+    is_here_ = false;
     return;
   }
-  levels_.push_back({std::move(moves), 0, std::move(asleep), run_->chains()});
+  push(std::move(moves), std::move(asleep));
 }
 
-void Search::advance(Level& level, const Move& move) {
-  if ((mask_of(level.asleep) & move.bit()) != 0) return;
+void Search::advance(const Move& move) {
   bring_run_here();
   const bool is_alarm = move.kind == Kind::alarm;
-  const Hash alarm = is_alarm ? run_->alarm_key(move) : Hash{};
+  const Hash alarm = is_alarm ? run_.run().alarm_key(move) : Hash{};
   if (is_alarm && idle_alarms_.contains(alarm)) return;
   ++out_.transitions;
-  const Footprint print = run_->apply(move);
+  const Footprint print = run_.apply(move);
   if (print.is_idle) {
     idle_alarms_.insert(alarm);
-    run_.reset();
+    is_here_ = false;
     return;
   }
   enter(print, move);
@@ -173,16 +184,16 @@ Exploration Search::run() {
     if (level.next == level.moves.size()) {
       levels_.pop_back();
       if (!path_.empty()) path_.pop_back();
-      run_.reset();
+      is_here_ = false;
       continue;
     }
     const Move move = level.moves[level.next++];
-    advance(level, move);
+    advance(move);
     count_.states.store(visited_.size(), std::memory_order_relaxed);
     count_.transitions.store(out_.transitions, std::memory_order_relaxed);
     count_.depth.store(out_.depth, std::memory_order_relaxed);
   }
-  run_.reset();
+  out_.repeated = run_.repeated();
   out_.states = visited_.size();
   out_.seconds = since(started_);
   return std::move(out_);
@@ -192,10 +203,14 @@ Exploration Search::run() {
 
 Exploration explore(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, Count& count,
                     bool (*stop)()) {
-  Search search(plan, judging, limits, count, stop);
-  Exploration out = search.run();
+  Exploration out;
+  {
+    Search search(plan, judging, limits, count, stop);  // there is one arena at a time
+    out = search.run();
+  }
   if (!out.violation) return out;
   if (!limits.keeps_going) out.ending = Ending::found;
+  if (!limits.shortens) return out;
   count.is_shortening = true;
   shorten(plan, judging, limits, stop, out);
   return out;

@@ -2,7 +2,8 @@
 // that moves that touch nothing in common are made in one order. A violation's trace is then shortened
 // breadth first.
 //
-// Going back means to execute the moves from the beginning: a step costs less than a microsecond.
+// Going back means to put back the memory of the run as it was there (Rewinder), except while a trace is
+// shortened: then the moves are made again.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,8 @@ struct Limits {
   std::uint64_t states = 10'000'000;
   Nanos time = 0;            // real; 0: none
   bool reduces = true;       // sleep sets
+  bool saves = true;         // goes back by saved memory; else by making the moves again
+  bool shortens = true;      // looks for the shortest trace of a violation
   bool keeps_going = false;  // on after a violation, to count all states and outcomes
 };
 
@@ -36,9 +39,11 @@ enum class Ending : std::uint8_t { complete, found, bound, interrupted };
 
 struct Exploration {
   Ending ending = Ending::complete;
-  std::uint64_t states = 0, transitions = 0, runs = 0;  // runs: how often it went back to the beginning
-  std::uint64_t ends = 0;                               // states in which all clients have ended
-  std::uint32_t depth = 0;                              // longest sequence of moves
+  std::uint64_t states = 0, transitions = 0;
+  std::uint64_t returns = 0,
+                repeated = 0;  // how often it went back, and the moves that it made again for that
+  std::uint64_t ends = 0;      // states in which all clients have ended
+  std::uint32_t depth = 0;     // longest sequence of moves
   double seconds = 0;
   std::set<Hash> outcomes;  // of complete runs: what clients were told, and which returned before which
   std::optional<Violation> violation;

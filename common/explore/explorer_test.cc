@@ -128,6 +128,20 @@ TEST_P(Reduction, FindsTheSameStatesAndOutcomes) {
   EXPECT_EQ(reduced.violation.has_value(), all.violation.has_value());
   EXPECT_LT(reduced.transitions, all.transitions);
 }
+// Going back by saved memory is the same as making the moves again.
+TEST_P(Reduction, SavedMemoryIsTheStateThatTheMovesLeadTo) {
+  const Exploration saved = explored(GetParam(), {.keeps_going = true});
+  const Exploration repeated = explored(GetParam(), {.saves = false, .keeps_going = true});
+  EXPECT_EQ(saved.states, repeated.states);
+  EXPECT_EQ(saved.transitions, repeated.transitions);
+  EXPECT_EQ(saved.returns, repeated.returns);
+  EXPECT_EQ(saved.ends, repeated.ends);
+  EXPECT_EQ(saved.outcomes, repeated.outcomes);
+  EXPECT_GT(repeated.repeated, 0u);
+#if !defined(LOCH_ASAN) && !defined(LOCH_TSAN)
+  EXPECT_EQ(saved.repeated, 0u);
+#endif
+}
 INSTANTIATE_TEST_SUITE_P(Scenarios, Reduction,
                          ::testing::Values(Case{"DELETE K | DELETE K"}, Case{"DELETE K | DELETE K", "racy"},
                                            Case{"PUT A; GET B | PUT B; GET A"},

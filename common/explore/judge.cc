@@ -22,8 +22,7 @@ Judgement Judge::history(const Run& run) {
   return judgement;
 }
 
-Judgement Judge::end(Run& run) {
-  std::vector<std::string> wrong = run.end();
+Judgement Judge::end(const Run& run, std::vector<std::string> wrong) {
   Judgement judgement = history(run);
   judgement.reasons.insert(judgement.reasons.end(), wrong.begin(), wrong.end());
   return judgement;

@@ -21,8 +21,8 @@ class Judge {
   explicit Judge(const check::CheckOptions& options) : options_(options) {}
   // Of the operations so far: those under way may or may not take effect.
   [[nodiscard]] Judgement history(const Run& run);
-  // Ends the run.
-  [[nodiscard]] Judgement end(Run& run);
+  // Of a run that has ended, whose end found `wrong` beside the history.
+  [[nodiscard]] Judgement end(const Run& run, std::vector<std::string> wrong);
 
  private:
   [[nodiscard]] Judgement check(const Run& run) const;

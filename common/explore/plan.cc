@@ -19,6 +19,8 @@ constexpr const char* few_attempts = "3";
 constexpr const char* expiry = "10ms";
 constexpr const char* clock_margin = "1ms";
 constexpr const char* backoff_cap = "10us";
+// What waits for a peer that is back by then (Bounds::cuts) tries again soon: every try is a state.
+constexpr const char* reconnect_timeout = "50us";
 constexpr std::uint64_t most_extra_keys = 16;    // by which the table grows until the protocol accepts it
 constexpr std::uint32_t most_candidates = 3000;  // keys that are tried for one name
 constexpr Nanos longest_period = 10'000'000'000;
@@ -53,6 +55,8 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
       value = clock_margin;
     else if (spec.role == kv::OptionRole::backoff_cap)
       value = backoff_cap;
+    else if (spec.role == kv::OptionRole::reconnect_timeout)
+      value = reconnect_timeout;
     if (value.empty()) continue;
     LOCH_TRY(plan.options.set(spec.key, value));
     plan.chosen[spec.key] = value;
@@ -61,7 +65,7 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
     if (spec.role == kv::OptionRole::expiry)
-      plan.jump = std::max<Nanos>(2 * plan.options.integer(spec.key), 1'000'000'000);
+      plan.jump = 3 * plan.options.integer(spec.key);  // less than what a worker that ends waits for
   }
   return {};
 }
@@ -110,7 +114,7 @@ Result<> choose_shape(Plan& plan) {
 Places places_of(const Plan& plan, const std::vector<std::byte>& key) {
   Plan alone = plan;
   alone.scenario.clients.assign(1, {Step{Verb::get, 0}});
-  alone.scenario.clients.resize(1);
+  alone.scenario.prepared = 0;
   alone.keys = {key};
   alone.is_absent = true;
   alone.deploy.keys = 0;

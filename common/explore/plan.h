@@ -21,7 +21,9 @@ constexpr std::uint32_t value_bytes = 32;  // a value names its writer
 
 // What the clients and their surroundings may do beside their operations.
 struct Bounds {
-  std::uint32_t fails = 0;   // requests that fail, executed or not (UC, UD: messages that are lost)
+  std::uint32_t fails = 0;  // requests that fail, executed or not (UC, UD: messages that are lost)
+  std::uint32_t cuts =
+      0;  // requests that fail, after which the connection cannot be made again in time, once
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
   std::uint32_t late = 0;    // deadlines that pass although what is awaited may still come

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "common/coro/scope.h"
@@ -23,19 +24,29 @@ Hash hash_of(const void* data, std::size_t bytes) {
   return {hash.low64, hash.high64};
 }
 
-// Gathers what is hashed together.
+// Gathers what is hashed together, and takes no memory for it: it is asked of a run whose memory is saved
+// and put back. What does not fit is folded.
 class Words {
  public:
-  explicit Words(std::vector<std::uint64_t>& into) : words_(into) { words_.clear(); }
-  void add(std::uint64_t word) { words_.push_back(word); }
-  void add(const Hash& hash) {
-    words_.push_back(hash.low);
-    words_.push_back(hash.high);
+  void add(std::uint64_t word) {
+    if (count_ == words_.size()) fold();
+    words_[count_++] = word;
   }
-  [[nodiscard]] Hash hash() const { return hash_of(words_.data(), words_.size() * sizeof(std::uint64_t)); }
+  void add(const Hash& hash) {
+    add(hash.low);
+    add(hash.high);
+  }
+  [[nodiscard]] Hash hash() const { return hash_of(words_.data(), count_ * sizeof(std::uint64_t)); }
 
  private:
-  std::vector<std::uint64_t>& words_;
+  void fold() {
+    const Hash so_far = hash();
+    words_[0] = so_far.low;
+    words_[1] = so_far.high;
+    count_ = 2;
+  }
+  std::array<std::uint64_t, 256> words_;
+  std::size_t count_ = 0;
 };
 
 // The keys of the scenario as they are before the run.
@@ -71,6 +82,7 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
   fabric_->set_capabilities(plan.capabilities);
   set_up();
   start_workers();
+  prepare();
 }
 
 // The coroutines refer to the store and to the clients.
@@ -103,7 +115,8 @@ void Run::set_up() {
   LOCH_CHECK_LE(memory_.size(), std::size_t{64});
   memory_hash_.resize(memory_.size());
   is_dirty_.assign(memory_.size(), true);
-  chains_.resize(deploy.nodes);
+  chains_.resize(deploy.nodes + workers_.size() + 1);
+  LOCH_CHECK_LE(workers_.size(), std::size_t{64});
 }
 
 void Run::start_workers() {
@@ -122,6 +135,26 @@ void Run::start_workers() {
     client.value.resize(value_bytes);
     fabric_->start(*workers_[c], client_main(&client));
     fabric_->drain(*workers_[c]);
+  }
+}
+
+// What comes before the exploration, in one order: the first move that is possible, others' operations left
+// out.
+void Run::prepare() {
+  constexpr int most_moves = 10'000;
+  Client& first = *clients_.front();
+  for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
+    static_cast<void>(apply({Kind::begin, 0, 0}));
+    for (int made = 0; first.running; ++made) {
+      const std::vector<Move> possible = moves();
+      const auto next = std::ranges::find_if(possible, [](const Move& m) {
+        return m.kind == Kind::request || m.kind == Kind::news || m.kind == Kind::alarm ||
+               m.kind == Kind::late;
+      });
+      LOCH_CHECK(next != possible.end() && made < most_moves,
+                 "an operation before the exploration does not end");
+      static_cast<void>(apply(*next));
+    }
   }
 }
 
@@ -191,6 +224,15 @@ bool Run::is_over() const {
   return std::ranges::all_of(clients_, [](const auto& c) { return c->is_done || c->is_dead; });
 }
 
+bool Run::has_polled(std::uint8_t w) {
+  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == seen_by(worker(w).node());
+}
+
+bool Run::is_background(std::uint8_t w) {
+  const Client* client = client_of(w);
+  return client != nullptr && !client->running;
+}
+
 void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;
@@ -201,6 +243,14 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
       into.push_back({Kind::request, w, static_cast<std::uint8_t>(i)});
   }
   if (fabric_->has_news(worker(w))) into.push_back({Kind::news, w, 0});
+  add_alarms(w, into, false);
+}
+
+// `polled`: of those whose background has looked in vain, or of the others.
+void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
+  const Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return;
+  if ((is_background(w) && has_polled(w)) != polled) return;
   const std::size_t timers = fabric_->timers(worker(w));
   for (std::size_t i = 0; i < timers; ++i) {
     const Move alarm{Kind::alarm, w, static_cast<std::uint8_t>(i)};
@@ -223,9 +273,13 @@ void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
       continue;
     const bool has_effect = request.verb != fabric::Verb::read;
     if (may_die && has_effect) into.push_back({Kind::kill_executed, w, at});
-    if (left_.fails == 0) continue;
-    into.push_back({Kind::not_executed, w, at});
-    if (is_reliable && has_effect) into.push_back({Kind::unheard, w, at});
+    if (left_.fails > 0) {
+      into.push_back({Kind::not_executed, w, at});
+      if (is_reliable && has_effect) into.push_back({Kind::unheard, w, at});
+    }
+    if (left_.cuts == 0 || !is_reliable) continue;
+    into.push_back({Kind::not_executed_cut, w, at});
+    if (has_effect) into.push_back({Kind::unheard_cut, w, at});
   }
 }
 
@@ -234,6 +288,9 @@ std::vector<Move> Run::moves() {
   if (is_over()) return all;
   const auto workers = static_cast<std::uint8_t>(workers_.size());
   for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
+  if (all.empty()) {
+    for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
+  }
   const bool is_quiet = all.empty();
   for (std::uint8_t w = 0; w < workers; ++w) {
     const bool waits = fabric_->next_alarm(worker(w), Alarms::deadlines).at != fabric::forever;
@@ -307,7 +364,7 @@ void Run::refresh() {
 // The memory that a step of the node's CPU may look at.
 Hash Run::seen_by(fabric::NodeId node) {
   refresh();
-  Words words(scratch_);
+  Words words;
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     if (memory_[i].region->node() == node && !memory_[i].spec->remote_atomic) words.add(memory_hash_[i]);
   }
@@ -373,10 +430,20 @@ Footprint Run::apply(const Move& move, std::string* text) {
       --left_.fails;
       print.fails = print.is_write = true;
       break;
+    case Kind::unheard_cut:
+    case Kind::not_executed_cut:
+      fabric_->refuse_reconnect(who, fabric_->request(who, move.request).peer);
+      execute(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
+      --left_.cuts;
+      print.fails = print.is_write = true;
+      break;
     case Kind::news:
       fabric_->take_news(who);
       break;
     case Kind::alarm:
+      // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
+      print.polls = plan_.bounds.cuts > 0 && is_background(w);
+      if (print.polls && hashes_) looked_at(w) = seen_by(node);
       fabric_->ring_timer(who, move.request);
       break;
     case Kind::late: {
@@ -404,9 +471,22 @@ Footprint Run::apply(const Move& move, std::string* text) {
   }
   finish_move(move, done ? &*done : nullptr, print);
   print.ends = returned_ != returned_before;
+  if (hashes_) note_polls(w, print);
   print.is_global = print.is_global || is_over();  // nothing can be done after it
   if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr);
   return print;
+}
+
+// Taken from where they were noted, as the chains are, where hashes are left out.
+void Run::note_polls(std::uint8_t w, const Footprint& print) {
+  std::uint64_t& polled = chains_.back().low;
+  const std::uint64_t own = std::uint64_t{1} << w;
+  if (print.is_global || print.is_write) polled = 0;
+  if (print.changed != 0) polled &= own;
+  if (print.polls) polled |= own;
+  for (std::uint8_t each = 0; each < workers_.size(); ++each) {
+    if ((polled >> each & 1U) == 0) looked_at(each) = {};
+  }
 }
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
@@ -441,8 +521,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
 
 // By client: the numbers of operations depend on which was begun first.
 Hash Run::history_id() const {
-  std::vector<std::uint64_t> all;
-  Words words(all);
+  Words words;
   for (const auto& client : clients_) {
     words.add(client->number);
     for (const Operation& o : operations_) {
@@ -461,7 +540,7 @@ Hash Run::history_id() const {
 
 Hash Run::id() {
   refresh();
-  Words words(scratch_);
+  Words words;
   for (const Hash& each : memory_hash_) words.add(each);
   for (const Hash& each : chains_) words.add(each);
   for (const auto& client : clients_) {
@@ -481,7 +560,8 @@ Hash Run::id() {
       }
     }
   }
-  words.add(std::uint64_t{left_.fails} << 24U | left_.kills << 16U | left_.clocks << 8U | left_.late);
+  words.add(std::uint64_t{left_.cuts} << 32U | std::uint64_t{left_.fails} << 24U | left_.kills << 16U |
+            left_.clocks << 8U | left_.late);
   words.add(static_cast<std::uint64_t>(fabric_->now()));
   return words.hash();
 }

@@ -33,12 +33,14 @@ struct HashOf {
 using HashSet = std::unordered_set<Hash, HashOf>;
 
 enum class Kind : std::uint8_t {
-  begin,          // the client begins its next operation
-  request,        // a posted request is executed
-  news,           // a watched word or a message that came is noticed
-  alarm,          // time passes until the worker's next timer
-  unheard,        // a request is executed, and fails
-  not_executed,   // a request fails without having been executed
+  begin,         // the client begins its next operation
+  request,       // a posted request is executed
+  news,          // a watched word or a message that came is noticed
+  alarm,         // time passes until the worker's next timer
+  unheard,       // a request is executed, and fails
+  not_executed,  // a request fails without having been executed
+  unheard_cut,   // … and connecting anew fails the first time
+  not_executed_cut,
   late,           // a deadline passes; request 1: because nobody can do anything else
   kill,           // the client dies; what it posted is lost
   kill_executed,  // … and the request that it posted is executed
@@ -61,6 +63,7 @@ struct Move {
 struct Footprint {
   bool is_global = false;  // everything
   bool is_idle = false;    // a timer after which nothing is different but the time
+  bool polls = false;      // a background looks again (Run::has_polled)
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // whose memory, as far as its CPU may touch it
   std::uint64_t changed = 0;    // regions that the step of the CPU changed
@@ -148,12 +151,22 @@ class Run {
   [[nodiscard]] bool repair(Client& survivor, const std::vector<kv::ClientId>& dead);
   [[nodiscard]] bool demands_service() const;
 
+  // A worker without an operation whose background has looked since anybody else changed memory, and has left
+  // its own as it was: what it would see is what it has seen, and its next timer is no move unless nobody
+  // else has one.
+  [[nodiscard]] bool has_polled(std::uint8_t w);
+  [[nodiscard]] Hash& looked_at(std::uint8_t w) { return chains_[chains_.size() - 1 - workers_.size() + w]; }
+  [[nodiscard]] bool is_background(std::uint8_t w);
+
   void set_up();
   void start_workers();
+  void prepare();
   std::size_t note_begin(Client& client, const Step& step);
   [[nodiscard]] fabric::Worker& worker(std::uint8_t w) const { return *workers_[w]; }
   [[nodiscard]] Client* client_of(std::uint8_t worker);
   void add_worker_moves(std::uint8_t w, std::vector<Move>& into);
+  void add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled);
+  void note_polls(std::uint8_t w, const Footprint& print);
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void begin(Client& client);
   void note_request(std::uint8_t w, const fabric::WorkRequest& request, Footprint& print) const;
@@ -178,8 +191,7 @@ class Run {
   std::vector<fabric::step::StepFabric::Memory> memory_;
   std::vector<Hash> memory_hash_;
   std::vector<bool> is_dirty_;
-  std::vector<Hash> chains_;  // by node
-  std::vector<std::uint64_t> scratch_;
+  std::vector<Hash> chains_;  // by node; then, for has_polled(), by worker its memory then; and who, as bits
   std::vector<Operation> operations_;
   std::uint64_t returned_ = 0;  // operations, as bits
   std::uint64_t moves_made_ = 0;

@@ -159,7 +159,7 @@ bool Run::demands_service() const {
     return promise == kv::Promise::serves || promise == kv::Promise::after_scrub;
   };
   const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
-  const bool has_failed = left_.fails != plan_.bounds.fails;
+  const bool has_failed = left_.fails != plan_.bounds.fails || left_.cuts != plan_.bounds.cuts;
   return (!has_dead || holds(kv::Loss::client_killed)) && (!has_failed || holds(kv::Loss::link_down));
 }
 

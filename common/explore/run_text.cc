@@ -9,24 +9,28 @@ namespace {
 using fabric::WorkRequest;
 
 std::string outcome(const Move& move, const WorkRequest& before, const WorkRequest& after) {
-  if (move.kind == Kind::not_executed) {
+  const bool is_cut = move.kind == Kind::not_executed_cut || move.kind == Kind::unheard_cut;
+  const bool is_unheard = move.kind == Kind::unheard || move.kind == Kind::unheard_cut;
+  const std::string error =
+      is_cut ? "the connection is in error, and cannot be made again in time" : "the connection is in error";
+  if (move.kind == Kind::not_executed || move.kind == Kind::not_executed_cut) {
     return after.status == fabric::WcStatus::success ? "lost; the sender hears nothing"
-                                                     : "fails, NOT executed; the connection is in error";
+                                                     : "fails, NOT executed; " + error;
   }
   std::string text;
   if (after.status == fabric::WcStatus::flushed) {
     text = "flushed";
   } else if (before.verb == fabric::Verb::cas) {
     // An answer that was lost is not in the request; the memory says what happened, by way of the next READ.
-    if (move.kind != Kind::unheard)
+    if (!is_unheard)
       text =
           after.result == before.compare ? "swapped" : fmt::format("lost, the word is {:016x}", after.result);
-  } else if (before.verb == fabric::Verb::faa && move.kind != Kind::unheard) {
+  } else if (before.verb == fabric::Verb::faa && !is_unheard) {
     text = fmt::format("was {}", after.result);
   } else {
     text = "executed";
   }
-  if (move.kind == Kind::unheard) text = "executed, but FAILS for the requester; the connection is in error";
+  if (is_unheard) text = "executed, but FAILS for the requester; " + error;
   return text;
 }
 
@@ -108,6 +112,8 @@ bool are_independent(const Footprint& a, const Footprint& b) {
   if (a.is_global || b.is_global || a.node == b.node) return false;
   // Whether an operation had returned when another was begun is a part of the history.
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
+  const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };
+  if ((a.polls && is_change(b)) || (b.polls && is_change(a))) return false;
   if (a.fails && b.fails) return false;  // they may want the same last failure
   if (touches(a, b) || touches(b, a)) return false;
   if (a.is_message && b.is_message && a.target == b.target) return false;

@@ -77,6 +77,27 @@ std::string Scenario::describe(const Step& step) const {
   return fmt::format("{} {}", name(step.verb), keys[step.key]);
 }
 
+namespace {
+
+Result<> check_size(const Scenario& scenario) {
+  if (scenario.operations() <= most_operations) return {};
+  return refuse(
+      fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
+}
+
+}  // namespace
+
+Result<> prepare(Scenario& scenario, std::string_view before) {
+  std::vector<Step> steps;
+  for (const std::string_view operation : split(before, ';')) {
+    LOCH_ASSIGN(const Step step, parse_step(operation, scenario));
+    steps.push_back(step);
+  }
+  scenario.prepared = static_cast<std::uint32_t>(steps.size());
+  scenario.clients[0].insert(scenario.clients[0].begin(), steps.begin(), steps.end());
+  return check_size(scenario);
+}
+
 Result<Scenario> parse_scenario(std::string_view text) {
   Scenario scenario;
   for (const std::string_view client : split(text, '|')) {
@@ -90,10 +111,7 @@ Result<Scenario> parse_scenario(std::string_view text) {
     return refuse(
         fmt::format("scenario: {} clients; expected at most {}", scenario.clients.size(), most_clients));
   }
-  if (scenario.operations() > most_operations) {
-    return refuse(
-        fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
-  }
+  LOCH_TRY(check_size(scenario));
   return scenario;
 }
 

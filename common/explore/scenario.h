@@ -22,6 +22,7 @@ struct Step {
 struct Scenario {
   std::vector<std::vector<Step>> clients;
   std::vector<std::string> keys;  // in order of appearance; those of one letter compete for the same slots
+  std::uint32_t prepared = 0;     // of the first client's operations: they are over before exploring begins
   [[nodiscard]] std::uint32_t operations() const;
   // "PUT K": without the client.
   [[nodiscard]] std::string describe(const Step& step) const;
@@ -29,5 +30,9 @@ struct Scenario {
 
 // The error says what was expected where. At most 8 clients, 32 operations in all.
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text);
+
+// Operations of the first client that come first, one after another, while nobody else does anything: where a
+// key lies at the start. "MIGRATE K; DELETE L".
+[[nodiscard]] Result<> prepare(Scenario& scenario, std::string_view before);
 
 }  // namespace loch::explore

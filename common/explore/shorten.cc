@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include "common/explore/judge.h"
+#include "common/explore/rewinder.h"
 #include "common/explore/visited.h"
 
 namespace loch::explore {
@@ -18,7 +18,7 @@ class Shortening {
  public:
   Shortening(const Plan& plan, const check::CheckOptions& judging, std::uint64_t states, double seconds,
              bool (*stop)())
-      : plan_(plan), judge_(judging), states_(states), seconds_(seconds), stop_(stop) {}
+      : judge_(judging), states_(states), seconds_(seconds), stop_(stop), run_(plan, &idle_alarms_, true) {}
 
   // A violation after fewer than `depth` moves; none if there is none, or it gave up.
   std::optional<Violation> search(std::size_t depth);
@@ -39,12 +39,10 @@ class Shortening {
     std::uint32_t node = 0;
     std::vector<Hash> chains;
   };
-  [[nodiscard]] std::unique_ptr<Run> run_to(const std::vector<Move>& path, const std::vector<Hash>& chains);
   bool expand(const Front& from, std::vector<Front>& into);
-  bool step(Run& run, const Move& move, std::uint32_t from, std::vector<Front>& into);
+  bool step(const Move& move, std::uint32_t from, std::vector<Front>& into);
   bool judge(Judgement judgement, std::uint32_t from, const Move& move);
 
-  const Plan& plan_;
   Judge judge_;
   std::uint64_t states_;
   double seconds_;
@@ -54,6 +52,7 @@ class Shortening {
   HashSet idle_alarms_;
   std::vector<Node> nodes_;
   std::optional<Violation> found_;
+  Rewinder run_;
   bool gave_up_ = false;
 };
 
@@ -62,16 +61,6 @@ std::vector<Move> Shortening::path_to(std::uint32_t node) const {
   for (; node != 0; node = nodes_[node].parent) path.push_back(nodes_[node].move);
   std::ranges::reverse(path);
   return path;
-}
-
-std::unique_ptr<Run> Shortening::run_to(const std::vector<Move>& path, const std::vector<Hash>& chains) {
-  auto run = std::make_unique<Run>(plan_);
-  run->set_hashing(false);
-  for (const Move& move : path) run->apply(move);
-  run->set_hashing(true);
-  run->set_chains(chains);
-  run->set_idle_alarms(&idle_alarms_);
-  return run;
 }
 
 bool Shortening::judge(Judgement judgement, std::uint32_t from, const Move& move) {
@@ -85,18 +74,19 @@ bool Shortening::judge(Judgement judgement, std::uint32_t from, const Move& move
 }
 
 // True: a violation was found.
-bool Shortening::step(Run& run, const Move& move, std::uint32_t from, std::vector<Front>& into) {
+bool Shortening::step(const Move& move, std::uint32_t from, std::vector<Front>& into) {
+  Run& run = run_.run();
   const bool is_alarm = move.kind == Kind::alarm;
   const Hash alarm = is_alarm ? run.alarm_key(move) : Hash{};
   if (is_alarm && idle_alarms_.contains(alarm)) return false;
-  const Footprint print = run.apply(move);
+  const Footprint print = run_.apply(move);
   if (print.is_idle) {
     idle_alarms_.insert(alarm);
     return false;
   }
   if (print.ends && judge(judge_.history(run), from, move)) return true;
   if (visited_.find_or_insert(run.id(), 0)) return false;
-  if (run.is_over()) return judge(judge_.end(run), from, move);
+  if (run.is_over()) return judge(judge_.end(run, run_.end()), from, move);
   if (run.moves().empty()) return judge({{run.stuck()}, {}}, from, move);
   nodes_.push_back({from, move});
   into.push_back({static_cast<std::uint32_t>(nodes_.size() - 1), run.chains()});
@@ -105,12 +95,15 @@ bool Shortening::step(Run& run, const Move& move, std::uint32_t from, std::vecto
 
 bool Shortening::expand(const Front& from, std::vector<Front>& into) {
   const std::vector<Move> path = path_to(from.node);
-  std::unique_ptr<Run> run = run_to(path, from.chains);
-  const std::vector<Move> moves = run->moves();
-  for (const Move& move : moves) {
-    if (run == nullptr) run = run_to(path, from.chains);
-    if (step(*run, move, from.node, into)) return true;
-    run.reset();
+  run_.repeat(path, from.chains);
+  const std::vector<Move> moves = run_.run().moves();
+  const Arena::Saved here = moves.size() > 1 ? run_.save() : Arena::Saved{};
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    if (i != 0 && run_.saves())
+      run_.restore(here);
+    else if (i != 0)
+      run_.repeat(path, from.chains);
+    if (step(moves[i], from.node, into)) return true;
   }
   return false;
 }
@@ -118,11 +111,8 @@ bool Shortening::expand(const Front& from, std::vector<Front>& into) {
 std::optional<Violation> Shortening::search(std::size_t depth) {
   nodes_.push_back({});
   std::vector<Front> level;
-  {
-    Run start(plan_);
-    visited_.find_or_insert(start.id(), 0);
-    level.push_back({0, start.chains()});
-  }
+  visited_.find_or_insert(run_.run().id(), 0);
+  level.push_back({0, run_.run().chains()});
   for (std::size_t at = 0; at + 1 < depth && !level.empty(); ++at) {
     std::vector<Front> next;
     for (const Front& each : level) {

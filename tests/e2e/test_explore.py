@@ -49,7 +49,33 @@ class Explore(EndToEnd):
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("bound", done.stdout)
 
+    def test_a_suite_is_a_table_and_its_status_says_whether_it_is_as_expected(self) -> None:
+        suite = self.folder / "suite.txt"
+        good = 'quick complete nessie "GET K | PUT K" --set nessie.hash-functions=2\n'
+        suite.write_text(good + 'long found nessie "DELETE K | DELETE K" --set nessie.hash-functions=2 --mutant unlock-by-write\n',
+                         encoding="utf-8")
+        done = self.loch("explore", "--suite", str(suite))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^complete +\d+ +\d+ +\d+ +[\d.]+  nessie \"GET K \| PUT K\"")
+        self.assertRegex(done.stdout, r"(?m)^found .*unlock-by-write$")
+        quick = self.loch("explore", "--suite", str(suite), "--quick")
+        self.assertNotIn("unlock-by-write", quick.stdout)
+        suite.write_text(good.replace("complete", "found"), encoding="utf-8")
+        wrong = self.loch("explore", "--suite", str(suite))
+        self.assertEqual(wrong.returncode, 1, wrong.stdout + wrong.stderr)
+        self.assertIn("NOT AS EXPECTED: found", wrong.stdout)
+        suite.write_text(good, encoding="utf-8")
+        mutants = self.loch("explore", "--mutants", "nessie", "--suite", str(suite), "--mutant", "remove-before-commit")
+        self.assertEqual(mutants.returncode, 0, mutants.stdout + mutants.stderr)
+        self.assertIn("quick found nessie \"GET K | PUT K\"", mutants.stdout)
+
     def test_bad_input(self) -> None:
+        self.assert_refused(self.loch("explore", "--suite", "no-such-file"), "no-such-file")
+        self.assert_refused(self.loch("explore", "--mutants", "nesie"), "nessie")
+        self.assert_refused(self.loch("explore", "--mutants", "nessie", "--mutant", "no-such"), "no-such")
+        self.assert_refused(self.loch("explore", "--suite", "--quack"), "--quick")
+        self.assert_refused(self.loch("explore", "nessie", "GET K", "--before", "FROB K"), "FROB")
+        self.assert_refused(self.loch("explore", "nessie", "GET K", "--cut", "9"), "--cut")
         self.assert_refused(self.loch("explore"), "protocol")
         self.assert_refused(self.loch("explore", "nesie"), "nessie")
         self.assert_refused(self.loch("explore", "nessie", "FROB K"), "FROB", "GET")

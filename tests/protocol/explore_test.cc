@@ -41,7 +41,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.protocol << " \"" << c.scenario << "\"" << (c.mutant.empty() ? "" : " mutant ") << c.mutant;
 }
 
-Exploration explored(const Case& wanted, bool reduces = true) {
+Exploration explored(const Case& wanted, bool reduces = true, bool saves = true) {
   const kv::Module& module = module_of(wanted.protocol);
   auto scenario = parse_scenario(wanted.scenario);
   LOCH_CHECK(scenario.has_value(), "{}", scenario.error().message);
@@ -57,7 +57,7 @@ Exploration explored(const Case& wanted, bool reduces = true) {
   if (module.consistency(plan->options) == kv::Consistency::lossy_cache)
     judging.model = check::Model::lossy_cache;
   Count count;
-  return explore(*plan, judging, {.states = 2'000'000, .reduces = reduces}, count, nullptr);
+  return explore(*plan, judging, {.states = 2'000'000, .reduces = reduces, .saves = saves}, count, nullptr);
 }
 
 const Settings two_slots = {{"nessie.hash-functions", "2"}};
@@ -117,6 +117,10 @@ class SameStates : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameStates, WithReductionAndWithout) {
   const Exploration reduced = explored(GetParam()), all = explored(GetParam(), false);
+  const Exploration repeated = explored(GetParam(), true, false);
+  EXPECT_EQ(reduced.states, repeated.states);
+  EXPECT_EQ(reduced.transitions, repeated.transitions);
+  EXPECT_EQ(reduced.outcomes, repeated.outcomes);
   EXPECT_EQ(reduced.ending, Ending::complete);
   EXPECT_EQ(reduced.states, all.states);
   EXPECT_EQ(reduced.ends, all.ends);

@@ -120,7 +120,8 @@ class StepWorker final : public Worker {
   std::map<NodeId, std::uint32_t> epochs_;
   std::map<NodeId, bool> broken_;
   std::coroutine_handle<Root::promise_type> main_;
-  Nanos ahead_ = 0;  // StepConfig::has_own_time
+  Nanos ahead_ = 0;                 // StepConfig::has_own_time
+  std::map<NodeId, bool> refused_;  // the next reconnection fails
   bool is_killed_ = false;
 };
 
@@ -181,6 +182,8 @@ class StepFabric final : public Fabric {
   // The same for one of its timers, in the order in which they were set.
   [[nodiscard]] std::size_t timers(Worker& worker) const;
   void ring_timer(Worker& worker, std::size_t i);
+  // Its next attempt to connect to that peer anew fails, at its deadline.
+  void refuse_reconnect(Worker& worker, NodeId peer) { own(worker).refused_[peer] = true; }
   // Its own reading of the clock moves (StepConfig::has_own_time).
   void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
   // Messages that have arrived and that nobody has taken.

@@ -1,5 +1,6 @@
 // A worker of the step fabric: what its coroutines wait for.
 #include <algorithm>
+#include <utility>
 
 #include "common/fabric/memory.h"
 #include "common/fabric/step/step.h"
@@ -125,7 +126,9 @@ void StepWorker::begin_receive(ReceiveWait* wait) {
 }
 
 void StepWorker::begin_reconnect(ReconnectWait* wait) {
-  wait->connected = !fabric_.is_cut(wait->peer);
+  const auto refused = refused_.find(wait->peer);
+  const bool is_refused = refused != refused_.end() && std::exchange(refused->second, false);
+  wait->connected = !fabric_.is_cut(wait->peer) && !is_refused;
   if (wait->connected) {
     broken_[wait->peer] = false;
     ++epochs_[wait->peer];
