@@ -25,6 +25,8 @@ coro::Task<Session::LeakScan> Session::stamp_leaks() {
 // False: a part of the index could not be read, so that nothing is known, or the entries of a node.
 coro::Task<bool> Session::find_orphans(std::set<Orphan>* orphans) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> named;  // node and index
+  std::set<std::uint32_t> silent;  // nodes that did not answer: one wait for each, not one for each entry
+  bool is_whole = true;
   for (std::uint32_t share = 0; share < settings_.config.nodes; ++share) {
     std::vector<Finding> found;
     const bool is_read = co_await scan_index(share, &found);
@@ -33,14 +35,19 @@ coro::Task<bool> Session::find_orphans(std::set<Orphan>* orphans) {
       if (settings_.format.is_empty(each.word)) continue;
       const EntryId id = settings_.format.entry(each.word);
       named.emplace(id.node, id.index);
+      if (silent.contains(id.node)) continue;
       const Fetched entry = co_await fetch(each.word, Extent::header);
+      if (!entry.ok && id.node != node_.node && !worker_.connected(static_cast<fabric::NodeId>(id.node))) {
+        silent.insert(id.node);
+        is_whole = false;
+      }
       if (!entry.ok || is_committed(each.word, entry.meta) || entry.prev == 0) continue;
       const EntryId previous = settings_.format.entry(entry.prev);
       named.emplace(previous.node, previous.index);
     }
   }
-  bool is_whole = true;
   for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
+    if (silent.contains(node)) continue;
     for (std::uint32_t index = 0; index < settings_.entries_per_node; ++index) {
       if (named.contains({node, index})) continue;
       const bool is_read = co_await look_at_entry(node, index, orphans);

@@ -403,6 +403,21 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   EXPECT_EQ(*lanes.rbegin() + 1, settings.lanes());
 }
 
+// A node that goes away while it is scrubbed is waited for a few times, not once an entry.
+TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
+  for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
+  cluster.kill(2);
+  cluster.begin_scrub(0, {{2, 0}});
+  // The index has been read; what is next is an entry.
+  while (cluster.fabric().next(cluster.worker(0))->remote.node != 3) ASSERT_TRUE(cluster.step(0));
+  while (cluster.fabric().next(cluster.worker(0))->remote.node == 3) ASSERT_TRUE(cluster.step(0));
+  cluster.fabric().cut_off(2, true);
+  const double before = cluster.counter("reconnects");
+  EXPECT_FALSE(cluster.finish(0).is_complete);
+  EXPECT_LE(cluster.counter("reconnects") - before, 4);
+}
+
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
   for (const char* mutant : {"", "scrub-takes-nodes"}) {
     TestCluster::Shape shape = shape_with({}, 4, mutant);

@@ -7,6 +7,7 @@
 //                    has changed" would be wrong: a DELETE may have changed it, and the copy would
 //                    bring the value back from the dead.)
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/probe.h"
@@ -42,8 +43,12 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
     }
   }
   counts["entries_examined"] = held.size();
+  std::set<std::uint32_t> silent;  // nodes that did not answer: one wait for each, not one for each entry
   for (const Finding& each : held) {
-    const std::string kind = co_await repair(each);
+    const std::uint32_t node = settings_.format.entry(each.word).node;
+    std::string kind = "unreachable";
+    if (!silent.contains(node)) kind = co_await repair(each);
+    if (kind == "unreachable" && !worker_.connected(static_cast<fabric::NodeId>(node))) silent.insert(node);
     if (kind == "unreachable" || kind == "raced") repaired.is_complete = false;
     if (!kind.empty()) ++counts[kind];
   }

@@ -179,6 +179,9 @@ class TestCluster {
     begin(w, 0, run_scrub(this, w, std::move(dead)));
     return finish(w);
   }
+  void begin_scrub(std::uint32_t w, std::vector<kv::ClientId> dead) {
+    begin(w, 0, run_scrub(this, w, std::move(dead)));
+  }
   Outcome declare_lost(std::uint32_t w, std::vector<fabric::NodeId> lost) {
     begin(w, 0, run_declare(this, w, std::move(lost)));
     return finish(w);
