@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/fuzz.h"
+#include "common/fuzz/fuzz.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 class Campaign {
  public:
@@ -61,4 +61,4 @@ class Campaign {
 // Whether the probe marks code that the module's default variant runs.
 [[nodiscard]] bool is_probe_of(const kv::Module& module, std::string_view probe);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

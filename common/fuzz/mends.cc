@@ -1,4 +1,4 @@
-#include "common/cli/fuzz_mends.h"
+#include "common/fuzz/mends.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <ranges>
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 // As many runs as show the finding a few times, so that none of them with a mend means something.
@@ -95,4 +95,4 @@ void explain(FuzzFinding& finding, const FuzzOptions& options, const kv::Module&
   for (const kv::Mend& mend : evidence.cures.front()) finding.mended.push_back(mend.option);
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cli/fuzz_scenario.h"
+#include "common/fuzz/scenario.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 // What a profile's table is like. recycling: expiry periods shorter than a laggard's operation, hardly a
 // spare entry; overfull: more keys are put than it has slots, and one or two are never written.
@@ -33,4 +33,4 @@ enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
                                   const std::vector<std::pair<std::string, std::string>>& settings,
                                   std::uint32_t slack, FuzzScenario& scenario);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,15 +1,15 @@
-#include "common/cli/fuzz_campaign.h"
+#include "common/fuzz/campaign.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "common/cli/fuzz_mends.h"
 #include "common/cli/interrupt.h"
 #include "common/cli/progress.h"
+#include "common/fuzz/mends.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 Campaign::Campaign(const FuzzOptions& options, const kv::Module& module)
     : options_(options),
@@ -22,7 +22,7 @@ void Campaign::run() {
   started_ = Clock::now();
   const std::uint32_t jobs =
       options_.jobs != 0 ? options_.jobs : std::max(1U, std::thread::hardware_concurrency());
-  const Progress progress([this] { return line(); });
+  const cli::Progress progress([this] { return line(); });
   std::vector<std::thread> threads;
   const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, options_.seeds));
   for (std::uint32_t i = 1; i < most; ++i) threads.emplace_back([this] { work(); });
@@ -59,7 +59,7 @@ void Campaign::work() {
 
 bool Campaign::is_over() const {
   if (options_.until_covered && is_covered_) return true;
-  if (was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
+  if (cli::was_interrupted() || (found_ > 0 && ends_at_first_)) return true;
   return options_.time > 0 && seconds() * 1e9 > static_cast<double>(options_.time);
 }
 
@@ -110,8 +110,8 @@ void Campaign::say(const FuzzFinding& f) {
 
 std::string Campaign::line() const {
   return fmt::format("{} {} of {} seeds, {:.0f} a second, {} found",
-                     bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)), done_.load(),
+                     cli::bar(static_cast<double>(done_) / static_cast<double>(options_.seeds)), done_.load(),
                      options_.seeds, static_cast<double>(done_) / std::max(0.001, seconds()), found_.load());
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,12 +1,12 @@
 // What fails in a fuzz run, and what is done about it.
 #pragma once
 
-#include "common/cli/fuzz_scenario.h"
+#include "common/fuzz/scenario.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
-// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`: of
-// the usual chance that something does.
+// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`:
+// of the usual chance that something does.
 void draw_failures(Rng& rng, double share, FuzzScenario& scenario);
 // Plans what is repaired when, and which keys may stay out of service, by what the protocol promises under
 // the scenario's options.
@@ -14,4 +14,4 @@ void plan_repairs(Rng& rng, FuzzScenario& scenario);
 // "crash of n2 at 1.2ms for 3ms, …"
 [[nodiscard]] std::string describe_failures(const FuzzScenario& scenario);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,15 +1,15 @@
-#include "common/cli/fuzz_scenario.h"
+#include "common/fuzz/scenario.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "common/cli/fuzz_draw.h"
-#include "common/cli/fuzz_failures.h"
-#include "common/cli/fuzz_knobs.h"
+#include "common/fuzz/draw.h"
+#include "common/fuzz/failures.h"
+#include "common/fuzz/knobs.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using fabric::sim::SimFaults;
@@ -222,4 +222,4 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   return s;
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "common/cli/fuzz_campaign.h"
 #include "common/cli/registry.h"
+#include "common/fuzz/campaign.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 class Coverage : public testing::TestWithParam<std::string> {};
 
 TEST_P(Coverage, EveryProbeIsReached) {
-  const kv::Registry registry = make_registry();
+  const kv::Registry registry = cli::make_registry();
   const auto found = registry.find(GetParam());
   ASSERT_NE(found, registry.end());
   FuzzOptions options;
@@ -36,4 +36,4 @@ INSTANTIATE_TEST_SUITE_P(Protocols, Coverage,
                          });
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

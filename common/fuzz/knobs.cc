@@ -1,13 +1,13 @@
 // Which values an option of each role may take in a fuzz run.
-#include "common/cli/fuzz_knobs.h"
+#include "common/fuzz/knobs.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "common/cli/fuzz_draw.h"
+#include "common/fuzz/draw.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using fabric::sim::SimFaults;
@@ -250,4 +250,4 @@ Result<> draw_knobs(Rng& rng, FuzzTable table,
   return {};
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -3,11 +3,11 @@
 // `loch fuzz --mutants` and `--holes`.
 #include <gtest/gtest.h>
 
-#include "common/cli/fuzz.h"
-#include "common/cli/fuzz_mutants.h"
 #include "common/cli/registry.h"
+#include "common/fuzz/fuzz.h"
+#include "common/fuzz/mutants.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 // The recorded seed finds it unless something was changed since; then some other does, soon.
@@ -24,7 +24,7 @@ bool finds_again(const FuzzOptions& options, const kv::Module& module, std::uint
 }
 
 TEST(Mutants, EachIsFoundWithinItsBound) {
-  for (const auto& [protocol, module] : make_registry()) {
+  for (const auto& [protocol, module] : cli::make_registry()) {
     for (const auto& [mutant, what] : module->mutants()) {
       if (what.first_seed == 0) {
         EXPECT_FALSE(what.found_by.empty())
@@ -41,7 +41,7 @@ TEST(Mutants, EachIsFoundWithinItsBound) {
 }
 
 TEST(Holes, EachIsFoundWithinItsBound) {
-  for (const auto& [protocol, module] : make_registry()) {
+  for (const auto& [protocol, module] : cli::make_registry()) {
     for (const kv::Hole& hole : module->holes()) {
       ASSERT_GT(hole.first_seed, 0U) << protocol << " " << hole.name << ": loch fuzz --holes measures it";
       FuzzOptions options;
@@ -53,4 +53,4 @@ TEST(Holes, EachIsFoundWithinItsBound) {
 }
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,10 +1,10 @@
-#include "common/cli/fuzz_cause.h"
+#include "common/fuzz/cause.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using check::Operation;
@@ -81,4 +81,4 @@ TEST(Cause, FollowsTheCounters) {
 }
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

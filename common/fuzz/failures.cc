@@ -1,15 +1,15 @@
 // Draws failures: clients and servers that die, nodes that lose their memory and come back or do not, links
 // that are cut for longer than every time-out, one way or both, bursts of losses, SENDs that find no buffer,
 // clocks that step, and RC requests that fail because the NIC soon gives up.
-#include "common/cli/fuzz_failures.h"
+#include "common/fuzz/failures.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "common/cli/fuzz_draw.h"
+#include "common/fuzz/draw.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using fabric::sim::ScheduledFault;
@@ -256,4 +256,4 @@ std::string describe_failures(const FuzzScenario& s) {
   return text;
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -12,7 +12,7 @@
 #include "common/kv/protocol.h"
 #include "workloads/run.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 // What fails, beside what SimFaults' schedule lists.
 struct FuzzFailures {
@@ -58,4 +58,4 @@ struct FuzzRoom {
     const std::vector<std::pair<std::string, std::string>>& settings, FuzzRoom room = {},
     Unfair unfair = Unfair::none);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/fuzz.h"
+#include "common/fuzz/fuzz.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 struct MendEvidence {
   std::uint32_t timings = 0;  // runs of each trial; the first has the finding's own timing
@@ -32,4 +32,4 @@ struct MendEvidence {
 // Completes `cause` and `mended`, if there are mends to try.
 void explain(FuzzFinding& finding, const FuzzOptions& options, const kv::Module& module);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

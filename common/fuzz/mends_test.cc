@@ -1,14 +1,14 @@
-#include "common/cli/fuzz_mends.h"
+#include "common/fuzz/mends.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "common/cli/fuzz_campaign.h"
 #include "common/cli/registry.h"
+#include "common/fuzz/campaign.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,8 +27,8 @@ TEST(Mends, TheDescriptionNamesTheSmallestCures) {
 }
 
 TEST(Mends, AFindingOfThePublishedNessieIsCuredByTheMendThatIsNamed) {
-  const kv::Registry registry = make_registry();
-  const auto module = find_protocol(registry, "nessie");
+  const kv::Registry registry = cli::make_registry();
+  const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
   FuzzOptions options;
   options.settings = {{"nessie.variant", "published"}};
@@ -49,8 +49,8 @@ TEST(Mends, AFindingOfThePublishedNessieIsCuredByTheMendThatIsNamed) {
 }
 
 TEST(Mends, BothHolesOfThePublishedNessieAreFoundEachByItsOwnMend) {
-  const kv::Registry registry = make_registry();
-  const auto module = find_protocol(registry, "nessie");
+  const kv::Registry registry = cli::make_registry();
+  const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
   FuzzOptions options;
   options.settings = {{"nessie.variant", "published"}};
@@ -67,8 +67,8 @@ TEST(Mends, BothHolesOfThePublishedNessieAreFoundEachByItsOwnMend) {
 
 // One finding is enough of a mutant, not of a variant with holes.
 TEST(Mends, ACampaignGoesOnForEachHoleButNotForAMutant) {
-  const kv::Registry registry = make_registry();
-  const auto module = find_protocol(registry, "nessie");
+  const kv::Registry registry = cli::make_registry();
+  const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
   FuzzOptions published;
   published.settings = {{"nessie.variant", "published"}};
@@ -88,8 +88,8 @@ TEST(Mends, ACampaignGoesOnForEachHoleButNotForAMutant) {
 
 // A mutant of a variant without holes has no mends to try.
 TEST(Mends, NothingIsTriedWithoutMends) {
-  const kv::Registry registry = make_registry();
-  const auto module = find_protocol(registry, "nessie");
+  const kv::Registry registry = cli::make_registry();
+  const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
   FuzzFinding finding;
   finding.verdict = FuzzVerdict::violated;
@@ -97,4 +97,4 @@ TEST(Mends, NothingIsTriedWithoutMends) {
 }
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,14 +1,14 @@
-#include "common/cli/fuzz_mutants.h"
+#include "common/fuzz/mutants.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 #include <utility>
 
-#include "common/cli/fuzz_campaign.h"
 #include "common/cli/interrupt.h"
+#include "common/fuzz/campaign.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 // Prints a row; whether it was found, or nothing where it was interrupted.
@@ -16,7 +16,7 @@ std::optional<bool> measure(FuzzOptions options, const kv::Module& module, const
   options.first_only = true;
   Campaign campaign(options, module);
   campaign.run();
-  if (was_interrupted()) return std::nullopt;
+  if (cli::was_interrupted()) return std::nullopt;
   const std::vector<FuzzFinding> findings = campaign.findings();
   if (findings.empty()) {
     fmt::print("| {} | not in {} | |\n", name_cells, campaign.done());
@@ -60,4 +60,4 @@ int measure_holes(const FuzzOptions& options, const kv::Module& module) {
   return found_all ? 0 : 1;
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

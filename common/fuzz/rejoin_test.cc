@@ -10,7 +10,7 @@
 #include "common/fabric/sim/sim.h"
 #include "workloads/run.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 constexpr Nanos crash_at = 1'000'000, back_at = 1'600'000, declared_at = 4'000'000;
@@ -96,7 +96,7 @@ class Rejoin : public testing::TestWithParam<std::pair<const char*, std::map<std
 
 TEST_P(Rejoin, WhatItHeldIsAnErrorUntilItIsDeclaredLost) {
   const auto& [protocol, settings] = GetParam();
-  const kv::Registry registry = make_registry();
+  const kv::Registry registry = cli::make_registry();
   const kv::Module& module = *registry.at(protocol);
   kv::Options options(module.options());
   const kv::Promise promise = module.promise(kv::Loss::memory_lost, options);
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Over UC nothing tells a client that the other end is another now: that node is not taken back, and the
 // store says so.
 TEST(Promises, PilafOverUcOrWithALogDoesNotTakeANodeBack) {
-  const kv::Registry registry = make_registry();
+  const kv::Registry registry = cli::make_registry();
   const kv::Module& pilaf = *registry.at("pilaf");
   kv::Options options(pilaf.options());
   ASSERT_TRUE(options.set("pilaf.messages", "uc").has_value());
@@ -169,4 +169,4 @@ TEST(Promises, PilafOverUcOrWithALogDoesNotTakeANodeBack) {
 }
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

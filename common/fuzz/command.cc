@@ -9,13 +9,13 @@
 #include "common/check/history.h"
 #include "common/cli/bench_options.h"
 #include "common/cli/flags.h"
-#include "common/cli/fuzz.h"
-#include "common/cli/fuzz_campaign.h"
-#include "common/cli/fuzz_mutants.h"
 #include "common/cli/interrupt.h"
 #include "common/cli/registry.h"
+#include "common/fuzz/campaign.h"
+#include "common/fuzz/fuzz.h"
+#include "common/fuzz/mutants.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 constexpr const char* usage =
@@ -74,7 +74,7 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
       return fail(ErrorCode::invalid_argument, fmt::format("--unfair: \"{}\"; expected clock", value));
     o.unfair_clock = true;
   } else if (flag == "--set") {
-    LOCH_ASSIGN(auto setting, split_setting(value));
+    LOCH_ASSIGN(auto setting, cli::split_setting(value));
     o.settings.push_back(std::move(setting));
   }
   return {};
@@ -82,8 +82,8 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
 
 // The protocol exists, the mutant is one of its, and every setting is an option of it.
 Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
-  LOCH_TRY(find_fabric("sim"));
-  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  LOCH_TRY(cli::find_fabric("sim"));
+  LOCH_ASSIGN(const kv::Module* module, cli::find_protocol(registry, o.protocol));
   kv::Options probe(module->options());
   for (const auto& [key, value] : o.settings) LOCH_TRY(probe.set(key, value));
   const auto mutants = module->mutants();
@@ -171,7 +171,7 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
       return 2;
     }
   }
-  if (was_interrupted()) return 130;
+  if (cli::was_interrupted()) return 130;
   if (findings.empty()) return is_covered ? 0 : 1;
   return findings.front().verdict == FuzzVerdict::error ? 2 : 1;
 }
@@ -186,8 +186,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    auto [flag, value, has_value] = split_flag(arguments[i]);
-    LOCH_TRY(known_flag(flag, flags));
+    auto [flag, value, has_value] = cli::split_flag(arguments[i]);
+    LOCH_TRY(cli::known_flag(flag, flags));
     if (flag == "--keep-going") {
       o.keep_going = true;
       continue;
@@ -234,12 +234,13 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
     fmt::print(stderr, "loch fuzz: {}\n", options.error().message);
     return 2;
   }
-  const InterruptScope guard(nullptr);
-  if (options->all_holes) return measure_holes(*options, **find_protocol(registry, options->protocol));
-  if (options->all_mutants) return measure_mutants(*options, **find_protocol(registry, options->protocol));
-  Campaign campaign(*options, **find_protocol(registry, options->protocol));
+  const cli::InterruptScope guard(nullptr);
+  if (options->all_holes) return measure_holes(*options, **cli::find_protocol(registry, options->protocol));
+  if (options->all_mutants)
+    return measure_mutants(*options, **cli::find_protocol(registry, options->protocol));
+  Campaign campaign(*options, **cli::find_protocol(registry, options->protocol));
   campaign.run();
   return conclude(*options, campaign);
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

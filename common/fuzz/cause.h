@@ -9,7 +9,7 @@
 
 #include "common/check/history.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 enum class Symptom : std::uint8_t {
   none,
@@ -25,4 +25,4 @@ enum class Symptom : std::uint8_t {
 // One line for people; empty when nothing is known. `counters` are the protocol's.
 [[nodiscard]] std::string cause_of(Symptom symptom, const std::map<std::string, double>& counters);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

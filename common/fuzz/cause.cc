@@ -1,4 +1,4 @@
-#include "common/cli/fuzz_cause.h"
+#include "common/fuzz/cause.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using check::Operation;
@@ -117,4 +117,4 @@ std::string cause_of(Symptom symptom, const std::map<std::string, double>& count
       removed);
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -1,12 +1,12 @@
-#include "common/cli/fuzz.h"
+#include "common/fuzz/fuzz.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/cli/fuzz_scenario.h"
+#include "common/fuzz/scenario.h"
 #include "workloads/testing/slot_store.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 using ::testing::HasSubstr;
@@ -187,4 +187,4 @@ TEST(Fuzz, FlagsAreChecked) {
 }
 
 }  // namespace
-}  // namespace loch::cli
+}  // namespace loch::fuzz

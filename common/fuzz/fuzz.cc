@@ -1,17 +1,17 @@
 // One seed: its scenario is drawn, run on a simulated cluster, and judged.
-#include "common/cli/fuzz.h"
+#include "common/fuzz/fuzz.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "common/cli/fuzz_cause.h"
-#include "common/cli/fuzz_scenario.h"
 #include "common/cli/judging.h"
+#include "common/fuzz/cause.h"
+#include "common/fuzz/scenario.h"
 #include "common/kv/value.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 namespace {
 
 // Keeps a run's operations; the simulation has one thread.
@@ -80,7 +80,7 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
            FuzzFinding& finding) {
   // Of each key the history says what it began with.
   const check::CheckOptions judged =
-      judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
+      cli::judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
   const check::CheckReport report = check::check_operations(finding.history, judged);
   if (report.verdict() != check::Verdict::holds) {
     finding.verdict =
@@ -226,4 +226,4 @@ std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options) {
   return line;
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

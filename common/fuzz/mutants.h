@@ -2,9 +2,9 @@
 // is found.
 #pragma once
 
-#include "common/cli/fuzz.h"
+#include "common/fuzz/fuzz.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 // Print a Markdown table, one row a mutant or hole. Exit status: 0 each was found; 1 one was not within
 // options.seeds; 130 interrupted.
@@ -14,4 +14,4 @@ namespace loch::cli {
 // The options with which a hole is looked for.
 [[nodiscard]] FuzzOptions with_hole(FuzzOptions options, const kv::Hole& hole);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

@@ -6,7 +6,7 @@
 
 #include "common/base/rng.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 // Both ends included.
 [[nodiscard]] inline std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) {
@@ -18,4 +18,4 @@ template <typename T>
   return from[rng.below(from.size())];
 }
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz

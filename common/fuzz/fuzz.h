@@ -13,7 +13,7 @@
 #include "common/check/linearizable.h"
 #include "common/kv/protocol.h"
 
-namespace loch::cli {
+namespace loch::fuzz {
 
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
@@ -73,4 +73,4 @@ struct FuzzFinding {
 // Exit status: 0 nothing found; 1 found; 2 bad input; 130 interrupted.
 [[nodiscard]] int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry);
 
-}  // namespace loch::cli
+}  // namespace loch::fuzz
