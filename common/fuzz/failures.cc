@@ -35,10 +35,8 @@ class FailureDrawer {
 
   void draw_schedule() {
     s_.failures.has_schedule = true;
-    FailurePlan plan;
     const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
-    plan.keeper = {node, static_cast<std::uint16_t>(rng_.below(d_.client_workers))};
-    s_.plan.load.failures = plan;
+    s_.failures.keeper = {node, static_cast<std::uint16_t>(rng_.below(d_.client_workers))};
     const std::uint64_t count = between(rng_, 1, 4);
     for (std::uint64_t i = 0; i < count; ++i) draw_one();
     std::ranges::sort(s_.sim.faults.schedule, {}, &ScheduledFault::at);
@@ -69,7 +67,7 @@ class FailureDrawer {
 
   // The keeper lives on, one node at most crashes, and nobody dies twice.
   [[nodiscard]] bool is_possible(const ScheduledFault& fault) const {
-    const kv::ClientId& keeper = s_.plan.load.failures->keeper;
+    const kv::ClientId& keeper = s_.failures.keeper;
     const std::vector<ScheduledFault>& others = s_.sim.faults.schedule;
     if (fault.kind == Kind::kill) {
       if (workers_of(fault.node) == 0 ||
@@ -109,13 +107,14 @@ class FailureDrawer {
 
 class RepairPlanner {
  public:
-  RepairPlanner(Rng& rng, FuzzScenario& s)
-      : rng_(rng), s_(s), d_(s.plan.deploy), plan_(*s.plan.load.failures) {}
+  explicit RepairPlanner(FuzzScenario& s) : s_(s), d_(s.plan.deploy), plan_(*s.plan.load.failures) {}
 
   void plan() {
-    for (const ScheduledFault& fault : s_.sim.faults.schedule) {
+    const std::vector<ScheduledFault>& schedule = s_.sim.faults.schedule;
+    for (std::size_t i = 0; i < schedule.size(); ++i) {
+      const ScheduledFault& fault = schedule[i];
       plan_.over = std::max(plan_.over, fault.at + fault.span);
-      delay_ = static_cast<Nanos>(pick<std::uint64_t>(rng_, {20'000, 300'000, 2'000'000}));
+      delay_ = s_.failures.repair_after.at(i);
       if (fault.kind == Kind::kill)
         after_kill(fault);
       else if (fault.kind == Kind::crash)
@@ -173,7 +172,6 @@ class RepairPlanner {
     }
   }
 
-  Rng& rng_;
   FuzzScenario& s_;
   const kv::DeployConfig& d_;
   FailurePlan& plan_;
@@ -204,10 +202,7 @@ void draw_failures(Rng& rng, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
-  if (s.sim.faults.schedule.empty()) {
-    s.failures.has_schedule = false;
-    s.plan.load.failures.reset();
-  }
+  if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
   // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
   if (s.failures.has_schedule && !s.failures.retries)
     s.failures.retries = {.timeout = pick<Nanos>(rng, {50 * us, 500 * us, 4'190 * us}),
@@ -217,20 +212,26 @@ void draw_failures(Rng& rng, double share, FuzzScenario& s) {
   if (s.failures.has_schedule) fit_load(rng, s);
 }
 
-void plan_repairs(Rng& rng, FuzzScenario& s) {
-  if (s.plan.load.failures) RepairPlanner(rng, s).plan();
+void draw_repairs(Rng& rng, FuzzScenario& s) {
+  for (std::size_t i = 0; i < s.sim.faults.schedule.size(); ++i)
+    s.failures.repair_after.push_back(
+        static_cast<Nanos>(pick<std::uint64_t>(rng, {20'000, 300'000, 2'000'000})));
+}
+
+void plan_repairs(FuzzScenario& s) {
+  std::optional<FailurePlan>& plan = s.plan.load.failures;
+  plan.reset();
+  if (s.failures.has_schedule) {
+    plan.emplace().keeper = s.failures.keeper;
+    RepairPlanner(s).plan();
+  }
   // A loss of messages is a link that is down.
   const bool can_fail = s.failures.retries.has_value();
   if (!can_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;
-  if (!s.plan.load.failures)
-    s.plan.load.failures = FailurePlan{.keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0},
-                                       .doomed = {},
-                                       .crashed = {},
-                                       .repairs = {},
-                                       .excuses = {}};
+  if (!plan) plan.emplace().keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0};
   for (std::uint32_t node = 0; node < s.plan.deploy.nodes; ++node)
-    s.plan.load.failures->excuses.push_back({static_cast<fabric::NodeId>(node), std::nullopt});
+    plan->excuses.push_back({static_cast<fabric::NodeId>(node), std::nullopt});
 }
 
 std::string describe_failures(const FuzzScenario& s) {

@@ -8,9 +8,11 @@ namespace loch::fuzz {
 // Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`:
 // of the usual chance that something does.
 void draw_failures(Rng& rng, double share, FuzzScenario& scenario);
-// Plans what is repaired when, and which keys may stay out of service, by what the protocol promises under
-// the scenario's options.
-void plan_repairs(Rng& rng, FuzzScenario& scenario);
+// Draws how soon each failure of the schedule is repaired.
+void draw_repairs(Rng& rng, FuzzScenario& scenario);
+// Plans what is repaired when, and which keys may stay out of service: by the schedule, and by what the
+// protocol promises under the scenario's options.
+void plan_repairs(FuzzScenario& scenario);
 // "crash of n2 at 1.2ms for 3ms, …"
 [[nodiscard]] std::string describe_failures(const FuzzScenario& scenario);
 

@@ -11,6 +11,7 @@
 #include "common/base/probe.h"
 #include "common/base/result.h"
 #include "common/check/linearizable.h"
+#include "common/fuzz/scenario.h"
 #include "common/kv/protocol.h"
 
 namespace loch::fuzz {
@@ -59,6 +60,7 @@ struct FuzzFinding {
   std::map<std::string, std::uint64_t> events_by_kind;  // "kill": 1, "unknown outcomes": 3, …
   std::vector<check::Operation> sub_history;
   std::vector<check::Operation> history;  // of the whole run, when it is not fine
+  std::optional<FuzzScenario> ran;        // what ran, drawn for the seed; none where nothing could
 };
 
 // One seed. Deterministic.

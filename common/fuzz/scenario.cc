@@ -185,13 +185,26 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
 
 }  // namespace
 
+namespace {
+
+std::string describe_load(const workloads::LoadConfig& load) {
+  if (load.script) return fmt::format("{} operations as listed", operations_in(*load.script));
+  return load.operations > 0 ? fmt::format("{} operations", load.operations) : format_duration(load.duration);
+}
+
+}  // namespace
+
+std::uint64_t operations_in(const workloads::Script& script) {
+  std::uint64_t sum = 0;
+  for (const workloads::ScriptedClient& client : script) sum += client.operations.size();
+  return sum;
+}
+
 std::string FuzzScenario::describe() const {
   const kv::DeployConfig& d = plan.deploy;
-  std::string text =
-      fmt::format("{}: {} nodes x {} clients x window {}, {} keys of {} B, {} B values, {}", profile, d.nodes,
-                  d.client_workers, d.window, plan.records.most, d.key_size, d.value_size,
-                  plan.load.operations > 0 ? fmt::format("{} operations", plan.load.operations)
-                                           : format_duration(plan.load.duration));
+  std::string text = fmt::format("{}: {} nodes x {} clients x window {}, {} keys of {} B, {} B values, {}",
+                                 profile, d.nodes, d.client_workers, d.window, plan.records.most, d.key_size,
+                                 d.value_size, describe_load(plan.load));
   for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
   return text + describe_failures(*this);
 }
@@ -217,7 +230,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
   draw_failures(failures, profile.faults == Profile::Faults::laggards ? 0.4 : 1, s);
   LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, s));
-  plan_repairs(failures, s);
+  draw_repairs(failures, s);
+  plan_repairs(s);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;
   return s;
 }

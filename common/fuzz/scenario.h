@@ -27,6 +27,9 @@ struct FuzzFailures {
   };
   std::optional<Retries> retries;
   bool has_schedule = false;
+  kv::ClientId keeper;  // of a run with a schedule: who repairs, and never fails
+  std::vector<Nanos>
+      repair_after;  // for each failure of the schedule: how long until it is repaired, if it must be
   [[nodiscard]] bool is_calm() const { return !retries && !has_schedule; }
 };
 
@@ -39,6 +42,8 @@ struct FuzzScenario {
   FuzzFailures failures;
   [[nodiscard]] std::string describe() const;  // one line
 };
+
+[[nodiscard]] std::uint64_t operations_in(const workloads::Script& script);
 
 // Cases that no protocol claims to bear, drawn on request only.
 enum class Unfair : std::uint8_t {
