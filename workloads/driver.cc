@@ -248,7 +248,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     }
     if (load_.script) {
       const ScriptedOperation next = slot->script[slot->next++];
-      if (worker.now() < next.at) co_await worker.sleep_until(next.at);
+      slot->slept_until = worker.now() < next.at ? next.at : -1;
+      if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
       if (worker.stopping()) break;
       co_await operate(own, slot, next.kind, next.record, due);
       continue;

@@ -21,6 +21,7 @@ struct Driver::Slot {
   std::uint32_t index = 0;                // in its worker's window
   std::vector<ScriptedOperation> script;  // what it does, where a script says so
   std::size_t next = 0;                   // of the script
+  Nanos slept_until = -1;                 // for this operation, as the script says
   bool is_sweeping = false;
   std::uint64_t sequence = 0;   // of its PUTs
   std::uint32_t error_run = 0;  // errors in a row

@@ -89,6 +89,7 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
   Slot* slot = own->slots.front().get();
   slot->is_measured = false;
   slot->is_sweeping = true;
+  slot->slept_until = -1;
   const std::uint64_t count = load_.swept ? load_.swept->size() : records_.count();
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t record = load_.swept ? (*load_.swept)[i] : i;

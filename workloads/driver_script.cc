@@ -15,7 +15,9 @@ std::vector<ScriptedOperation> Driver::scripted(const ScriptedClient& who) const
 void Driver::note(const ClientWorker& own, const Slot& slot, measure::OpKind kind, std::uint64_t record) {
   const ScriptedClient who{
       own.worker->node(), static_cast<std::uint16_t>(own.index), slot.index, own.life, {}};
-  const ScriptedOperation operation{kind, record, own.worker->now()};
+  // Who slept wakes a little late, and will again.
+  const Nanos at = slot.slept_until >= 0 ? slot.slept_until : own.worker->now();
+  const ScriptedOperation operation{kind, record, at};
   if (slot.is_sweeping) {
     if (!load_.transcript->sweep.is_same_client(who)) load_.transcript->sweep = who;
     load_.transcript->sweep.operations.push_back(operation);

@@ -14,6 +14,7 @@
 #include "common/fuzz/campaign.h"
 #include "common/fuzz/fuzz.h"
 #include "common/fuzz/mutants.h"
+#include "common/fuzz/shrunk_table.h"
 
 namespace loch::fuzz {
 namespace {
@@ -64,6 +65,8 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     LOCH_ASSIGN(o.seeds, whole(flag, value, 1));
   } else if (flag == "--first-seed") {
     LOCH_ASSIGN(o.first_seed, whole(flag, value, 0));
+  } else if (flag == "--shrink-runs") {
+    LOCH_ASSIGN(o.shrink_runs, whole(flag, value, 1));
   } else if (flag == "--jobs") {
     LOCH_ASSIGN(const std::uint64_t jobs, whole(flag, value, 1));
     o.jobs = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, 1024));
@@ -179,12 +182,12 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {"--protocol", "--seeds",    "--first-seed", "--time",
-                                          "--mutant",   "--set",      "--hardware",   "--jobs",
-                                          "--mutants",  "--holes",    "--keep-going", "--history",
-                                          "--verbose",  "--coverage", "--unfair",     "--help"};
+  const std::vector<std::string> flags = {
+      "--protocol", "--seeds",    "--first-seed", "--time",   "--mutant",      "--set",
+      "--hardware", "--jobs",     "--mutants",    "--holes",  "--keep-going",  "--history",
+      "--verbose",  "--coverage", "--unfair",     "--shrunk", "--shrink-runs", "--help"};
   FuzzOptions o;
-  bool seeds_given = false;
+  bool seeds_given = false, protocol_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     auto [flag, value, has_value] = cli::split_flag(arguments[i]);
     LOCH_TRY(cli::known_flag(flag, flags));
@@ -204,23 +207,29 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
       o.all_holes = true;
       continue;
     }
+    if (flag == "--shrunk") {
+      o.shrunk = true;
+      continue;
+    }
     if (flag == "--mutants") {
       o.all_mutants = true;
       continue;
     }
     seeds_given = seeds_given || flag == "--seeds";
+    protocol_given = protocol_given || flag == "--protocol";
     if (!has_value) {
       if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
       value = arguments[i];
     }
     LOCH_TRY(apply(flag, value, o));
   }
-  if (o.all_mutants && o.all_holes)
+  if (o.all_mutants && o.all_holes && !o.shrunk)
     return fail(ErrorCode::invalid_argument, "--holes: measured by themselves; leave out --mutants");
   if ((o.all_mutants || o.all_holes) && !o.mutant.empty())
     return fail(ErrorCode::invalid_argument, "--mutants, --holes: measure every one; leave out --mutant");
   if ((o.all_mutants || o.all_holes) && !seeds_given) o.seeds = 5000;
   LOCH_TRY(check_names(o, registry));
+  if (o.shrunk && !protocol_given) o.protocol.clear();
   return o;
 }
 
@@ -235,6 +244,7 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
     return 2;
   }
   const cli::InterruptScope guard(nullptr);
+  if (options->shrunk) return measure_shrinking(*options, registry);
   if (options->all_holes) return measure_holes(*options, **cli::find_protocol(registry, options->protocol));
   if (options->all_mutants)
     return measure_mutants(*options, **cli::find_protocol(registry, options->protocol));

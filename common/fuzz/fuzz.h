@@ -19,18 +19,20 @@ namespace loch::fuzz {
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  std::uint64_t timing = 0;    // the same scenarios at other instants; 0: the seed's own
-  bool all_mutants = false;    // measure them instead
-  bool all_holes = false;      // measure those of the published design instead
-  Nanos time = 0;              // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;      // threads; 0: one a core
-  bool first_only = false;     // the first finding ends it, and is not explained
-  bool keep_going = false;     // else the first finding ends it, or the first of each hole is reported
-  bool verbose = false;        // one line a seed
-  bool coverage = false;       // a table of the probes that were reached, by the first seed that did
-  bool until_covered = false;  // and it is over when the last of them was
-  bool unfair_clock = false;   // clocks differ by more than the margin that the protocol was told
-  std::string history;         // of the first finding, for loch check
+  std::uint64_t timing = 0;          // the same scenarios at other instants; 0: the seed's own
+  bool all_mutants = false;          // measure them instead
+  bool all_holes = false;            // measure those of the published design instead
+  bool shrunk = false;               // measure how small their findings become
+  Nanos time = 0;                    // stop after this much real time; 0: no limit
+  std::uint32_t jobs = 0;            // threads; 0: one a core
+  bool first_only = false;           // the first finding ends it, and is not explained
+  bool keep_going = false;           // else the first finding ends it, or the first of each hole is reported
+  bool verbose = false;              // one line a seed
+  bool coverage = false;             // a table of the probes that were reached, by the first seed that did
+  std::uint64_t shrink_runs = 2000;  // that a finding may take to be made small; 0: it is left as it is
+  bool until_covered = false;        // and it is over when the last of them was
+  bool unfair_clock = false;         // clocks differ by more than the margin that the protocol was told
+  std::string history;               // of the first finding, for loch check
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn
 };
 
