@@ -47,8 +47,6 @@ class Table {
     const std::uint64_t operations = operations_left(left) + 3 * swept;
     operations_.push_back(operations);
     const kv::DeployConfig& d = left.plan.deploy;
-    const std::size_t swept =
-        left.plan.load.swept ? left.plan.load.swept->size() : left.plan.records.preloaded;
     fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} x {} | {} | {} |\n", module.name(), variant,
                finding->seed, name(finding->verdict), shrunk.operations_from, operations, 3 * swept, d.nodes,
                d.client_workers, left.sim.faults.schedule.size(), shrunk.runs);
