@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "common/fuzz/draw.h"
 
@@ -18,12 +19,36 @@ using workloads::FailurePlan;
 
 constexpr Nanos us = 1'000, ms = 1'000'000;
 
+std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
+  return std::max(1U, (d.drives(node) ? d.client_workers : 0) + (d.serves(node) ? d.server_workers : 0));
+}
+
+// Beside the others. The keeper lives on, one node at most crashes, and nobody dies twice.
+bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
+  const kv::DeployConfig& d = s.plan.deploy;
+  const kv::ClientId& keeper = s.failures.keeper;
+  if (fault.kind == Kind::kill) {
+    if (fault.worker >= workers_of(d, fault.node) ||
+        (fault.node == keeper.node && fault.worker == keeper.worker && d.drives(fault.node)))
+      return false;
+    return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+      return each.node == fault.node &&
+             (each.kind == Kind::crash || (each.kind == Kind::kill && each.worker == fault.worker));
+    });
+  }
+  if (fault.kind != Kind::crash) return true;
+  if (fault.node == keeper.node) return false;
+  return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+    return each.kind == Kind::crash || (each.kind == Kind::kill && each.node == fault.node);
+  });
+}
+
 class FailureDrawer {
  public:
   FailureDrawer(Rng& rng, FuzzScenario& s) : rng_(rng), s_(s), d_(s.plan.deploy) {}
 
   void draw_retries() {
-    FuzzFailures::Retries r;
+    FuzzRetries r;
     r.timeout = pick<Nanos>(rng_, {20 * us, 50 * us, 200 * us, 1 * ms, 5 * ms});
     r.count = pick<std::uint32_t>(rng_, {0, 0, 1, 3});
     r.rnr_timer = pick<Nanos>(rng_, {10 * us, 100 * us});
@@ -56,33 +81,13 @@ class FailureDrawer {
     const auto other = static_cast<fabric::NodeId>(rng_.below(d_.nodes - 1));
     fault.peer = static_cast<fabric::NodeId>(other + (other >= fault.node ? 1 : 0));
     fault.chance = pick<double>(rng_, {0.2, 0.5, 0.9});
-    fault.worker = static_cast<std::uint16_t>(rng_.below(workers_of(fault.node)));
+    fault.worker = static_cast<std::uint16_t>(rng_.below(workers_of(d_, fault.node)));
     const double share = 2 * rng_.uniform() - 1;
     fault.step = static_cast<Nanos>(share * static_cast<double>(s_.sim.faults.clock_skew));
     const bool comes_back = rng_.chance(0.6);
     if (fault.kind == Kind::crash && !comes_back) fault.span = 0;
     if (fault.kind == Kind::kill) fault.span = 0;
-    if (is_possible(fault)) s_.sim.faults.schedule.push_back(clean(fault));
-  }
-
-  // The keeper lives on, one node at most crashes, and nobody dies twice.
-  [[nodiscard]] bool is_possible(const ScheduledFault& fault) const {
-    const kv::ClientId& keeper = s_.failures.keeper;
-    const std::vector<ScheduledFault>& others = s_.sim.faults.schedule;
-    if (fault.kind == Kind::kill) {
-      if (workers_of(fault.node) == 0 ||
-          (fault.node == keeper.node && fault.worker == keeper.worker && d_.drives(fault.node)))
-        return false;
-      return std::ranges::none_of(others, [&](const ScheduledFault& each) {
-        return each.node == fault.node &&
-               (each.kind == Kind::crash || (each.kind == Kind::kill && each.worker == fault.worker));
-      });
-    }
-    if (fault.kind != Kind::crash) return true;
-    if (fault.node == keeper.node) return false;
-    return std::ranges::none_of(others, [&](const ScheduledFault& each) {
-      return each.kind == Kind::crash || (each.kind == Kind::kill && each.node == fault.node);
-    });
+    if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
   }
 
   // Without what its kind does not use.
@@ -93,11 +98,6 @@ class FailureDrawer {
     if (fault.kind != Kind::clock_step) fault.step = 0;
     if (fault.kind == Kind::clock_step) fault.span = 0;
     return fault;
-  }
-
-  [[nodiscard]] std::uint32_t workers_of(fabric::NodeId node) const {
-    return std::max(1U,
-                    (d_.drives(node) ? d_.client_workers : 0) + (d_.serves(node) ? d_.server_workers : 0));
   }
 
   Rng& rng_;
@@ -212,6 +212,11 @@ void draw_failures(Rng& rng, double share, FuzzScenario& s) {
   if (s.failures.has_schedule) fit_load(rng, s);
 }
 
+bool can_fail(const FuzzScenario& s, std::size_t place) {
+  const std::span<const ScheduledFault> all = s.sim.faults.schedule;
+  return is_possible(all[place], all.first(place), s);
+}
+
 void draw_repairs(Rng& rng, FuzzScenario& s) {
   for (std::size_t i = 0; i < s.sim.faults.schedule.size(); ++i)
     s.failures.repair_after.push_back(
@@ -226,8 +231,8 @@ void plan_repairs(FuzzScenario& s) {
     RepairPlanner(s).plan();
   }
   // A loss of messages is a link that is down.
-  const bool can_fail = s.failures.retries.has_value();
-  if (!can_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
+  const bool may_fail = s.failures.retries.has_value();
+  if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;
   if (!plan) plan.emplace().keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0};
   for (std::uint32_t node = 0; node < s.plan.deploy.nodes; ++node)

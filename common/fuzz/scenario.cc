@@ -109,7 +109,7 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   draw_sizes(rng, room.has_modest_values, d);
   d.kept_value_bytes = d.value_size;
   d.keys = d.max_keys = between(rng, profile.keys_least, profile.keys_most);
-  d.memory_bytes = std::uint64_t{1} << 26;
+  d.memory_bytes = fuzz_memory_bytes;
   const bool is_overfull = profile.table == FuzzTable::overfull && has_tight_table(module);
   const std::uint64_t surplus = is_overfull ? between(rng, 2, 6) : 0;
   s.plan.records = {d.keys, d.keys + surplus, d.key_size, d.value_size};

@@ -14,24 +14,28 @@
 
 namespace loch::fuzz {
 
+// How soon the NIC gives up, instead of the profile's time: so short that requests fail.
+struct FuzzRetries {
+  Nanos timeout = 0;
+  std::uint32_t count = 0;
+  Nanos rnr_timer = 0;
+  std::uint32_t rnr_count = 0;
+  // Until a request has failed.
+  [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
+};
+
 // What fails, beside what SimFaults' schedule lists.
 struct FuzzFailures {
-  // The NIC's, instead of the profile's: so short that requests fail.
-  struct Retries {
-    Nanos timeout = 0;
-    std::uint32_t count = 0;
-    Nanos rnr_timer = 0;
-    std::uint32_t rnr_count = 0;
-    // Until a request has failed.
-    [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
-  };
-  std::optional<Retries> retries;
+  std::optional<FuzzRetries> retries;
   bool has_schedule = false;
   kv::ClientId keeper;  // of a run with a schedule: who repairs, and never fails
   std::vector<Nanos>
       repair_after;  // for each failure of the schedule: how long until it is repaired, if it must be
   [[nodiscard]] bool is_calm() const { return !retries && !has_schedule; }
 };
+
+// What the regions of a node of a fuzz run fit in.
+constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
   std::string profile;                       // "calm", "collide", …: fuzz_scenario.cc says what each is for

@@ -43,7 +43,8 @@ class Table {
     if (cli::was_interrupted()) return;
     const FuzzScenario& left = *shrunk.finding.ran;
     // The sweep GETs, PUTs and GETs each key.
-    const std::size_t swept = left.plan.load.swept ? left.plan.load.swept->size() : left.plan.records.preloaded;
+    const std::size_t swept =
+        left.plan.load.swept ? left.plan.load.swept->size() : left.plan.records.preloaded;
     const std::uint64_t operations = operations_left(left) + 3 * swept;
     operations_.push_back(operations);
     const kv::DeployConfig& d = left.plan.deploy;
@@ -73,7 +74,8 @@ class Table {
 int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols) {
   Table table;
   fmt::print(
-      "| system | variant | seed | verdict | operations found | left | of them the sweep's | nodes x clients | "
+      "| system | variant | seed | verdict | operations found | left | of them the sweep's | nodes x clients "
+      "| "
       "failures | runs "
       "|\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const auto& [protocol, module] : protocols) {
