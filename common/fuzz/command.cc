@@ -5,15 +5,17 @@
 #include <charconv>
 #include <ranges>
 
-#include "common/base/version.h"
 #include "common/check/history.h"
 #include "common/cli/bench_options.h"
 #include "common/cli/flags.h"
 #include "common/cli/interrupt.h"
 #include "common/cli/registry.h"
 #include "common/fuzz/campaign.h"
+#include "common/fuzz/findings.h"
 #include "common/fuzz/fuzz.h"
+#include "common/fuzz/long_campaign.h"
 #include "common/fuzz/mutants.h"
+#include "common/fuzz/replay_command.h"
 #include "common/fuzz/shrunk_table.h"
 
 namespace loch::fuzz {
@@ -24,7 +26,7 @@ constexpr const char* usage =
     "  --protocol P       protocol to run (nessie)\n"
     "  --seeds N          how many seeds (1000)\n"
     "  --first-seed S     the first of them (1)\n"
-    "  --time T           stop after this much real time: 60s, 10m\n"
+    "  --time T, --for T  stop after this much real time: 60s, 8h\n"
     "  --mutant M         a known-bad variant: loch list mutants\n"
     "  --mutants          how many seeds find each mutant, as a Markdown table (--seeds: at most, 5000)\n"
     "  --holes            the same for each hole of the published design: loch list holes\n"
@@ -36,6 +38,15 @@ constexpr const char* usage =
     "  --keep-going       report every finding, not only the first (of a variant with holes: of each)\n"
     "  --history FILE     write the history of the first finding\n"
     "  --verbose          a line for every seed\n"
+    "  --no-shrink        store findings as they are, not made small\n"
+    "  --shrink-runs N    runs that making one small may take (4000)\n"
+    "  --findings DIR     where findings are stored and drawn (the current folder)\n"
+    "  --replay FILE      run a stored scenario again; --mutant (or none) and --set override what it says\n"
+    "  --html FILE        and draw it\n"
+    "  --corpus DIR       a long campaign: scenarios that reach something new are kept in DIR, changed and "
+    "run\n"
+    "                     again; goes on where it was interrupted\n"
+    "  --shrunk           with --mutants, --holes: how small their scenarios become\n"
     "Each seed draws its own cluster, workload, knobs, timing, faults and failures. Of a variant with holes, "
     "all "
     "seeds\n"
@@ -61,6 +72,14 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     o.hardware = value;
   } else if (flag == "--history") {
     o.history = value;
+  } else if (flag == "--findings") {
+    o.findings = value;
+  } else if (flag == "--replay") {
+    o.replay = value;
+  } else if (flag == "--html") {
+    o.html = value;
+  } else if (flag == "--corpus") {
+    o.corpus = value;
   } else if (flag == "--seeds") {
     LOCH_ASSIGN(o.seeds, whole(flag, value, 1));
   } else if (flag == "--first-seed") {
@@ -70,7 +89,7 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
   } else if (flag == "--jobs") {
     LOCH_ASSIGN(const std::uint64_t jobs, whole(flag, value, 1));
     o.jobs = static_cast<std::uint32_t>(std::min<std::uint64_t>(jobs, 1024));
-  } else if (flag == "--time") {
+  } else if (flag == "--time" || flag == "--for") {
     LOCH_ASSIGN(o.time, parse_duration(value, flag));
   } else if (flag == "--unfair") {
     if (value != "clock")
@@ -81,6 +100,23 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     o.settings.push_back(std::move(setting));
   }
   return {};
+}
+
+// A flag that takes no value.
+bool set_switch(const std::string& flag, FuzzOptions& o) {
+  const std::pair<std::string_view, bool*> all[] = {
+      {"--keep-going", &o.keep_going}, {"--verbose", &o.verbose},     {"--coverage", &o.coverage},
+      {"--holes", &o.all_holes},       {"--mutants", &o.all_mutants}, {"--shrunk", &o.shrunk}};
+  if (flag == "--no-shrink") {
+    o.shrink_runs = 0;
+    return true;
+  }
+  for (const auto& [name, is_on] : all) {
+    if (flag != name) continue;
+    *is_on = true;
+    return true;
+  }
+  return false;
 }
 
 // The protocol exists, the mutant is one of its, and every setting is an option of it.
@@ -99,31 +135,6 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
                             near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   return {};
-}
-
-std::string report(const FuzzFinding& f, const FuzzOptions& o) {
-  std::string text = fmt::format("seed {}: {}: {}\n", f.seed, name(f.verdict), f.reason);
-  if (!f.cause.empty()) text += fmt::format("  cause    {}\n", f.cause);
-  text += fmt::format("  scenario {}\n", f.scenario);
-  text +=
-      fmt::format("  commit   {}{}, trace hash {:016x}, virtual time {:.6f} s, {} events\n", build_commit(),
-                  build_is_dirty() ? " (dirty)" : "", f.trace_hash, f.virtual_s, f.events);
-  if (!f.sub_history.empty()) text += "  smallest sub-history that contradicts itself:\n";
-  for (const check::Operation& operation : f.sub_history)
-    text += "    " + check::to_line(check::view(operation));
-  text += fmt::format("  rerun    {}\n", rerun_line(f, o));
-  if (f.mended.empty()) return text;
-  FuzzOptions mended = o;
-  for (const std::string& option : f.mended) mended.settings.emplace_back(option, "true");
-  return text + fmt::format("  mended   {}\n", rerun_line(f, mended));
-}
-
-Result<> write_history(const FuzzFinding& finding, const std::string& path) {
-  LOCH_ASSIGN(const std::unique_ptr<check::HistoryWriter> writer, check::HistoryWriter::create(path));
-  for (const check::Operation& operation : finding.history) {
-    writer->log(operation.client).record(check::view(operation));
-  }
-  return writer->close();
 }
 
 // What failed in the campaign: where nothing did, "nothing found" says little.
@@ -149,6 +160,18 @@ bool print_coverage(const Campaign& campaign) {
   return is_covered;
 }
 
+// False: it could not be written, which has been said.
+bool was_stored(const FuzzFinding& finding, const FuzzOptions& o) {
+  std::fflush(stdout);
+  const Result<std::string> said = shrink_and_store(finding, o, o.findings);
+  if (said) {
+    fmt::print("{}", *said);
+    return true;
+  }
+  fmt::print(stderr, "loch fuzz: {}\n", said.error().message);
+  return false;
+}
+
 int conclude(const FuzzOptions& o, const Campaign& campaign) {
   const std::vector<FuzzFinding> findings = campaign.findings();
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
@@ -157,7 +180,11 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
                                                   : finding.cause.substr(0, finding.cause.find(':'));
     auto& [count, first] = by_cause[key];
     if (count++ == 0) first = finding.seed;
-    if (o.keep_going || count == 1) fmt::print("{}\n", report(finding, o));
+    if (!o.keep_going && count > 1) continue;
+    fmt::print("{}", report(finding, o));
+    // Of each cause the first, so that it takes a bounded time.
+    if (count == 1 && !was_stored(finding, o)) return 2;
+    fmt::print("\n");
   }
   for (const auto& [cause, seen] : by_cause)
     fmt::print("{:>6} x {} (first: seed {})\n", seen.first, cause, seen.second);
@@ -179,42 +206,33 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
   return findings.front().verdict == FuzzVerdict::error ? 2 : 1;
 }
 
+// Flags that do not go together.
+Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
+  const auto refuse = [](const char* text) { return fail(ErrorCode::invalid_argument, text); };
+  const bool is_table = o.all_mutants || o.all_holes;
+  if (o.shrunk && !is_table) return refuse("--shrunk: of --mutants or --holes");
+  if (!o.html.empty() && o.replay.empty()) return refuse("--html: draws the run of --replay FILE");
+  if (!o.replay.empty() && (protocol_given || is_table || !o.corpus.empty()))
+    return refuse("--replay: the file says what runs; leave out --protocol, --mutants, --holes and --corpus");
+  if (!o.corpus.empty() && (is_table || o.unfair_clock))
+    return refuse("--corpus: leave out --mutants, --holes and --unfair");
+  return {};
+}
+
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   const std::vector<std::string> flags = {
-      "--protocol", "--seeds",    "--first-seed", "--time",   "--mutant",      "--set",
-      "--hardware", "--jobs",     "--mutants",    "--holes",  "--keep-going",  "--history",
-      "--verbose",  "--coverage", "--unfair",     "--shrunk", "--shrink-runs", "--help"};
+      "--protocol",  "--seeds",    "--first-seed", "--time",    "--for",    "--mutant",
+      "--set",       "--hardware", "--jobs",       "--mutants", "--holes",  "--keep-going",
+      "--history",   "--verbose",  "--coverage",   "--unfair",  "--shrunk", "--shrink-runs",
+      "--no-shrink", "--findings", "--replay",     "--html",    "--corpus", "--help"};
   FuzzOptions o;
   bool seeds_given = false, protocol_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     auto [flag, value, has_value] = cli::split_flag(arguments[i]);
     LOCH_TRY(cli::known_flag(flag, flags));
-    if (flag == "--keep-going") {
-      o.keep_going = true;
-      continue;
-    }
-    if (flag == "--verbose") {
-      o.verbose = true;
-      continue;
-    }
-    if (flag == "--coverage") {
-      o.coverage = true;
-      continue;
-    }
-    if (flag == "--holes") {
-      o.all_holes = true;
-      continue;
-    }
-    if (flag == "--shrunk") {
-      o.shrunk = true;
-      continue;
-    }
-    if (flag == "--mutants") {
-      o.all_mutants = true;
-      continue;
-    }
+    if (set_switch(flag, o)) continue;
     seeds_given = seeds_given || flag == "--seeds";
     protocol_given = protocol_given || flag == "--protocol";
     if (!has_value) {
@@ -228,6 +246,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
   if ((o.all_mutants || o.all_holes) && !o.mutant.empty())
     return fail(ErrorCode::invalid_argument, "--mutants, --holes: measure every one; leave out --mutant");
   if ((o.all_mutants || o.all_holes) && !seeds_given) o.seeds = 5000;
+  LOCH_TRY(check_modes(o, protocol_given));
+  if (!o.replay.empty()) return o;
   LOCH_TRY(check_names(o, registry));
   if (o.shrunk && !protocol_given) o.protocol.clear();
   return o;
@@ -244,7 +264,10 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
     return 2;
   }
   const cli::InterruptScope guard(nullptr);
+  if (!options->replay.empty()) return run_replay(*options, registry);
   if (options->shrunk) return measure_shrinking(*options, registry);
+  if (!options->corpus.empty())
+    return run_long(*options, **cli::find_protocol(registry, options->protocol), registry);
   if (options->all_holes) return measure_holes(*options, **cli::find_protocol(registry, options->protocol));
   if (options->all_mutants)
     return measure_mutants(*options, **cli::find_protocol(registry, options->protocol));

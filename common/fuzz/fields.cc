@@ -118,6 +118,14 @@ void FieldReader::dictionary(const char* key, std::map<std::string, std::string>
   }
 }
 
+void FieldReader::texts(const char* key, std::vector<std::string>& values, std::size_t most) {
+  const json* found = array(key, most);
+  values.clear();
+  for (std::size_t i = 0; found != nullptr && i < found->size(); ++i) {
+    if (auto text = plain((*found)[i], fmt::format("{}[{}]", key, i))) values.push_back(std::move(*text));
+  }
+}
+
 std::optional<std::size_t> FieldReader::place_in(const char* key, Names names) {
   const json* found = find(key);
   if (found == nullptr) return std::nullopt;

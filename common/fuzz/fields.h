@@ -69,6 +69,7 @@ class FieldWriter {
   void numbers(const char* key, std::vector<T>& values, std::size_t, std::int64_t) {
     out_[key] = values;
   }
+  void texts(const char* key, std::vector<std::string>& values, std::size_t) { out_[key] = values; }
 
  private:
   nlohmann::ordered_json& out_;
@@ -132,6 +133,7 @@ class FieldReader {
       values.push_back(static_cast<T>(number.value_or(0)));
     }
   }
+  void texts(const char* key, std::vector<std::string>& values, std::size_t most);
 
  private:
   [[nodiscard]] const nlohmann::json* find(const char* key);

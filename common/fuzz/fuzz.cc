@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "common/check/history.h"
 #include "common/fuzz/run.h"
 
 namespace loch::fuzz {
@@ -50,6 +51,14 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
   }
   if (finding.verdict == FuzzVerdict::holds) finding.history.clear();
   return finding;
+}
+
+Result<> write_history(const FuzzFinding& finding, const std::string& path) {
+  LOCH_ASSIGN(const std::unique_ptr<check::HistoryWriter> writer, check::HistoryWriter::create(path));
+  for (const check::Operation& operation : finding.history) {
+    writer->log(operation.client).record(check::view(operation));
+  }
+  return writer->close();
 }
 
 std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options) {

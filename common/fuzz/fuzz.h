@@ -29,10 +29,13 @@ struct FuzzOptions {
   bool keep_going = false;           // else the first finding ends it, or the first of each hole is reported
   bool verbose = false;              // one line a seed
   bool coverage = false;             // a table of the probes that were reached, by the first seed that did
-  std::uint64_t shrink_runs = 2000;  // that a finding may take to be made small; 0: it is left as it is
+  std::uint64_t shrink_runs = 4000;  // that a finding may take to be made small; 0: it is left as it is
   bool until_covered = false;        // and it is over when the last of them was
   bool unfair_clock = false;         // clocks differ by more than the margin that the protocol was told
   std::string history;               // of the first finding, for loch check
+  std::string findings;              // folder where they are stored and drawn
+  std::string replay, html;          // a stored scenario to run instead, and where to draw it
+  std::string corpus;                // folder of a long campaign
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that are not drawn
 };
 
@@ -67,6 +70,9 @@ struct FuzzFinding {
 
 // One seed. Deterministic.
 [[nodiscard]] FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module);
+
+// Writes a finding's history.
+[[nodiscard]] Result<> write_history(const FuzzFinding& finding, const std::string& path);
 
 // The line that runs a seed again.
 [[nodiscard]] std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options);
