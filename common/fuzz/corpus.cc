@@ -127,7 +127,7 @@ Result<> Corpus::read(const kv::Registry& registry) {
     if (!is_plain_name(entry.file)) return wrong(file, "scenarios: expected plain file names");
     const std::string path = (folder / "scenarios" / entry.file).string();
     LOCH_ASSIGN(Replay replay, read_replay(path));
-    LOCH_TRY(bind(replay, registry, path));
+    LOCH_TRY(make_runnable(replay, registry, path));
     if (replay.protocol != protocol_) return wrong(path, fmt::format("protocol: expected {}", protocol_));
     scenarios_.push_back(std::move(replay.scenario));
     marks_.insert(entry.marks.begin(), entry.marks.end());

@@ -188,9 +188,23 @@ std::string operations_table(const Layout& l) {
   return out + "</table>\n";
 }
 
+// Keys by the letters that the drawing gives them.
+std::string with_letters(std::string text, const Layout& l) {
+  for (std::size_t i = 0; i < l.keys.size(); ++i) {
+    const std::string& key = l.keys[i];
+    for (std::size_t at = text.find(key); key.size() > 3 && at != std::string::npos;
+         at = text.find(key, at)) {
+      text.replace(at, key.size(), key_letter(i));
+      at += key_letter(i).size();
+    }
+  }
+  return text;
+}
+
 std::string reading_aid(const Layout& l, bool has_contradiction) {
   std::string text =
-      "A bar is an operation, from its beginning to its answer, in the row of its client; its colour is its "
+      "A bar is an operation, from its beginning to its answer, in the row of its client (n3.0: worker 0 of "
+      "node 3); its colour is its "
       "key's. "
       "Behind the colon stands the answer: for a GET the value that was read. A value is named after its "
       "writer "
@@ -198,7 +212,9 @@ std::string reading_aid(const Layout& l, bool has_contradiction) {
       "or may or may "
       "not have taken effect.";
   if (has_contradiction) text += " The operations that contradict each other have a thick frame.";
-  if (!l.failures.empty()) text += " Grey bands are failures and repairs, in the row of their node.";
+  if (!l.failures.empty())
+    text +=
+        " Grey bands are failures, in the row of their node; dashed lines are where they and repairs begin.";
   text += " The axis is no ruler: long spans are drawn short. Point at a bar for its details.";
   if (l.left_out > 0) text += fmt::format(" {} further operations are not drawn.", l.left_out);
   return text;
@@ -246,7 +262,8 @@ std::string draw_page(const Replay& r, const FuzzFinding& finding) {
       "dark\">\n<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n"
       "<h1>{0}</h1>\n<p>{2}</p>\n",
       escaped(title), style, escaped(meaning(finding.verdict)));
-  if (!finding.reason.empty()) out += fmt::format("<p class=\"bad\">{}</p>\n", escaped(finding.reason));
+  if (!finding.reason.empty())
+    out += fmt::format("<p class=\"bad\">{}</p>\n", escaped(with_letters(finding.reason, layout)));
   if (!r.cause.empty()) out += fmt::format("<p>Cause: {}</p>\n", escaped(r.cause));
   out += "<div class=\"wide\">\n" + Drawing(layout).svg() + "</div>\n";
   out +=

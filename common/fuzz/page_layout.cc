@@ -93,8 +93,7 @@ class Layouter {
     }
   }
 
-  void add_failure(fabric::NodeId node, std::string label, Nanos at, Nanos until) {
-    const std::string name = fmt::format("node n{}", node);
+  void add_failure(const std::string& name, std::string label, Nanos at, Nanos until) {
     const auto place = std::ranges::find(out_.nodes, name) - out_.nodes.begin();
     if (static_cast<std::size_t>(place) == out_.nodes.size()) out_.nodes.push_back(name);
     out_.failures.push_back({std::move(label), static_cast<std::size_t>(place), at, until});
@@ -106,13 +105,14 @@ class Layouter {
       if (f.kind == fabric::sim::ScheduledFault::Kind::kill) label += fmt::format(" of worker {}", f.worker);
       if (f.kind == fabric::sim::ScheduledFault::Kind::one_way) label += fmt::format(" to n{}", f.peer);
       if (f.span > 0) label += " for " + format_duration(f.span);
-      add_failure(f.node, std::move(label), f.at, f.at + f.span);
+      add_failure(fmt::format("node n{}", f.node), std::move(label), f.at, f.at + f.span);
     }
     if (!s_.plan.load.failures) return;
     for (const workloads::FailurePlan::Repair& repair : s_.plan.load.failures->repairs) {
       for (const kv::ClientId& dead : repair.dead)
-        add_failure(dead.node, fmt::format("scrub of worker {}", dead.worker), repair.at, repair.at);
-      for (const fabric::NodeId node : repair.lost) add_failure(node, "declared lost", repair.at, repair.at);
+        add_failure("repairs", fmt::format("scrub of n{}.{}", dead.node, dead.worker), repair.at, repair.at);
+      for (const fabric::NodeId node : repair.lost)
+        add_failure("repairs", fmt::format("n{} declared lost", node), repair.at, repair.at);
     }
   }
 

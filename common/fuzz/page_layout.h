@@ -32,7 +32,7 @@ struct Layout {
   std::vector<DrawnOperation> operations;  // by beginning
   std::vector<DrawnFailure> failures;
   std::vector<std::string> lanes;  // names of the clients
-  std::vector<std::string> nodes;  // of which something fails
+  std::vector<std::string> nodes;  // rows of failures: nodes of which something fails, and repairs
   std::vector<std::string> keys;   // their full names
   std::map<Nanos, double> ticks;   // instants at which something begins or ends, and their x
   double width = 0;

@@ -143,7 +143,7 @@ Result<Replay> read_replay(const std::string& path) {
   return parse_replay(text, path);
 }
 
-Result<> bind(Replay& r, const kv::Registry& registry, const std::string& file) {
+Result<> make_runnable(Replay& r, const kv::Registry& registry, const std::string& file) {
   const auto module = cli::find_protocol(registry, r.protocol);
   if (!module) return wrong(file, "protocol: " + module.error().message);
   if (!r.mutant.empty() && !(*module)->mutants().contains(r.mutant))

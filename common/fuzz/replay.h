@@ -17,7 +17,7 @@ constexpr std::int64_t replay_version = 1;
 struct Replay {
   std::string protocol, mutant, hardware;
   std::map<std::string, std::string> settings;  // options that were fixed, not drawn
-  FuzzScenario scenario;                        // without module and options until bind() gives them
+  FuzzScenario scenario;                        // without module and options until make_runnable() gives them
   // What it showed.
   std::uint64_t seed = 0;     // that it was drawn from
   std::string commit, cause;  // of the program; the hole that it comes from
@@ -40,7 +40,7 @@ struct Replay {
 
 // Gives the scenario its module and options. Fails on a protocol, mutant, option or profile that this program
 // does not have, on an option that a file may not set, and where the protocol refuses the scenario.
-[[nodiscard]] Result<> bind(Replay& replay, const kv::Registry& registry, const std::string& file);
+[[nodiscard]] Result<> make_runnable(Replay& replay, const kv::Registry& registry, const std::string& file);
 
 // The options under which it was found.
 [[nodiscard]] FuzzOptions options_of(const Replay& replay);

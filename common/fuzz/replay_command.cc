@@ -34,7 +34,7 @@ Result<> override_with(const FuzzOptions& o, Replay& r) {
 
 Result<FuzzFinding> run(const FuzzOptions& o, const kv::Registry& registry, Replay& r) {
   LOCH_ASSIGN(r, read_replay(o.replay));
-  LOCH_TRY(bind(r, registry, o.replay));
+  LOCH_TRY(make_runnable(r, registry, o.replay));
   LOCH_TRY(override_with(o, r));
   FuzzFinding finding;
   finding.seed = r.seed;

@@ -33,7 +33,9 @@ class Shrinker {
 
   Shrunk shrink() {
     Shrunk shrunk;
-    const cli::Progress progress([this] { return line(); });
+    // A long campaign has a line of its own.
+    std::optional<cli::Progress> progress;
+    if (options_.corpus.empty()) progress.emplace([this] { return line(); });
     shrunk.reproduced = list_operations(shrunk.operations_from);
     if (shrunk.reproduced) {
       take_after_the_end();
@@ -98,7 +100,9 @@ class Shrinker {
     FuzzFinding finding;
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
-    return done.has_value() && finding.verdict == FuzzVerdict::holds;
+    if (!done) return false;
+    // Other holes may show something else.
+    return mends_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
   // The smaller a scenario, the more its seeds differ from one another in what they show.
