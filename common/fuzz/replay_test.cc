@@ -92,8 +92,6 @@ TEST_F(ReplayFile, OfAScenarioThatCannotRunIsRefused) {
               HasSubstr("hardware: \"/etc/passwd\" is no profile"));
   EXPECT_THAT(refusal("\"settings\": {}", "\"settings\": {\"slots.spair\": \"1\"}"),
               HasSubstr("slots.spair"));
-  EXPECT_THAT(refusal("\"keeper\": {\n   \"node\": ", "\"keeper\": {\n   \"node\": 7, \"x\": "),
-              HasSubstr("f.json: scenario.failures.keeper"));
 }
 
 // A schedule that kills the keeper would leave nobody to repair.
@@ -108,6 +106,10 @@ TEST_F(ReplayFile, FailuresOfAFileLeaveTheKeeperAlive) {
   EXPECT_THAT(
       parse_replay(to_text(replay), "f.json").error().message,
       HasSubstr("f.json: scenario.failures.schedule[0]: expected a failure that leaves the keeper alive"));
+  s.failures.keeper = {0, 9};
+  EXPECT_THAT(parse_replay(to_text(replay), "f.json").error().message,
+              HasSubstr("f.json: scenario.failures.keeper: expected a client worker"));
+  s.failures.keeper = {0, 0};
   s.sim.faults.schedule[0].node = 7;
   EXPECT_THAT(parse_replay(to_text(replay), "f.json").error().message, HasSubstr("schedule[0].node"));
 }
