@@ -52,7 +52,7 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
   ASSERT_TRUE(shrunk.reproduced);
   EXPECT_LE(operations_left(*shrunk.finding.ran), c.most);
   EXPECT_GT(shrunk.operations_from, 4 * c.most);
-  EXPECT_LE(shrunk.runs, options.shrink_runs + 2);
+  EXPECT_LE(shrunk.runs, options.shrink_runs + 4);
   EXPECT_EQ(shrunk.finding.verdict, finding.verdict);
 
   // The same work gives the same scenario.
