@@ -159,14 +159,33 @@ class Drawing {
   std::string out_;
 };
 
+// What the history says of a key's beginning; empty: nothing.
+std::string beginning_of(const std::string& key, const std::vector<Operation>& history) {
+  for (const Operation& o : history) {
+    if (o.client == check::preload_client && o.key == key && o.kind != check::OpKind::lost)
+      return o.kind == check::OpKind::put ? o.value.value_or("") : "absent";
+  }
+  return {};
+}
+
+// "At the beginning B was init." of the keys that the contradiction is about.
+std::string beginnings(const Layout& l, const std::vector<Operation>& history) {
+  std::string text;
+  for (std::size_t i = 0; i < l.keys.size(); ++i) {
+    const bool is_meant = std::ranges::any_of(
+        l.operations, [&](const DrawnOperation& o) { return o.contradicts && o.key == i; });
+    const std::string beginning = beginning_of(l.keys[i], history);
+    if (is_meant && !beginning.empty())
+      text += fmt::format(" At the beginning {} was {}.", key_letter(i), beginning);
+  }
+  return text;
+}
+
 std::string keys_table(const Layout& l, const std::vector<Operation>& history) {
   std::string out = "<table><tr><th>key</th><th>name</th><th>at the beginning</th></tr>\n";
   for (std::size_t i = 0; i < l.keys.size(); ++i) {
-    std::string beginning = "not said";
-    for (const Operation& o : history) {
-      if (o.client == check::preload_client && o.key == l.keys[i] && o.kind != check::OpKind::lost)
-        beginning = o.kind == check::OpKind::put ? o.value.value_or("") : "absent";
-    }
+    std::string beginning = beginning_of(l.keys[i], history);
+    if (beginning.empty()) beginning = "not said";
     out += fmt::format(
         "<tr><td><b style=\"color:{}\">&#9632;</b> {}</td><td><code>{}</code></td><td>{}</td></tr>\n",
         key_colors[std::min(i, key_colors.size() - 1)], key_letter(i), escaped(l.keys[i]),
@@ -263,7 +282,8 @@ std::string draw_page(const Replay& r, const FuzzFinding& finding) {
       "<h1>{0}</h1>\n<p>{2}</p>\n",
       escaped(title), style, escaped(meaning(finding.verdict)));
   if (!finding.reason.empty())
-    out += fmt::format("<p class=\"bad\">{}</p>\n", escaped(with_letters(finding.reason, layout)));
+    out += fmt::format("<p class=\"bad\">{}</p>\n", escaped(with_letters(finding.reason, layout) + "." +
+                                                            beginnings(layout, finding.history)));
   if (!r.cause.empty()) out += fmt::format("<p>Cause: {}</p>\n", escaped(r.cause));
   out += "<div class=\"wide\">\n" + Drawing(layout).svg() + "</div>\n";
   out +=

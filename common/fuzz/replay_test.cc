@@ -145,10 +145,11 @@ TEST(Page, ShowsTheContradictionAndTheFailures) {
   FuzzFinding finding;
   finding.verdict = FuzzVerdict::violated;
   finding.reason = "key long-name: it is lost";
-  finding.history = {{0, check::OpKind::put, check::Outcome::ok, "long-name", "w0.1", 10, 20},
+  finding.history = {{-1, check::OpKind::remove, check::Outcome::not_found, "long-name", std::nullopt, 0, 0},
+                     {0, check::OpKind::put, check::Outcome::ok, "long-name", "w0.1", 10, 20},
                      {1, check::OpKind::get, check::Outcome::not_found, "long-name", std::nullopt, 30, 40},
                      {1, check::OpKind::get, check::Outcome::ok, "other", "init", 50, 60}};
-  finding.sub_history = {finding.history[0], finding.history[1]};
+  finding.sub_history = {finding.history[1], finding.history[2]};
   const std::string page = draw_page(replay, finding);
   const auto count = [&](const std::string& what) {
     std::size_t found = 0;
@@ -158,7 +159,7 @@ TEST(Page, ShowsTheContradictionAndTheFailures) {
   EXPECT_EQ(count("stroke=\"var(--bad)\""), 2U);
   EXPECT_EQ(count("<tr class=\"bad\">"), 2U);
   EXPECT_EQ(count("PUT A = w0.1 : ok"), 3U);  // tooltip, label, table
-  EXPECT_EQ(count("key A: it is lost"), 1U);
+  EXPECT_EQ(count("key A: it is lost. At the beginning A was absent."), 1U);
   EXPECT_EQ(count(">node n1<"), 1U);
   EXPECT_EQ(count("cut for 100ns"), 2U);
 }
