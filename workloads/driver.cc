@@ -94,7 +94,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
                                              const Records& records, kv::Store& store, fabric::Fabric& fabric,
                                              LogFactory logs) {
   LOCH_TRY(check(load.mix));
-  if ((load.duration > 0) == (load.operations > 0)) {
+  if (!load.script && (load.duration > 0) == (load.operations > 0)) {
     return fail(ErrorCode::invalid_argument, "duration, operations: exactly one of them must be above 0");
   }
   if (load.think < 0 || (load.think > 0 && load.rate > 0)) {
@@ -171,6 +171,8 @@ void Driver::add_slots(ClientWorker& own, std::uint32_t first_number) {
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     auto slot = std::make_unique<Slot>();
     slot->number = first_number + i;
+    slot->index = i;
+    slot->script = scripted({own.worker->node(), static_cast<std::uint16_t>(own.index), i, own.life, {}});
     if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
     slot->key.resize(deploy_.key_size);
     slot->value.resize(deploy_.kept_value_bytes);
@@ -240,7 +242,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   while (true) {
-    const Turn turn = next_turn(*own);
+    const Turn turn = next_turn(*own, *slot);
     if (turn == Turn::stop) break;
     slot->is_measured = turn == Turn::measured;
     co_await worker.compute(load_.think);
@@ -256,6 +258,14 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       }
       if (due > now) co_await worker.sleep_until(due);
       if (worker.stopping()) break;
+    }
+    if (load_.script) {
+      const ScriptedOperation next = slot->script[slot->next++];
+      slot->slept_until = worker.now() < next.at ? next.at : -1;
+      if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
+      if (worker.stopping()) break;
+      co_await operate(own, slot, next.kind, next.record, due);
+      continue;
     }
     const Action action = choose(*own);
     if (action == Action::insert) {
@@ -285,6 +295,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
 coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
                                  Nanos due) {
   fabric::Worker& worker = *own->worker;
+  if (load_.transcript != nullptr) transcribe(*own, *slot, kind, record);
   prepare(*slot, kind, record);
   const kv::Key key{slot->key.data(), deploy_.key_size};
   const kv::ValueView value{slot->value.data(), deploy_.value_size, deploy_.kept_value_bytes};
@@ -367,6 +378,7 @@ void Driver::revive_clients(fabric::NodeId node) {
     LOCH_CHECK(worker.has_value(), "a node that is back has room for its workers");
     own->worker = *worker;
     own->index = i;
+    own->life = static_cast<std::uint32_t>(std::ranges::count(revived_, node));
     own->rng = Rng(load_.seed, "load of a second life", next_number_);
     own->place = shape_place(next_number_, workers, records_.shape().preloaded);
     own->quota = load_.operations / workers / 2;
@@ -386,8 +398,9 @@ void Driver::begin(fabric::Worker& worker) {
   if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
 }
 
-Driver::Turn Driver::next_turn(ClientWorker& own) {
+Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot) {
   if (own.worker->stopping() || is_swept_) return Turn::stop;
+  if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
   const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
   if (load_.operations == 0) {
     // What begins in the warm-up and ends in the window counts; what ends after it does not.

@@ -26,6 +26,7 @@
 #include "common/measure/timeline.h"
 #include "workloads/distribution.h"
 #include "workloads/records.h"
+#include "workloads/script.h"
 #include "workloads/spec.h"
 
 namespace loch::workloads {
@@ -96,9 +97,14 @@ struct LoadConfig {
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. Background work goes on until then. One process only.
   bool final_sweep = false;
-  Nanos sweep_patience = 40'000'000;  // how long an operation of it is tried again
-  bool may_be_full = false;           // that a table is full is an answer to the sweep's PUTs
+  Nanos sweep_patience = 40'000'000;                // how long an operation of it is tried again
+  std::optional<std::vector<std::uint64_t>> swept;  // the records that it looks at; none: every preloaded one
+  bool may_be_full = false;                         // that a table is full is an answer to the sweep's PUTs
   std::optional<FailurePlan> failures;
+  // What each slot does instead of drawing from the mix; `operations` and `duration` are then of no account.
+  std::optional<Script> script;
+  // Where the slots note what they do; the run's owner keeps it. One thread only, such as a simulation's.
+  Transcript* transcript = nullptr;
   // Nodes that are found lost while the load goes on are repaired so long after that, beside it. Not for
   // failures that are planned.
   std::optional<Nanos> repair_after;
@@ -202,7 +208,9 @@ class Driver {
   void note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written);
   [[nodiscard]] std::vector<std::uint32_t> unwritable() const;
   coro::Task<void> sweep(ClientWorker* own);
-  [[nodiscard]] Turn next_turn(ClientWorker& own);
+  [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot);
+  [[nodiscard]] std::vector<ScriptedOperation> scripted(const ScriptedClient& who) const;
+  void transcribe(const ClientWorker& own, const Slot& slot, measure::OpKind kind, std::uint64_t record);
   [[nodiscard]] Action choose(ClientWorker& own) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;

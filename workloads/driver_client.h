@@ -17,7 +17,12 @@ namespace loch::workloads {
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;     // in the whole cluster: the writer of its values
+  std::uint32_t number = 0;               // in the whole cluster: the writer of its values
+  std::uint32_t index = 0;                // in its worker's window
+  std::vector<ScriptedOperation> script;  // what it does, where a script says so
+  std::size_t next = 0;                   // of the script
+  Nanos slept_until = -1;                 // for this operation, as the script says
+  bool is_sweeping = false;
   std::uint64_t sequence = 0;   // of its PUTs
   std::uint32_t error_run = 0;  // errors in a row
   bool is_busy = false;
@@ -59,6 +64,7 @@ struct Driver::Ended {
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
   std::uint32_t index = 0;  // on its node
+  std::uint32_t life = 0;   // of its node
   Rng rng;                  // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
   bool done = false;                   // read by the store's background coroutine

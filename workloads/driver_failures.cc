@@ -109,14 +109,18 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
   constexpr Nanos pause = 5'000'000;
   Slot* slot = own->slots.front().get();
   slot->is_measured = false;
-  for (std::uint64_t record = 0; record < records_.count(); ++record) {
+  slot->is_sweeping = true;
+  slot->slept_until = -1;
+  const std::uint64_t count = load_.swept ? load_.swept->size() : records_.count();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t record = load_.swept ? (*load_.swept)[i] : i;
     if (is_excused(record)) continue;
     for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::get}) {
       bool is_stuck = true;
       const Nanos until = own->worker->now() + load_.sweep_patience;
-      for (std::uint32_t i = 0; is_stuck && !own->worker->stopping(); ++i) {
-        if (i > 0 && own->worker->now() >= until) break;
-        if (i > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
+      for (std::uint32_t tries = 0; is_stuck && !own->worker->stopping(); ++tries) {
+        if (tries > 0 && own->worker->now() >= until) break;
+        if (tries > 0) co_await own->worker->sleep_until(own->worker->now() + pause);
         co_await operate(own, slot, kind, record, -1);
         is_stuck = slot->last == kv::OpStatus::conflict || slot->last == kv::OpStatus::timeout ||
                    slot->last == kv::OpStatus::error ||

@@ -13,8 +13,8 @@
 #include "common/cli/explore_command.h"
 #include "common/cli/hog_command.h"
 #ifdef LOCH_HAVE_SIM
-#include "common/cli/fuzz.h"
 #include "common/fabric/sim/calibrate.h"
+#include "common/fuzz/fuzz.h"
 #endif
 #include "common/cli/list.h"
 #include "common/cli/registry.h"
@@ -41,7 +41,7 @@ const std::map<std::string, Command>& commands() {
        [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
       {"explore", loch::cli::run_explore},
 #ifdef LOCH_HAVE_SIM
-      {"fuzz", loch::cli::run_fuzz},
+      {"fuzz", loch::fuzz::run_fuzz},
       {"calibrate",
        [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
 #else

@@ -46,7 +46,7 @@ def include_fault(name: str, target: str) -> str | None:
             return "a protocol includes no other protocol"
         if target.startswith(FABRICS) and not is_test(name):
             return "a protocol knows the contract, not a fabric"
-        if target.startswith(("workloads/", "common/cli/")) and not is_test(name):
+        if target.startswith(("workloads/", "common/cli/", "common/fuzz/")) and not is_test(name):
             return "a protocol knows no load generator and no command line"
     if name.startswith("common/cuckoo/") and target.startswith("common/fabric"):
         return "common/cuckoo is pure memory and knows no fabric"

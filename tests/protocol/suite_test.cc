@@ -15,9 +15,9 @@
 
 #include "common/check/linearizable.h"
 #include "common/cli/bench.h"
-#include "common/cli/fuzz.h"
 #include "common/cli/judging.h"
 #include "common/cli/registry.h"
+#include "common/fuzz/fuzz.h"
 
 namespace loch::cli {
 namespace {
@@ -154,13 +154,13 @@ TEST_P(EveryProtocol, LostMessages) {
 // Weak memory, losses, crashes, stalls and skewed clocks, with knobs drawn for each seed.
 TEST_P(EveryProtocol, UnderFaults) {
   if (has_device()) GTEST_SKIP() << "faults are simulated";
-  FuzzOptions options;
+  fuzz::FuzzOptions options;
   options.protocol = GetParam();
   for (std::uint64_t seed = 1; seed <= fuzz_seeds; ++seed) {
-    const FuzzFinding finding = fuzz_seed(seed, options, module_);
-    EXPECT_EQ(finding.verdict, FuzzVerdict::holds) << finding.reason << "\n"
-                                                   << finding.scenario << "\n"
-                                                   << rerun_line(finding, options);
+    const fuzz::FuzzFinding finding = fuzz::fuzz_seed(seed, options, module_);
+    EXPECT_EQ(finding.verdict, fuzz::FuzzVerdict::holds) << finding.reason << "\n"
+                                                         << finding.scenario << "\n"
+                                                         << fuzz::rerun_line(finding, options);
   }
 }
 
