@@ -25,8 +25,11 @@ constexpr const char* usage =
     "  --first-seed S     the first of them (1)\n"
     "  --time T           stop after this much real time: 60s, 10m\n"
     "  --mutant M         a known-bad variant: loch list mutants\n"
-    "  --mutants          how many seeds find each mutant, as a Markdown table (--seeds: at most, 5000)\n"
+    "  --mutants          how many seeds it takes to find each mutant, as a Markdown table: median and 90th\n"
+    "                     percentile of independent starts (of each at most --seeds, 5000, and --time)\n"
     "  --holes            the same for each hole of the published design: loch list holes\n"
+    "  --starts N         how many starts, one behind the other (100)\n"
+    "  --results FILE     keep what was measured in FILE, and go on with what it holds of this commit\n"
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
@@ -62,6 +65,10 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     o.history = value;
   } else if (flag == "--seeds") {
     LOCH_ASSIGN(o.seeds, whole(flag, value, 1));
+  } else if (flag == "--starts") {
+    LOCH_ASSIGN(o.starts, whole(flag, value, 1));
+  } else if (flag == "--results") {
+    o.results = value;
   } else if (flag == "--first-seed") {
     LOCH_ASSIGN(o.first_seed, whole(flag, value, 0));
   } else if (flag == "--jobs") {
@@ -179,10 +186,10 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
 }  // namespace
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> flags = {"--protocol", "--seeds",    "--first-seed", "--time",
-                                          "--mutant",   "--set",      "--hardware",   "--jobs",
-                                          "--mutants",  "--holes",    "--keep-going", "--history",
-                                          "--verbose",  "--coverage", "--unfair",     "--help"};
+  const std::vector<std::string> flags = {
+      "--protocol", "--seeds",    "--first-seed", "--time",  "--mutant",     "--set",
+      "--hardware", "--jobs",     "--mutants",    "--holes", "--keep-going", "--history",
+      "--verbose",  "--coverage", "--unfair",     "--help",  "--starts",     "--results"};
   FuzzOptions o;
   bool seeds_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -219,6 +226,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
     return fail(ErrorCode::invalid_argument, "--holes: measured by themselves; leave out --mutants");
   if ((o.all_mutants || o.all_holes) && !o.mutant.empty())
     return fail(ErrorCode::invalid_argument, "--mutants, --holes: measure every one; leave out --mutant");
+  if (!o.all_mutants && !o.all_holes && !o.results.empty())
+    return fail(ErrorCode::invalid_argument, "--results: of --mutants and --holes, which are missing");
   if ((o.all_mutants || o.all_holes) && !seeds_given) o.seeds = 5000;
   LOCH_TRY(check_names(o, registry));
   return o;
