@@ -204,6 +204,16 @@ std::map<std::string, kv::Mutant> mutants() {
       {"wrap-underflow", {"capacity minus head, unsigned: entries run past the end of the log", 2}},
       {"first-tag-insert",
        {"a PUT looks at the first slot with its tag alone and takes the last free one", 3}},
+      {"stale-request-executed", {"a request that is older than the last one is executed too", 0}},
+      {"repeated-word", {"a request that is written again has the polled word that it had before", 0}},
+      {"copied-unchecked", {"a request counts as whole though it may have changed while it was copied", 0}},
+      {"reply-of-any-server", {"a reply counts for its slot and number whoever sent it", 0}},
+      {"timeout-is-no-effect", {"a PUT or DELETE without a reply says that it did nothing", 0}},
+      {"repeated-says-done", {"a repeated request is answered as done, whatever the first answer was", 0}},
+      {"any-keyhash", {"a keyhash may look like an empty slot (Q3)", 0}},
+      {"store-mode-wraps", {"a log that must forget nothing wraps", 0}},
+      {"store-mode-evicts", {"a full bucket that must forget nothing gives a slot away", 0}},
+      {"entry-not-released", {"in store mode the room of a removed entry is lost", 0}},
   };
 }
 

@@ -18,7 +18,6 @@ std::unexpected<Error> refuse(std::string message) {
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws,
                       Settings& reading) {
   if (mutant.empty()) return {};
-  rules.dwell = 5'000;
   const std::map<std::string_view, bool*> switches = {
       {"in-place-update", &rules.updates_in_place},
       {"early-switch", &rules.switches_early},
@@ -30,6 +29,21 @@ Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::Chann
       {"no-duplicate-detection", &flaws.executes_repeated},
       {"trailer-without-order", &flaws.trusts_trailer},
       {"tail-poll-without-order", &reading.polls_tail_unordered},
+      {"no-drift-margin", &rules.forgets_drift},
+      {"moves-first-to-last", &rules.moves_forward},
+      {"lost-row-served", &rules.serves_lost},
+      {"words-begin-anew", &rules.words_restart},
+      {"timeout-is-no-effect", &rules.timeouts_are_none},
+      {"stale-request-executed", &flaws.executes_stale},
+      {"repeated-word", &flaws.repeats_word},
+      {"old-life-executed", &flaws.ignores_lives},
+      {"numbers-begin-anew", &flaws.numbers_from_zero},
+      {"keys-not-renewed", &flaws.keeps_old_keys},
+      {"server-does-not-reconnect", &flaws.never_repairs},
+      {"void-is-empty", &reading.takes_void},
+      {"reborn-get-goes-on", &reading.goes_on_reborn},
+      {"cached-for-ever", &reading.caches_for_ever},
+      {"second-read-unchecked", &reading.trusts_second_read},
   };
   if (const auto found = switches.find(mutant); found != switches.end()) {
     *found->second = true;
@@ -138,6 +152,22 @@ std::map<std::string, kv::Mutant> known_mutants() {
        {"a frame counts as here when its last word is, in whatever order it came", 2}},
       {"tail-poll-without-order",
        {"a DTE counts as here when its last byte is, in whatever order it came", 7}},
+      {"word-not-unique", {"a moved entry keeps its word: ABA on occupied slots", 0}},
+      {"no-drift-margin", {"an entry rests for E by the worker's clock and no longer", 0}},
+      {"moves-first-to-last", {"a path's moves are applied from the first one on", 0}},
+      {"lost-row-served", {"a row that came back empty is served before it is declared lost", 0}},
+      {"words-begin-anew", {"a row laid out anew stores words of its former lives again", 0}},
+      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 0}},
+      {"stale-request-executed", {"a request that is older than the last one is executed too", 0}},
+      {"repeated-word", {"a request that is sent again has the polled word that it had before", 0}},
+      {"old-life-executed", {"a request is sent again to a server that has crashed since", 0}},
+      {"numbers-begin-anew", {"a client that comes back numbers its requests from the start", 0}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 0}},
+      {"server-does-not-reconnect", {"a server worker leaves a connection that is down as it is", 0}},
+      {"void-is-empty", {"a GET takes memory that nobody laid out for EMPTY words", 0}},
+      {"reborn-get-goes-on", {"a GET goes on after its node came back with fresh memory", 0}},
+      {"cached-for-ever", {"a cached entry is used however old its word is", 0}},
+      {"second-read-unchecked", {"the key of the second READ of two is not compared (H22)", 0}},
   };
 }
 

@@ -24,25 +24,41 @@ std::map<std::string, kv::Mutant> known_mutants() {
         "read yet (rule 5)",
         1}},
       {"shared-tables", {"a node's workers serve any of its tables, without a lock", 8}},
+      {"stale-request-executed", {"a request that is older than the last one is executed too", 0}},
+      {"repeated-word", {"a request that is sent again has the polled word that it had before", 0}},
+      {"old-life-executed", {"a request is sent again to a server that has crashed since", 0}},
+      {"numbers-begin-anew", {"a client that comes back numbers its requests from the start", 0}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 0}},
+      {"server-does-not-reconnect", {"a server worker leaves a connection that is down as it is", 0}},
+      {"moves-first-to-last", {"a path's moves are applied from the first one on", 0}},
+      {"lost-row-served", {"a row that came back empty is served before it is declared lost", 0}},
+      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 0}},
   };
 }
 
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws) {
   if (mutant.empty()) return {};
-  if (mutant == "no-duplicate-detection")
-    flaws.executes_repeated = true;
-  else if (mutant == "trailer-without-order")
-    flaws.trusts_trailer = true;
-  else if (mutant == "slot-read-twice")
-    flaws.rereads_slot = true;
-  else if (mutant == "slot-rewritten-unanswered")
-    flaws.rewrites_unanswered = true;
-  else if (mutant == "shared-reply-buffer")
-    flaws.shares_reply_buffer = true;
-  else if (mutant == "shared-tables")
-    rules.serves_any_row = true;
-  else
+  const std::map<std::string_view, bool*> switches = {
+      {"no-duplicate-detection", &flaws.executes_repeated},
+      {"trailer-without-order", &flaws.trusts_trailer},
+      {"slot-read-twice", &flaws.rereads_slot},
+      {"slot-rewritten-unanswered", &flaws.rewrites_unanswered},
+      {"shared-reply-buffer", &flaws.shares_reply_buffer},
+      {"stale-request-executed", &flaws.executes_stale},
+      {"repeated-word", &flaws.repeats_word},
+      {"old-life-executed", &flaws.ignores_lives},
+      {"numbers-begin-anew", &flaws.numbers_from_zero},
+      {"keys-not-renewed", &flaws.keeps_old_keys},
+      {"server-does-not-reconnect", &flaws.never_repairs},
+      {"shared-tables", &rules.serves_any_row},
+      {"moves-first-to-last", &rules.moves_forward},
+      {"lost-row-served", &rules.serves_lost},
+      {"timeout-is-no-effect", &rules.timeouts_are_none},
+  };
+  const auto found = switches.find(mutant);
+  if (found == switches.end())
     return fail(ErrorCode::invalid_argument, fmt::format("mutant: {} has none named {}", protocol, mutant));
+  *found->second = true;
   return {};
 }
 
