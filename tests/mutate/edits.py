@@ -10,11 +10,16 @@ import difflib
 import hashlib
 import json
 import re
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from clang import cindex
-from clang.cindex import CursorKind as Kind
+try:
+    from clang import cindex
+    from clang.cindex import CursorKind as Kind
+except ModuleNotFoundError:
+    print("loch mutate: needs clang's Python bindings (apt-get install python3-clang-19)", file=sys.stderr)
+    raise SystemExit(2) from None
 
 RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 LOGIC = {"&&": "||", "||": "&&"}

@@ -22,11 +22,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "experiments")]
 if "LOCH_BUILD" in os.environ:
     sys.pycache_prefix = os.path.join(os.environ["LOCH_BUILD"], "pycache")
 
-try:
-    import edits as finder
-except ModuleNotFoundError:
-    print("loch mutate: needs clang's Python bindings (apt-get install python3-clang-19)", file=sys.stderr)
-    sys.exit(2)
+import edits as finder  # noqa: E402  (after the path is set)
 from judge import Bench, Judge, Scratch, ScratchError, judges_of  # noqa: E402  (after the path is set)
 from results import Results, ResultsError  # noqa: E402
 from rooms import ROOMS, Room  # noqa: E402
