@@ -30,7 +30,7 @@ STEPS = {"++": "--", "--": "++"}
 EXCLUDED_MACROS = re.compile(r"^(LOCH_CHECK|LOCH_PROBE|assert)")
 # What is charged to a simulated core is time alone; text is for people; min and max take their arguments in any order.
 EXCLUDED_CALLS = re.compile(r"^(compute|format|print|reserve|shrink_to_fit)$")
-SYMMETRIC_CALLS = re.compile(r"^(min|max|swap|midpoint|operator.*|equal_to)$")
+SYMMETRIC_CALLS = re.compile(r"^(min|max|swap|midpoint|memcmp|equal|scale|operator.*|equal_to)$")
 EXCLUDED_FUNCTIONS = re.compile(
     r"^(name|describe|to_string|summary|help|paper|notes|counters|specs|options|fuzz_options|draw_options|mutants|holes|"
     r"mends|known_mutants|known_mends|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$")
