@@ -235,6 +235,21 @@ TEST(CrossCheck, LegalHistoriesHold) {
   }
 }
 
+// Sixty-four operations on one key at any time, for an outage's length: what the search keeps stays small.
+// (One that compares configurations with the same pending points only keeps many thousands here.)
+TEST(CrossCheck, ACrowdOnOneKeyIsDecided) {
+  Rng rng(7, "crowd");
+  for (const bool strict : {true, false}) {
+    for (int i = 0; i < 3; ++i) {
+      const Shape shape{
+          .operations = 2'000, .overlap = 128, .remove_share = 0.2, .put_share = 0.5, .unknown_share = 0.002};
+      const std::vector<KeyOp> ops = legal_history(rng, shape, Start::absent);
+      const Judgement judged = judge_key(ops, {Model::linearizable, Start::absent, strict, 2'000});
+      EXPECT_EQ(judged.verdict, Verdict::holds) << i << ' ' << strict;
+    }
+  }
+}
+
 TEST(CrossCheck, AgreesWithTheOracle) {
   Rng rng(2, "mutated");
   const std::vector<KeyRules> rules = all_rules();

@@ -1,6 +1,8 @@
 #include "common/check/gap_search.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <tuple>
 
 namespace loch::check {
@@ -18,8 +20,6 @@ struct Configuration {
   std::uint64_t losses = 0;  // those under way that were not used, a bit each
   Pending puts;
   Pending removes;
-
-  [[nodiscard]] auto state() const { return std::tie(present, puts, removes); }
 };
 
 enum class Step : std::uint8_t { release, deadline, forward };
@@ -56,11 +56,14 @@ class GapSearch {
         continue;
       }
       next_.clear();
-      for (const Configuration& from : now_) advance(from, event);
+      for (const Configuration& from : now_) {
+        advance(from, event);
+        if (next_.size() > rules_.search_limit) remove_dominated();
+        if (next_.size() > rules_.search_limit)
+          return {Verdict::undecided, Contradiction::gave_up, event.operation};
+      }
       remove_dominated();
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
-      if (next_.size() > rules_.search_limit)
-        return {Verdict::undecided, Contradiction::gave_up, event.operation};
       now_.swap(next_);
     }
     return {};
@@ -244,24 +247,45 @@ class GapSearch {
     return true;
   }
 
-  // Of configurations with the same state and pending points, those that used fewer optional points
-  // and losses and were absent later can do all that the others can.
+  // Whether each of `b` can be exchanged for another of `a` with the same or a later deadline.
+  static bool outlasts(const Pending& a, const Pending& b) {
+    if (a.size() < b.size()) return false;
+    return std::ranges::equal(b, std::span(a).last(b.size()), std::less_equal());
+  }
+
+  // Whether `a` can do all that `b` can: it used fewer optional points and losses, it was absent later, and
+  // each pending point of `b` has one in `a` that is due no sooner. The puts that `a` has besides cost
+  // nothing while the key is present: they can be used up at once. While it is absent, the first put that is
+  // due must not come sooner.
+  static bool dominates(const Configuration& a, const Configuration& b) {
+    if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
+    if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent)
+      return false;
+    if ((~a.losses & b.losses) != 0) return false;
+    if (!outlasts(a.puts, b.puts) || !outlasts(a.removes, b.removes)) return false;
+    if (a.present || a.puts.empty()) return true;
+    return !b.puts.empty() && a.puts.front() >= b.puts.front();
+  }
+
   void remove_dominated() {
     if (next_.size() < 2) return;
-    const auto whole = [](const Configuration& c) {
-      return std::tuple(c.state(), c.free_puts, c.free_removes, ~c.last_absent, ~c.losses);
+    // Those that may dominate come first, so that most others are compared with few.
+    const auto promise = [](const Configuration& c) {
+      return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
+                        ~c.last_absent, ~c.losses);
     };
-    std::ranges::sort(next_,
-                      [&](const Configuration& a, const Configuration& b) { return whole(a) < whole(b); });
+    std::ranges::sort(
+        next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    std::size_t group = 0;  // where the kept ones with the same state begin
+    std::size_t group = 0;  // where the kept ones with the same state and number of removes begin
     for (std::size_t i = 0; i < next_.size(); ++i) {
-      if (kept > 0 && next_[group].state() != next_[i].state()) group = kept;
-      const bool dominated =
-          std::any_of(next_.begin() + group, next_.begin() + kept, [&](const Configuration& c) {
-            return c.free_puts <= next_[i].free_puts && c.free_removes <= next_[i].free_removes &&
-                   c.last_absent >= next_[i].last_absent && (~c.losses & next_[i].losses) == 0;
-          });
+      if (kept > 0 && (next_[group].present != next_[i].present ||
+                       next_[group].removes.size() != next_[i].removes.size())) {
+        group = kept;
+      }
+      const bool dominated = std::any_of(next_.begin() + static_cast<std::ptrdiff_t>(group),
+                                         next_.begin() + static_cast<std::ptrdiff_t>(kept),
+                                         [&](const Configuration& c) { return dominates(c, next_[i]); });
       if (dominated) continue;
       if (kept != i) next_[kept] = std::move(next_[i]);
       ++kept;

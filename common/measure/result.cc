@@ -5,6 +5,7 @@
 #include "common/base/version.h"
 #include "common/measure/file.h"
 #include "common/measure/provenance.h"
+#include "common/measure/whole_number.h"
 
 namespace loch::measure {
 namespace {
@@ -289,10 +290,10 @@ json to_json(const NodePart& part) {
 Result<NodePart> node_part_from_json(const json& in) {
   try {
     NodePart part;
-    part.node = in.at("node");
+    part.node = whole<decltype(part.node)>(in.at("node"));
     LOCH_ASSIGN(part.tally, tally_from_json(in.at("tally")));
-    part.report.tx_wire_bytes = in.at("tx_wire_bytes");
-    part.report.rx_wire_bytes = in.at("rx_wire_bytes");
+    part.report.tx_wire_bytes = whole<std::uint64_t>(in.at("tx_wire_bytes"));
+    part.report.rx_wire_bytes = whole<std::uint64_t>(in.at("rx_wire_bytes"));
     part.report.cpu_busy = in.at("cpu_busy");
     part.report.client_busy = in.at("client_busy");
     part.report.server_busy = in.at("server_busy");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/measure/whole_number.h"
+
 namespace loch::measure {
 namespace {
 
@@ -41,8 +43,12 @@ json histogram_json(const Histogram& h) {
 }
 
 Histogram histogram_from(const json& j) {
-  return Histogram::restore(j.at("buckets").get<std::vector<std::pair<std::int64_t, std::uint64_t>>>(),
-                            j.at("min"), j.at("max"), j.at("sum"));
+  std::vector<std::pair<std::int64_t, std::uint64_t>> buckets;
+  for (const json& bucket : j.at("buckets")) {
+    buckets.emplace_back(whole<std::int64_t>(bucket.at(0)), whole<std::uint64_t>(bucket.at(1)));
+  }
+  return Histogram::restore(buckets, whole<std::int64_t>(j.at("min")), whole<std::int64_t>(j.at("max")),
+                            j.at("sum"));
 }
 
 }  // namespace
@@ -159,23 +165,25 @@ json to_json(const Tally& tally) {
 Result<Tally> tally_from_json(const json& in) {
   try {
     Tally tally;
-    tally.retries = in.at("retries");
-    tally.verified = in.at("verified");
-    tally.corrupt = in.at("corrupt");
-    tally.unmeasured = in.at("unmeasured");
-    tally.first_ns = in.at("first_ns");
-    tally.last_ns = in.at("last_ns");
+    tally.retries = whole<std::uint64_t>(in.at("retries"));
+    tally.verified = whole<std::uint64_t>(in.at("verified"));
+    tally.corrupt = whole<std::uint64_t>(in.at("corrupt"));
+    tally.unmeasured = whole<std::uint64_t>(in.at("unmeasured"));
+    tally.first_ns = whole<Nanos>(in.at("first_ns"));
+    tally.last_ns = whole<Nanos>(in.at("last_ns"));
     for (std::size_t k = 0; k < op_kinds; ++k) {
       const json& one = in.at("kinds").at(k);
       KindTally& kind = tally.kinds[k];
       kind.latency_ns = histogram_from(one.at("latency_ns"));
-      kind.by_outcome = one.at("by_outcome");
-      each_counter(kind.requests,
-                   [&](const char* key, std::uint64_t& value) { value = one.at("requests").at(key); });
+      for (std::size_t o = 0; o < outcomes; ++o) {
+        kind.by_outcome[o] = whole<std::uint64_t>(one.at("by_outcome").at(o));
+      }
+      each_counter(kind.requests, [&](const char* key, std::uint64_t& value) {
+        value = whole<std::uint64_t>(one.at("requests").at(key));
+      });
       each_distribution(kind.requests, [&](const char* key, CountDistribution& d) {
-        for (const auto& [value, n] :
-             one.at("distributions").at(key).get<std::map<std::uint64_t, std::uint64_t>>()) {
-          d.add(value, n);
+        for (const json& count : one.at("distributions").at(key)) {
+          d.add(whole<std::uint64_t>(count.at(0)), whole<std::uint64_t>(count.at(1)));
         }
       });
     }

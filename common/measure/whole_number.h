@@ -1,0 +1,33 @@
+// Whole numbers out of JSON that somebody else wrote: one of another type, or beyond what the field holds, is
+// refused. (nlohmann::json converts silently: a fraction is cut, and 1e300 into an integer is undefined.)
+#pragma once
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace loch::measure {
+
+/// The value of `in`. Throws nlohmann::json::type_error where it is no whole number that a T can hold.
+template <std::integral T>
+[[nodiscard]] T whole(const nlohmann::json& in) {
+  const auto is_held = [&] {
+    if (in.is_number_unsigned()) {
+      return in.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+    }
+    return in.is_number_integer() && std::signed_integral<T> && std::in_range<T>(in.get<std::int64_t>());
+  };
+  if (!is_held()) {
+    throw nlohmann::json::type_error::create(
+        302,
+        fmt::format("expected a whole number up to {}, found {}", std::numeric_limits<T>::max(), in.dump()),
+        &in);
+  }
+  return in.get<T>();
+}
+
+}  // namespace loch::measure
