@@ -48,12 +48,15 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
       LOCH_PROBE("nessie.lost-node-is-back");
       ++done.counts["nodes_back"];
     }
-    if (store_.is_declared(node) && !(is_up[node] && is_new[node])) {
+    // What was told of it is kept: a node that is back uses its new incarnation from the moment it is told.
+    const std::optional<std::uint32_t> begun = store_.declared_as(node);
+    if (begun == members.of[node].incarnation && !(is_up[node] && is_new[node])) {
       LOCH_PROBE("nessie.declaration-goes-on");
       continue;
     }
     losing.push_back(node);
     if (!has(Flaw::no_new_incarnation)) ++members.of[node].incarnation;
+    store_.begin_declaration(node, members.of[node].incarnation);
   }
   const auto is_losing = [&](std::uint32_t node) { return std::ranges::find(losing, node) != losing.end(); };
   std::vector<std::uint32_t> shares;
@@ -64,13 +67,13 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
     shares.push_back(share);
   }
   ++members.version;
+  done.counts["nodes_declared"] += losing.size();
   done.is_complete = co_await tell_members(members, lost, is_up);
   if (!done.is_complete) {
     LOCH_PROBE("nessie.declare-interrupted");
     ++done.counts["members_unreachable"];
     co_return done;
   }
-  for (const fabric::NodeId node : losing) store_.note_declared(node, true);
   for (const std::uint32_t share : shares) {
     const bool is_laid_out = co_await lay_out_share(share, &members, is_up, lost);
     if (is_laid_out) {
@@ -86,9 +89,8 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   look_at_members();
   const bool is_swept = co_await bury_all(&done.counts);
   done.is_complete = done.is_complete && is_swept;
-  done.counts["nodes_declared"] += losing.size();
   if (done.is_complete) {
-    for (const fabric::NodeId node : lost) store_.note_declared(node, false);
+    for (const fabric::NodeId node : lost) store_.end_declaration(node);
   }
   co_return done;
 }

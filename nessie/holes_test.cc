@@ -145,8 +145,9 @@ TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
     EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
     cluster.begin_put(2, k, 2);
     while (cluster.fabric().next(cluster.worker(2))->verb != fabric::Verb::cas) EXPECT_TRUE(cluster.step(2));
-    const Outcome before = cluster.get(0, k);
-    EXPECT_EQ(before.value, 1u);
+    const EntryId linked = cluster.settings().format.entry(cluster.fabric().next(cluster.worker(2))->operand);
+    EXPECT_EQ(cluster.meta(linked).generation == linked.generation, !is_mutant);
+    EXPECT_EQ(cluster.get(0, k).value, 1u);
     EXPECT_EQ(cluster.finish(2).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(0, k).value, 2u);
   }

@@ -347,6 +347,46 @@ TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   expect_service(cluster, keys, {0, 1, 3});
 }
 
+std::uint32_t incarnation_told(TestCluster& cluster, fabric::NodeId to, std::uint32_t of) {
+  return Member::unpack(fabric::load_word(cluster.store().local(to).members->at(8 * (1 + of))), of)
+      .incarnation;
+}
+
+// Interrupted while the members are told: the node that is back knows its new incarnation by then and may
+// have stored values under it, which a second one would make void.
+TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  cluster.begin_declare(1, {2});
+  while (cluster.store().counters().at("members_told") < 3) ASSERT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(3, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  EXPECT_EQ(incarnation_told(cluster, 2, 2), 1u);
+  EXPECT_EQ(incarnation_told(cluster, 3, 2), 0u);
+  cluster.fabric().cut_off(3, false);
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
+}
+
+// Connecting anew says nothing of which incarnation a node is: the members do.
+TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
+  TestCluster cluster(shape_with({}));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  ASSERT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  const std::uint64_t key = cluster.key_at({2, 3}, {});
+  ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  const Peer& peer = cluster.store().local(0).workers[0]->peers[2];
+  const std::uint32_t before = peer.epoch;
+  ASSERT_EQ(peer.incarnation, 1u);
+  cluster.begin_get(0, key);
+  cluster.fabric().fail_next(cluster.worker(0), false);  // the READ of the first slot, which is node 2's
+  EXPECT_EQ(cluster.finish(0).value, 1u);
+  EXPECT_NE(peer.epoch, before);
+  EXPECT_EQ(peer.incarnation, 1u);
+}
+
 // ---- A6: an online scrub beside the worker's own background; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {

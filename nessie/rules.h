@@ -1,7 +1,7 @@
 // What distinguishes the variants of Nessie's index protocol, one field per decision on which the
-// published text is silent, wrong, or was mended. The operations consult it; `./loch explore` runs them through
-// every interleaving of a few. (The explicit-state model in tests/model/ has operations of its own, written by
-// hand, for the same rules.) Nothing but the standard library is included here.
+// published text is silent, wrong, or was mended. The operations consult it; `./loch explore` runs them
+// through every interleaving of a few. (The explicit-state model in tests/model/ has operations of its own,
+// written by hand, for the same rules.) Nothing but the standard library is included here.
 //
 // H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
 // is technical report CS-2015-09.

@@ -94,17 +94,20 @@ Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) 
   return {};
 }
 
-bool NessieStore::is_declared(fabric::NodeId node) const {
+std::optional<std::uint32_t> NessieStore::declared_as(fabric::NodeId node) const {
   const std::lock_guard lock(mutex_);
-  return declared_.contains(node);
+  const auto found = declared_.find(node);
+  return found == declared_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void NessieStore::note_declared(fabric::NodeId node, bool is_under_way) {
+void NessieStore::begin_declaration(fabric::NodeId node, std::uint32_t incarnation) {
   const std::lock_guard lock(mutex_);
-  if (is_under_way)
-    declared_.insert(node);
-  else
-    declared_.erase(node);
+  declared_[node] = incarnation;
+}
+
+void NessieStore::end_declaration(fabric::NodeId node) {
+  const std::lock_guard lock(mutex_);
+  declared_.erase(node);
 }
 
 void NessieStore::abandon(const std::vector<kv::ClientId>& dead) {

@@ -150,9 +150,11 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   // A node of this process; aborts for any other.
   [[nodiscard]] NodeState& local(fabric::NodeId node);
-  // Whether a declaration that is not complete yet has given the node its new incarnation (declare.cc).
-  [[nodiscard]] bool is_declared(fabric::NodeId node) const;
-  void note_declared(fabric::NodeId node, bool is_under_way);
+  // The incarnation that a declaration which is not complete yet gives the node; none where none is under way
+  // (declare.cc).
+  [[nodiscard]] std::optional<std::uint32_t> declared_as(fabric::NodeId node) const;
+  void begin_declaration(fabric::NodeId node, std::uint32_t incarnation);
+  void end_declaration(fabric::NodeId node);
   // These client workers are dead: what they kept is nobody's. Of this process's nodes.
   void abandon(const std::vector<kv::ClientId>& dead);
 
@@ -163,7 +165,7 @@ class NessieStore final : public kv::Store {
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
   mutable std::mutex mutex_;
-  std::set<fabric::NodeId> declared_;  // under mutex_
+  std::map<fabric::NodeId, std::uint32_t> declared_;  // with their new incarnations; under mutex_
 };
 
 }  // namespace loch::nessie

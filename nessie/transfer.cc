@@ -228,7 +228,11 @@ bool Session::look_up_regions(fabric::NodeId peer) {
   const Result<fabric::RemoteRegion> data = store_.fabric().lookup(peer, data_region);
   if (!index.has_value() || !data.has_value()) return false;
   if (has(Flaw::keys_not_renewed)) return true;
-  own_.peers[peer] = {*data, worker_.epoch(peer)};
+  Peer& known = own_.peers[peer];  // its incarnation is what the members say, whatever the connection
+  known.data = *data;
+  known.epoch = worker_.epoch(peer);
+  known.not_before = 0;
+  known.is_gone = false;
   for (IndexShare& share : own_.shares) {
     if (share.index.node == peer) share.index = *index;
   }

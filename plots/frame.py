@@ -177,7 +177,7 @@ def align(figure, columns: list[list[Panel]]) -> None:
 
 def foot(figure, results: Results, more: str = "") -> None:
     """The caption with n under the panels."""
-    text = caption(results) + (" " + more if more else "")
+    text = " ".join(filter(None, (caption(results), more, results.experiment.figure.note)))
     figure.supxlabel(_wrapped(text, 78 if results.experiment.figure.width == "one" else 165), fontsize=6)
 
 

@@ -100,10 +100,18 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   if (load.think < 0 || (load.think > 0 && load.rate > 0)) {
     return fail(ErrorCode::invalid_argument, "think: 0 or more, and of a closed loop (rate 0) only");
   }
+  if ((load.timeline > 0 && load.duration == 0) || (load.probe_keys > 0 && load.timeline == 0)) {
+    return fail(ErrorCode::invalid_argument, "timeline: goes with a duration; probe_keys: with a timeline");
+  }
   std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
   const Records::Shape& shape = records.shape();
   LOCH_ASSIGN(driver->chooser_,
               make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
+  if (load.timeline > 0) {
+    LOCH_ASSIGN(driver->shape_, measure::timeline_shape(load.timeline, load.duration));
+    driver->load_.probe_keys =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(load.probe_keys, shape.preloaded));
+  }
   driver->inserts_ =
       std::make_unique<InsertLedger>(shape.preloaded, shape.most, fabric.rank(), fabric.ranks());
   return driver;
@@ -111,6 +119,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
 
 Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
   ud_lanes_ = ud_lanes;
+  LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
     out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
@@ -133,6 +142,7 @@ Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
       own->rng = Rng(load_.seed, "load", number);
       own->place = shape_place(number, workers, records_.shape().preloaded);
       own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
+      if (shape_) own->recorder = measure::TimelineRecorder(*shape_, rows_of(id));
       clients_.push_back(std::move(own));
     }
     for (std::uint32_t i = 0; i < servers; ++i) {
@@ -208,12 +218,15 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
+  own->measured_from = begin_ns_ + load_.warmup;
+  const bool probes = is_prober(*own);
   coro::Scope scope(own->worker->run_queue()), beside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    scope.spawn(slot_main(own, own->slots[i].get()));
+    scope.spawn(probes ? probe_main(own, own->slots[i].get(), i) : slot_main(own, own->slots[i].get()));
   }
   if (is_keeper(*own)) scope.spawn(keep(own));
+  if (load_.repair_after && !load_.failures && own->index == 0) beside.spawn(tend(own));
   if (store_.has_background()) beside.spawn(store_.background(*own->worker, &own->done));
   co_await scope.join();
   own->has_ended = true;
@@ -334,6 +347,7 @@ void Driver::revive(fabric::NodeId node) {
   const Result<> laid_out = store_.restart_node(fabric_, node);
   if (!laid_out) return;
   revived_.push_back(node);
+  note(*clients_.front()->worker, "rejoin", node);
   ++repaired_["restarts"];
   for (std::uint32_t i = 0; deploy_.serves(node) && i < deploy_.server_workers; ++i) {
     const Result<fabric::Worker*> server =
@@ -356,6 +370,7 @@ void Driver::revive_clients(fabric::NodeId node) {
     own->rng = Rng(load_.seed, "load of a second life", next_number_);
     own->place = shape_place(next_number_, workers, records_.shape().preloaded);
     own->quota = load_.operations / workers / 2;
+    if (shape_) own->recorder = measure::TimelineRecorder(*shape_, rows_of(node));
     add_slots(*own, next_number_);
     next_number_ += deploy_.window;
     ++workers_left_;

@@ -16,12 +16,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/check/history.h"
 #include "common/kv/protocol.h"
 #include "common/measure/tally.h"
+#include "common/measure/timeline.h"
 #include "workloads/distribution.h"
 #include "workloads/records.h"
 #include "workloads/spec.h"
@@ -63,7 +65,13 @@ struct FailurePlan {
   std::vector<fabric::NodeId> crashed;
   std::vector<Repair> repairs;  // by time
   std::vector<Excuse> excuses;
-  Nanos over = 0;  // nothing fails after this: the sweep does not begin before it
+  struct Strike {
+    Nanos at = 0;
+    std::string what;  // as a measure::TimelineEvent calls it
+    fabric::NodeId node = 0;
+  };
+  std::vector<Strike> strikes;  // what fails and comes back, for the record
+  Nanos over = 0;               // nothing fails after this: the sweep does not begin before it
 };
 
 struct LoadConfig {
@@ -91,6 +99,13 @@ struct LoadConfig {
   Nanos sweep_patience = 40'000'000;  // how long an operation of it is tried again
   bool may_be_full = false;           // that a table is full is an answer to the sweep's PUTs
   std::optional<FailurePlan> failures;
+  // Nodes that are found lost while the load goes on are repaired so long after that, beside it. Not for
+  // failures that are planned.
+  std::optional<Nanos> repair_after;
+  Nanos timeline = 0;  // width of a bin of the time series; 0: none. With a duration alone
+  // So many preloaded records, evenly spread, are written once a bin by the last client worker of the last
+  // node, which does nothing else (Driver::unwritable). With a timeline alone.
+  std::uint32_t probe_keys = 0;
   // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
   // times as much while errors go on. Bounds the work done against a dead peer.
   Nanos error_pause = 10'000;
@@ -128,6 +143,13 @@ class Driver {
   // says that it repaired.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
+  // Nodes that scrub_lost or the keeper declared lost, with their memory.
+  [[nodiscard]] const std::vector<fabric::NodeId>& declared_lost() const { return declared_lost_; }
+  // What the local nodes' clients did over time, and what was done about failures; none where nobody asked.
+  [[nodiscard]] std::optional<measure::Timeline> timeline();
+  // The same of a node of another process that died, as far as it had come: with `into`. Where its memory can
+  // still be reached (shm).
+  void add_lost(fabric::NodeId node, measure::Timeline& into);
   // Operations that were issued and have not returned: none after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
 
@@ -166,6 +188,19 @@ class Driver {
   coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record,
                            Nanos due);
   coro::Task<void> scrub_lost(fabric::Worker* worker);
+  coro::Task<void> tend(ClientWorker* own);
+  [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;
+  [[nodiscard]] bool repairs_first(fabric::NodeId node) const;
+  coro::Task<bool> repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
+  void note(const fabric::Worker& worker, std::string_view what, fabric::NodeId node);
+  // What is probed when, and what came of it, by bin and key.
+  enum Probe : std::uint8_t { probe_written = 1, probe_waiting = 2 };
+  [[nodiscard]] bool is_prober(const ClientWorker& own) const;
+  [[nodiscard]] Result<> make_rows();
+  [[nodiscard]] std::span<std::uint32_t> rows_of(fabric::NodeId node);
+  coro::Task<void> probe_main(ClientWorker* own, Slot* slot, std::uint32_t index);
+  void note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written);
+  [[nodiscard]] std::vector<std::uint32_t> unwritable() const;
   coro::Task<void> sweep(ClientWorker* own);
   [[nodiscard]] Turn next_turn(ClientWorker& own);
   [[nodiscard]] Action choose(ClientWorker& own) const;
@@ -194,6 +229,13 @@ class Driver {
   std::atomic<bool> is_measuring_{false};  // counters were reset at the end of the warm-up
   std::atomic<std::uint64_t> inserts_refused_{0};
   std::map<std::string, std::uint64_t> scrubbed_, repaired_;
+  std::vector<fabric::NodeId> declared_lost_, tended_;
+  std::optional<measure::TimelineShape> shape_;            // of the timeline
+  std::vector<std::uint32_t> rows_;                        // of one process
+  std::map<fabric::NodeId, fabric::Region*> row_regions_;  // of several, which outlive theirs
+  std::vector<std::uint8_t> probes_;                       // bins x keys
+  std::mutex events_mutex_;
+  std::vector<measure::TimelineEvent> events_;  // by Worker::now() yet
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
   std::uint32_t next_number_ = 0;  // of a slot that is added while the load runs

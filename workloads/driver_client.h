@@ -40,11 +40,13 @@ struct Driver::Ended {
   measure::Outcome outcome = measure::Outcome::ok;
   bool is_verified = false, is_corrupt = false;
 
+  [[nodiscard]] bool is_completed() const {
+    return outcome == measure::Outcome::ok || outcome == measure::Outcome::not_found;
+  }
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_outcome[static_cast<std::size_t>(outcome)];
-    if (outcome == measure::Outcome::ok || outcome == measure::Outcome::not_found)
-      own.latency_ns.record(latency);
+    if (is_completed()) own.latency_ns.record(latency);
     own.requests.record(stats);
     tally.retries += retries;
     tally.verified += is_verified ? 1 : 0;
@@ -67,6 +69,8 @@ struct Driver::ClientWorker {
   Nanos due = -1;                      // open loop: when the next operation is due
   bool is_reader = false;              // LoadConfig::readers
   measure::Tally tally;
+  measure::TimelineRecorder recorder;
+  Nanos measured_from = 0;                  // the start of the window
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
   std::array<Ended, 8> ended;  // not yet in the tally: the first `ended_count` of them
@@ -77,7 +81,11 @@ struct Driver::ClientWorker {
     return ended[ended_count++];
   }
   const measure::Tally& settle() {
-    for (std::uint32_t i = 0; i < ended_count; ++i) ended[i].add_to(tally);
+    for (std::uint32_t i = 0; i < ended_count; ++i) {
+      const Ended& each = ended[i];
+      each.add_to(tally);
+      recorder.record(each.at - measured_from, each.latency, each.is_completed());
+    }
     ended_count = 0;
     return tally;
   }

@@ -11,6 +11,14 @@ namespace loch::workloads {
 
 using measure::OpKind;
 
+namespace {
+
+bool is_among(const std::vector<fabric::NodeId>& nodes, fabric::NodeId node) {
+  return std::ranges::find(nodes, node) != nodes.end();
+}
+
+}  // namespace
+
 coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
@@ -48,24 +56,36 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
 coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
   // Once: a node that is back by the next try is a member again.
-  const auto fence = [this, is_first](fabric::NodeId node) {
-    if (!is_first) return;
+  std::vector<fabric::NodeId> fenced_nodes;
+  const auto fence = [this, worker, is_first, &fenced_nodes](fabric::NodeId node) {
+    if (!is_first || is_among(fenced_nodes, node)) return;
+    fenced_nodes.push_back(node);
+    note(*worker, "fence", node);
     const Result<> fenced = fabric_.fence(node);
     LOCH_CHECK(fenced.has_value(), "a fabric that fails by plan can fence");
   };
   if (!step->dead.empty()) {
     for (const kv::ClientId& dead : step->dead) fence(dead.node);
     const std::vector<kv::ClientId> dead = step->dead;
+    if (is_first) note(*worker, "scrub", dead.front().node);
     const kv::Repair repaired = co_await store_.scrub(*worker, dead);
     is_complete = repaired.is_complete;
+    if (is_complete) note(*worker, "scrub_end", dead.front().node);
     ++repaired_["scrubs"];
     for (const auto& [kind, count] : repaired.counts) repaired_[kind] += count;
   }
   if (!step->lost.empty()) {
     for (const fabric::NodeId node : step->lost) fence(node);
     const std::vector<fabric::NodeId> lost = step->lost;
+    for (const fabric::NodeId node : lost) {
+      if (is_first) note(*worker, "declare", node);
+    }
     const kv::Repair repaired = co_await store_.declare_lost(*worker, lost);
     is_complete = is_complete && repaired.is_complete;
+    for (const fabric::NodeId node : lost) {
+      if (repaired.is_complete) note(*worker, "declare_end", node);
+      if (!is_among(declared_lost_, node)) declared_lost_.push_back(node);
+    }
     ++repaired_["declarations"];
     for (const auto& [kind, count] : repaired.counts) repaired_[kind] += count;
   }
@@ -73,6 +93,7 @@ coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repai
 }
 
 void Driver::log_loss(fabric::NodeId node, Nanos from, Nanos to) {
+  if (losses_ == nullptr && logs_) losses_ = logs_(check::preload_client);
   if (losses_ == nullptr) return;
   const std::string name = fmt::format("n{}", node);
   check::OperationView view;
@@ -108,31 +129,105 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
   }
 }
 
-coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
+std::vector<fabric::NodeId> Driver::lost_nodes() const {
   const fabric::FabricReport report = fabric_.report();
   std::vector<fabric::NodeId> lost;
-  std::optional<fabric::NodeId> first;
   for (std::uint32_t node = 0; node < report.nodes.size(); ++node) {
-    if (report.nodes[node].is_lost)
-      lost.push_back(static_cast<fabric::NodeId>(node));
-    else if (!first && deploy_.drives(static_cast<fabric::NodeId>(node)))
-      first = static_cast<fabric::NodeId>(node);
+    if (report.nodes[node].is_lost) lost.push_back(static_cast<fabric::NodeId>(node));
   }
-  // One survivor repairs: the lowest with clients.
-  if (lost.empty() || first != worker->node()) co_return;
+  return lost;
+}
+
+// One survivor repairs: the lowest with clients.
+bool Driver::repairs_first(fabric::NodeId node) const {
+  const std::vector<fabric::NodeId> lost = lost_nodes();
+  for (std::uint32_t i = deploy_.server_nodes; i < deploy_.nodes; ++i) {
+    if (std::ranges::find(lost, i) == lost.end()) return i == node;
+  }
+  return false;
+}
+
+coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
+  std::vector<fabric::NodeId> lost = lost_nodes();
+  std::erase_if(lost, [this](fabric::NodeId node) { return is_among(tended_, node); });
+  if (lost.empty() || !repairs_first(worker->node())) co_return;
+  const bool is_complete = co_await repair_lost(worker, lost);
+  static_cast<void>(is_complete);  // said in stuck_
+}
+
+// Looks for nodes that are lost while the load goes on, as somebody who watches over a cluster does.
+coro::Task<void> Driver::tend(ClientWorker* own) {
+  constexpr Nanos look = 1'000'000;
+  fabric::Worker& worker = *own->worker;
+  std::map<fabric::NodeId, Nanos> seen;
+  while (!own->has_ended && !worker.stopping()) {
+    co_await worker.sleep_until(worker.now() + look);
+    if (!repairs_first(worker.node())) continue;
+    std::vector<fabric::NodeId> due;
+    for (const fabric::NodeId node : lost_nodes()) {
+      if (seen.emplace(node, worker.now()).second) note(worker, "kill", node);
+      if (is_among(tended_, node) || worker.now() < seen[node] + *load_.repair_after) continue;
+      due.push_back(node);
+    }
+    if (due.empty()) continue;
+    const bool is_complete = co_await repair_lost(&worker, due);
+    if (is_complete) tended_.insert(tended_.end(), due.begin(), due.end());
+    if (!is_complete) break;  // what is left is told with the result
+  }
+}
+
+// Fences and scrubs. What a scrub cannot reach is lost with its node's memory: that node is declared lost,
+// and what the dead held elsewhere is scrubbed then.
+coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost) {
+  constexpr std::uint32_t tries = 40;
+  constexpr Nanos pause = 2'000'000;
   for (const fabric::NodeId node : lost) {
-    // A fabric that cannot fence (shm) has lost the whole process: nothing of it executes any more.
+    // A fabric that cannot fence has lost the whole process: nothing of it executes any more.
     const Result<> fenced = fabric_.fence(node);
-    if (!fenced && fenced.error().code != ErrorCode::unsupported) co_return;
+    if (!fenced && fenced.error().code != ErrorCode::unsupported) {
+      stuck_.push_back(
+          fmt::format("node {} could not be fenced: {}; nothing was scrubbed", node, fenced.error().message));
+      co_return false;
+    }
+    note(*worker, "fence", node);
+    note(*worker, "scrub", node);
   }
   std::vector<kv::ClientId> dead;
   for (const fabric::NodeId node : lost) {
     for (std::uint32_t i = 0; i < deploy_.client_workers; ++i)
       dead.push_back({node, static_cast<std::uint16_t>(i)});
   }
-  kv::Repair repaired = co_await store_.scrub(*worker, dead);
-  scrubbed_ = std::move(repaired.counts);
   did_scrub_ = true;
+  const auto count = [this](const kv::Repair& repaired) {
+    for (const auto& [kind, number] : repaired.counts) scrubbed_[kind] += number;
+  };
+  const kv::Repair scrubbed = co_await store_.scrub(*worker, dead);
+  count(scrubbed);
+  bool is_complete = scrubbed.is_complete;
+  if (!is_complete) {
+    const Nanos begun = worker->now();
+    bool is_declared = false;
+    for (const fabric::NodeId node : lost) note(*worker, "declare", node);
+    for (std::uint32_t i = 0; i < tries && !is_declared && !worker->stopping(); ++i) {
+      if (i > 0) co_await worker->sleep_until(worker->now() + pause);
+      const kv::Repair declared = co_await store_.declare_lost(*worker, lost);
+      count(declared);
+      is_declared = declared.is_complete;
+    }
+    for (const fabric::NodeId node : lost) {
+      log_loss(node, begun, worker->now());
+      declared_lost_.push_back(node);
+      if (is_declared) note(*worker, "declare_end", node);
+    }
+    const kv::Repair again = co_await store_.scrub(*worker, dead);
+    count(again);
+    is_complete = is_declared && again.is_complete;
+  }
+  for (const fabric::NodeId node : lost) {
+    if (is_complete) note(*worker, "scrub_end", node);
+  }
+  if (!is_complete) stuck_.push_back("what lost nodes held was not repaired completely");
+  co_return is_complete;
 }
 
 bool Driver::is_excused(std::uint64_t record) const {

@@ -178,6 +178,57 @@ TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
   EXPECT_LE(sum.last_ns - sum.first_ns, plan_.load.duration);
 }
 
+// What ends inside the window is in the time series, once: completed and failed operations alike.
+TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
+  plan_.load.operations = 0;
+  plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;
+  plan_.load.duration = is_sim() ? 510'000 : 105'000'000;
+  plan_.load.timeline = is_sim() ? 20'000 : 10'000'000;
+  const RunOutcome outcome = run();
+  const measure::Tally sum = total(outcome);
+  ASSERT_TRUE(outcome.timeline);
+  ASSERT_EQ(outcome.timeline->bins().size(), is_sim() ? 26U : 11U);
+  std::uint64_t completed = 0, failed = 0, busy = 0;
+  for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) {
+    completed += bin.completed();
+    failed += bin.failed;
+    busy += bin.completed() > 0 ? 1 : 0;
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // nobody probes
+  }
+  EXPECT_GT(completed, 0U);
+  EXPECT_EQ(completed, sum.completed());
+  EXPECT_EQ(completed + failed, sum.total());
+  if (is_sim()) EXPECT_EQ(busy, 26U);
+}
+
+// The prober's operations are no load, and while nothing fails it finds every key writable.
+TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.load.operations = 0;
+  plan_.load.duration = is_sim() ? 5'000'000 : 500'000'000;
+  plan_.load.timeline = plan_.load.duration / 5;
+  plan_.load.probe_keys = 10;
+  plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  const RunOutcome outcome = run();
+  const measure::Tally sum = total(outcome);
+  EXPECT_EQ(sum.of(measure::OpKind::put).total(), 0U);
+  EXPECT_GT(sum.unmeasured, 0U);
+  std::map<std::string, int> written;
+  for (const check::Operation& o : recording.operations) {
+    if (o.kind != check::OpKind::put) continue;
+    ++written[o.key];
+    EXPECT_GE(o.client, 10) << "not the last worker of three nodes with two, whose clients are 10 and 11";
+  }
+  EXPECT_EQ(written.size(), 10U);
+  for (const auto& [key, times] : written) EXPECT_LE(times, 6) << key;
+  if (is_sim()) {
+    for (const auto& [key, times] : written) EXPECT_GE(times, 5) << key;
+  }
+  ASSERT_TRUE(outcome.timeline);
+  for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
+}
+
 TEST_P(DriverOn, OpenLoopKeepsItsRate) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 500'000'000;
@@ -263,6 +314,17 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
 #ifdef LOCH_HAVE_SIM
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
 #endif
+
+// Nothing is allocated for the time series of an operation, and nothing of the run changes.
+TEST_P(DriverOnSim, ATimelineCostsTheRunNothing) {
+  plan_.load.operations = 0;
+  plan_.load.duration = 500'000;
+  const RunOutcome without = run();
+  plan_.load.timeline = 5'000;
+  const RunOutcome with = run();
+  EXPECT_EQ(with.sim->request_allocations, without.sim->request_allocations);
+  EXPECT_EQ(with.sim->trace_hash, without.sim->trace_hash);
+}
 
 TEST_P(DriverOnSim, OneSeedOneRun) {
   const auto first = run().sim->trace_hash, second = run().sim->trace_hash;

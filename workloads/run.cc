@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/measure/whole_number.h"
+
 namespace loch::workloads {
 namespace {
 
@@ -18,7 +20,9 @@ struct Share {
   std::vector<measure::NodePart> nodes;  // all of them: others' hold what this process caused there
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
-  std::vector<std::string> notes;  // of the store
+  std::vector<std::string> notes;  // of the store, and of repairs that were not complete
+  std::vector<std::uint32_t> declared_lost;
+  std::optional<measure::Timeline> timeline;
 };
 
 json to_json(const Share& share) {
@@ -30,7 +34,10 @@ json to_json(const Share& share) {
               {"protocol_counters", share.protocol_counters},
               {"fabric_counters", share.fabric_counters},
               {"scrubbed", nullptr},
-              {"notes", share.notes}};
+              {"notes", share.notes},
+              {"declared_lost", share.declared_lost},
+              {"timeline", nullptr}};
+  if (share.timeline) out["timeline"] = measure::to_json(*share.timeline);
   for (const measure::NodePart& part : share.nodes) out["nodes"].push_back(measure::to_json(part));
   if (share.scrubbed) out["scrubbed"] = *share.scrubbed;
   return out;
@@ -47,6 +54,11 @@ Result<Share> share_from(const std::string& text) {
     share.protocol_counters = in.at("protocol_counters").get<std::map<std::string, double>>();
     share.fabric_counters = in.at("fabric_counters").get<std::map<std::string, double>>();
     share.notes = in.at("notes").get<std::vector<std::string>>();
+    for (const json& node : in.at("declared_lost"))
+      share.declared_lost.push_back(measure::whole<std::uint16_t>(node));
+    if (!in.at("timeline").is_null()) {
+      LOCH_ASSIGN(share.timeline, measure::timeline_from_json(in.at("timeline")));
+    }
     if (!in.at("scrubbed").is_null())
       share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
     for (const json& each : in.at("nodes")) {
@@ -59,7 +71,7 @@ Result<Share> share_from(const std::string& text) {
   }
 }
 
-Share share_of(fabric::Fabric& fabric, const Driver& driver, const kv::Store& store, fabric::RunEnd end,
+Share share_of(fabric::Fabric& fabric, Driver& driver, const kv::Store& store, fabric::RunEnd end,
                fabric::FabricReport& report) {
   Share share;
   share.window_s = driver.window_s();
@@ -70,6 +82,9 @@ Share share_of(fabric::Fabric& fabric, const Driver& driver, const kv::Store& st
   share.notes = store.notes();
   share.fabric_counters = report.counters;
   if (driver.did_scrub()) share.scrubbed = driver.scrubbed();
+  share.declared_lost.assign(driver.declared_lost().begin(), driver.declared_lost().end());
+  share.notes.insert(share.notes.end(), driver.stuck().begin(), driver.stuck().end());
+  share.timeline = driver.timeline();
   report.nodes.resize(fabric.nodes());
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
     measure::NodePart part;
@@ -93,6 +108,11 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   add(share.protocol_counters, into.protocol_counters);
   add(share.fabric_counters, into.fabric_counters);
   if (share.scrubbed) into.scrubbed = share.scrubbed;
+  into.declared_lost.insert(into.declared_lost.end(), share.declared_lost.begin(), share.declared_lost.end());
+  if (share.timeline && into.timeline && share.timeline->shape() == into.timeline->shape())
+    into.timeline->merge(*share.timeline);
+  else if (share.timeline)
+    into.timeline = share.timeline;
   into.notes.insert(into.notes.end(), share.notes.begin(), share.notes.end());
   for (const measure::NodePart& part : share.nodes) {
     measure::NodePart& node = into.nodes.at(part.node);
@@ -179,6 +199,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
       if (texts[rank].empty()) {
         outcome.notes.push_back(
             fmt::format("process {} died; what its clients counted is lost with it", rank));
+        if (outcome.timeline) driver->add_lost(static_cast<fabric::NodeId>(rank), *outcome.timeline);
         continue;
       }
       LOCH_ASSIGN(const Share theirs, share_from(texts[rank]));

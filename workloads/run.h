@@ -44,6 +44,8 @@ struct RunOutcome {
   std::vector<std::string> stuck;    // of this process's final sweep
   std::vector<std::string> unsound;  // what Store::audit found, where a final sweep has left all at rest
   std::map<std::string, std::uint64_t> repaired;  // Driver::repaired()
+  std::vector<std::uint32_t> declared_lost;
+  std::optional<measure::Timeline> timeline;  // where LoadConfig asks for one
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);

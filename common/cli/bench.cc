@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 
 #include "common/base/output_place.h"
 #include "common/check/history.h"
@@ -32,6 +39,9 @@
 #ifdef LOCH_HAVE_SHM
 #include "common/fabric/shm/shm.h"
 #endif
+#ifdef LOCH_HAVE_SIM
+#include "common/cli/repair_plan.h"
+#endif
 
 namespace loch::cli {
 namespace {
@@ -43,6 +53,22 @@ int complain(const Error& error) {
   const bool is_input = error.code == ErrorCode::invalid_argument || error.code == ErrorCode::unsupported;
   return is_input ? exit_bad_input : exit_failed;
 }
+
+// Kills this process as `kill -9` does, at an instant that is not its workers' choice.
+class OwnDeath {
+ public:
+  explicit OwnDeath(Nanos after)
+      : thread_([after](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::condition_variable_any never;
+          std::unique_lock lock(mutex);
+          never.wait_for(lock, stop, std::chrono::nanoseconds(after), [] { return false; });
+          if (!stop.stop_requested()) kill(getpid(), SIGKILL);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
 
 std::string history_part(const std::string& path, const Place& place) {
   return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
@@ -146,9 +172,17 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.fabric_counters = std::move(outcome.fabric_counters);
   point.run_end = workloads::name(outcome.end);
   point.lost_nodes = std::move(outcome.lost_nodes);
+  point.declared_lost = std::move(outcome.declared_lost);
+  point.timeline = std::move(outcome.timeline);
+  point.probed_keys = static_cast<std::uint32_t>(std::min<std::uint64_t>(o.load.probe_keys, o.keys));
   if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
   point.notes = o.notes;
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
+  if (!point.declared_lost.empty()) {
+    point.notes.push_back(
+        fmt::format("node {} was declared lost: what only its memory held is gone, and the rest is served",
+                    fmt::join(point.declared_lost, ", ")));
+  }
   if (outcome.outstanding > 0) {
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
@@ -168,9 +202,22 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load = o.load;
   plan.load.seed = seed;
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
+  plan.load.repair_after = o.repair_after;
   plan.records = {o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding};
   plan.pin = cores;
   return plan;
+}
+
+// What a simulation's schedule of failures dooms, and the repairs that were asked for.
+Result<std::optional<workloads::FailurePlan>> planned_failures([[maybe_unused]] const BenchOptions& o,
+                                                               [[maybe_unused]] const kv::Module& module) {
+#ifdef LOCH_HAVE_SIM
+  if (o.fabric == "sim" && o.repair_after && !o.faults.empty()) {
+    LOCH_ASSIGN(const fabric::sim::SimFaults faults, fabric::sim::load_faults(o.faults));
+    return plan_failures(faults, module, o.protocol_options, deploy_config(o), *o.repair_after);
+  }
+#endif
+  return std::nullopt;
 }
 
 // The exit status that a finished run deserves, with its reason on standard error.
@@ -371,6 +418,10 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
   out["cores"] = o.cores;
   out["pin"] = o.pin;
   out["verify"] = load.verify;
+  out["timeline_s"] = static_cast<double>(load.timeline) / 1e9;
+  out["probe_keys"] = load.probe_keys;
+  out["repair_after_s"] = o.repair_after ? nlohmann::ordered_json(static_cast<double>(*o.repair_after) / 1e9)
+                                         : nlohmann::ordered_json(nullptr);
   out["faults"] = o.faults;
   out["mutant"] = o.mutant;
   out["memory_bytes"] = o.memory_bytes;
@@ -384,9 +435,14 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
   LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
   workloads::RunPlan plan = plan_of(o, module, seed, place, open.cores);
+  LOCH_ASSIGN(plan.load.failures, planned_failures(o, module));
   plan.logs = workloads::file_logs(history.get());
+  std::unique_ptr<OwnDeath> death;
   std::unique_ptr<Progress> progress;
   plan.on_start = [&](const workloads::Driver& driver) {
+    for (const ProcessKill& kill : open.kills) {
+      if (place.ranks > 1 && kill.node == place.rank) death = std::make_unique<OwnDeath>(kill.at);
+    }
     if (place.rank != 0) return;
     progress = std::make_unique<Progress>([&driver, &o] {
       return fmt::format("{} {} on {}  {:3.0f} %  {} operations", bar(driver.progress()), o.protocol,
@@ -419,6 +475,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
+  for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
   if (open.beside != nullptr) result.point.window_began_unix_ns = open.beside->window_began();
   return result;
 }
@@ -441,8 +498,9 @@ int run_bench(const std::vector<std::string>& arguments, const kv::Registry& reg
   if (!module) return complain(module.error());
   if (auto ok = validate(*options, **module); !ok) return complain(ok.error());
   if (options->dry_run) {
-    const auto ok = check_files(*options);
-    return ok ? 0 : complain(ok.error());
+    if (const auto ok = check_files(*options); !ok) return complain(ok.error());
+    const auto planned = planned_failures(*options, **module);
+    return planned ? 0 : complain(planned.error());
   }
   const auto place = place_of_this_process();
   if (!place) return complain(place.error());

@@ -96,6 +96,15 @@ po::options_description bench_flags() {
   flag("faults", "FILE", "YAML of faults to inject");
   flag("mutant", "NAME", "a known-bad variant: loch list mutants");
   toggle("scrub", "after the load, repair and report what lost nodes held (default: with several processes)");
+  flag("repair-after", "TIME",
+       "repair what failures did while the load goes on, so long after each: scrub, or declare lost (after "
+       "the "
+       "load)");
+  flag("timeline", "TIME", "add a time series to the result, in bins of this width: 10ms; with --duration");
+  flag("probe-keys", "N",
+       "with --timeline: the last client worker of the last node drives no load, and writes N keys once a "
+       "bin: how "
+       "many cannot be written is in the time series (0)");
   flag("memory", "BYTES", "memory of a node (sim 64G; else what is free)");
   flag("json", "FILE", "write the result here, not to standard output");
   toggle("dry-run", "check the flags and run nothing");
@@ -329,6 +338,29 @@ Result<> apply_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// The time series, and the repairs that it is there to show.
+Result<> apply_timeline(const Given& given, BenchOptions& o) {
+  workloads::LoadConfig& load = o.load;
+  if (given.text("repair-after")) {
+    Nanos after = 0;
+    LOCH_TRY(span(given, "repair-after", after));
+    o.repair_after = after;
+  }
+  LOCH_TRY(whole(given, "probe-keys", load.probe_keys, 0, 1024));
+  if (load.probe_keys > 0 && !given.text("timeline"))
+    return fail(ErrorCode::invalid_argument, "--probe-keys: goes with --timeline");
+  if (!given.text("timeline")) return {};
+  LOCH_TRY(span(given, "timeline", load.timeline));
+  if (load.duration == 0)
+    return fail(ErrorCode::invalid_argument, "--timeline: goes with --duration, not with --operations");
+  if (auto shape = measure::timeline_shape(load.timeline, load.duration); !shape)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--timeline {}: {}", *given.text("timeline"), shape.error().message));
+  if (load.probe_keys > 0 && o.clients * (o.nodes - o.server_nodes) < 2)
+    return fail(ErrorCode::invalid_argument, "--probe-keys: the only client would drive no load; add one");
+  return {};
+}
+
 Result<> apply_shape(const Given& given, BenchOptions& o) {
   LOCH_TRY(whole(given, "nodes", o.nodes, 1, 1024));
   LOCH_TRY(whole(given, "server-nodes", o.server_nodes, 0, 1023));
@@ -373,7 +405,7 @@ Result<> apply_shape(const Given& given, BenchOptions& o) {
     o.scrub = scrub;
   }
   LOCH_TRY(boolean(given, "dry-run", o.dry_run));
-  return {};
+  return apply_timeline(given, o);
 }
 
 // For messages: "12.5 GB", where parse_size's exact spelling would be long.

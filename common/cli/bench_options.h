@@ -33,9 +33,10 @@ struct BenchOptions {
   bool verify_full = false;
   std::uint64_t memory_bytes = 0;  // a node
   std::uint32_t kept_value_bytes = 0;
-  std::string search;         // a latency goal; empty: none
-  std::optional<bool> scrub;  // not given: when several processes run
-  bool dry_run = false;       // check everything, run nothing
+  std::string search;                 // a latency goal; empty: none
+  std::optional<bool> scrub;          // not given: when several processes run
+  std::optional<Nanos> repair_after;  // not given: after the load alone
+  bool dry_run = false;               // check everything, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   kv::Options protocol_options = kv::Options();
   std::vector<std::string> notes;  // about the workload file

@@ -238,6 +238,17 @@ TEST(BenchOptions, SimulationElidesValuesOnlyWhereTheyAreMany) {
   EXPECT_EQ(kept({"--nodes", "15", "--keys", "100000", "--value-size", "16K", "--verify-full"}), 16'384U);
 }
 
+TEST(BenchOptions, ATimelineNeedsADurationThatItCutsIntoBins) {
+  EXPECT_THAT(refusal({"--timeline", "1ms", "--operations", "5"}), HasSubstr("goes with --duration"));
+  EXPECT_THAT(refusal({"--timeline", "10", "--duration", "1s"}), HasSubstr("--timeline"));
+  EXPECT_THAT(refusal({"--timeline", "0ms", "--duration", "1s"}), HasSubstr("above 0"));
+  EXPECT_THAT(refusal({"--timeline", "1us", "--duration", "1s"}), HasSubstr("at most 10000 bins"));
+  EXPECT_THAT(refusal({"--probe-keys", "5"}), HasSubstr("--probe-keys: goes with --timeline"));
+  EXPECT_THAT(refusal({"--probe-keys", "5", "--timeline", "1ms", "--duration", "10ms", "--nodes", "1"}),
+              HasSubstr("drive no load"));
+  EXPECT_THAT(refusal({"--repair-after", "soon"}), HasSubstr("--repair-after"));
+}
+
 TEST(BenchHelp, ListsEveryFlagAndEveryProtocolOption) {
   const kv::Registry registry = toys();
   for (const char* flag : {"--protocol", "--hog-pin", "--value-size", "--history", "--set"}) {
@@ -283,6 +294,46 @@ TEST_P(BenchOn, WritesOneWholeResult) {
   EXPECT_GT(json["throughput_ops_s"], 0);
   EXPECT_EQ(json["nodes"].size(), 3U);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+int bench_timed(const std::string& fabric, const std::string& json, Words words) {
+  Words all = {"--protocol", "slots", "--fabric", fabric, "--nodes", "3",
+               "--keys",     "20",    "--get",    "1",    "--json",  json};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_bench(all, toys());
+}
+
+TEST_P(BenchOn, ATimelineIsThereWhereItWasAskedFor) {
+  const bool is_sim = GetParam() == "sim";
+  ASSERT_EQ(bench_timed(GetParam(), file("a.json"),
+                        {"--duration", is_sim ? "2ms" : "100ms", "--timeline", is_sim ? "500us" : "25ms"}),
+            0);
+  const auto json = read("a.json");
+  ASSERT_EQ(json["timeline"].size(), 4U);
+  EXPECT_EQ(json["timeline"][1]["t_s"], is_sim ? 0.0005 : 0.025);
+  EXPECT_EQ(json["config"]["timeline_s"], is_sim ? 0.0005 : 0.025);
+  EXPECT_EQ(json["events"].size(), 0U);
+  ASSERT_EQ(bench({"--json", file("b.json")}), 0);
+  EXPECT_TRUE(read("b.json")["timeline"].is_null());
+}
+
+// A node whose workers stand still for two of six milliseconds is seen as two bins with a third less.
+TEST_P(BenchOn, APausedNodeIsADipInTheTimeline) {
+  if (GetParam() != "sim") GTEST_SKIP() << "pauses are simulated";
+  ASSERT_TRUE(measure::write_whole(file("pause.yaml"),
+                                   "schedule:\n  - {kind: pause, node: 1, at: 2ms, span: 2ms}\n"));
+  ASSERT_EQ(bench_timed("sim", file("a.json"),
+                        {"--warmup", "0ms", "--duration", "6ms", "--timeline", "1ms", "--faults",
+                         file("pause.yaml"), "--repair-after", "1ms"}),
+            0);
+  const auto json = read("a.json");
+  const auto rate = [&](std::size_t bin) { return json["timeline"][bin]["ops_s"].get<double>(); };
+  for (const std::size_t bin : {0U, 1U, 4U, 5U}) EXPECT_NEAR(rate(bin) / rate(0), 1, 0.05) << bin;
+  for (const std::size_t bin : {2U, 3U}) EXPECT_NEAR(rate(bin) / rate(0), 2.0 / 3, 0.05) << bin;
+  ASSERT_EQ(json["events"].size(), 1U);
+  EXPECT_EQ(json["events"][0]["event"], "pause");
+  EXPECT_EQ(json["events"][0]["node"], 1);
+  EXPECT_NEAR(json["events"][0]["t_s"].get<double>(), 0.002, 1e-5);
 }
 
 TEST_P(BenchOn, OneNodeServesAndTheOthersDriveLoad) {

@@ -73,9 +73,45 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
 #endif
 
 #ifdef LOCH_HAVE_FAULT
-// The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig.
-Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
-  fabric::FaultConfig faults;
+std::unexpected<Error> bad_kill(const std::string& path, const YAML::Node& where, std::string_view expected) {
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{}:{}: schedule: expected {}", path, where.Mark().line + 1, expected));
+}
+
+Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) {
+  constexpr auto shape = "entries such as {kind: kill_process, node: 1, at: 2s}";
+  if (!entry.IsMap() || entry.size() != 3) return bad_kill(path, entry, shape);
+  for (const char* key : {"kind", "node", "at"}) {
+    if (!entry[key] || !entry[key].IsScalar()) return bad_kill(path, entry, shape);
+  }
+  if (entry["kind"].Scalar() != "kill_process")
+    return bad_kill(path, entry["kind"], "kind kill_process, all that a real fabric schedules");
+  const auto node = parse_size(entry["node"].Scalar(), "node");
+  if (!node || *node > 1023) return bad_kill(path, entry["node"], "node: a number from 0 to 1023");
+  const auto at = parse_duration(entry["at"].Scalar(), "at");
+  if (!at) return bad_kill(path, entry["at"], "at: a duration with its unit, such as 500ms");
+  return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
+}
+
+Result<std::vector<ProcessKill>> read_kills(const YAML::Node& list, const std::string& path) {
+  std::vector<ProcessKill> kills;
+  if (!list.IsSequence() || list.size() > 1024) return bad_kill(path, list, "a list of processes to kill");
+  for (const auto& entry : list) {
+    LOCH_ASSIGN(const ProcessKill kill, read_kill(entry, path));
+    kills.push_back(kill);
+  }
+  return kills;
+}
+
+// The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig, and a schedule of
+// processes to kill.
+struct RealFaults {
+  fabric::FaultConfig config;
+  std::vector<ProcessKill> kills;
+};
+Result<RealFaults> load_fault_config(const std::string& path) {
+  RealFaults all;
+  fabric::FaultConfig& faults = all.config;
   double seed = 1, reorder = 20'000, delay = 100'000;
   const std::array<std::pair<std::string, double*>, 10> fields = {
       {{"seed", &seed},
@@ -104,6 +140,10 @@ Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
   for (const auto& item : root) {
     const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
     const int line = item.first.Mark().line + 1;
+    if (key == "schedule") {
+      LOCH_ASSIGN(all.kills, read_kills(item.second, path));
+      continue;
+    }
     double* into = nullptr;
     for (const auto& [name, place] : fields) {
       if (name == key) into = place;
@@ -123,17 +163,26 @@ Result<fabric::FaultConfig> load_fault_config(const std::string& path) {
   faults.seed = static_cast<std::uint64_t>(seed);
   faults.ud_reorder_ns = static_cast<Nanos>(reorder);
   faults.delay_ns_max = static_cast<Nanos>(delay);
-  return faults;
+  return all;
 }
 #endif
 
 // A real fabric, with the faults that were asked for.
 [[maybe_unused]] Result<std::unique_ptr<fabric::Fabric>> with_faults(std::unique_ptr<fabric::Fabric> fabric,
                                                                      const BenchOptions& o,
-                                                                     [[maybe_unused]] std::uint64_t seed) {
+                                                                     [[maybe_unused]] std::uint64_t seed,
+                                                                     const Place& place, OpenFabric& open) {
   if (o.faults.empty()) return fabric;
 #ifdef LOCH_HAVE_FAULT
-  LOCH_ASSIGN(fabric::FaultConfig faults, load_fault_config(o.faults));
+  LOCH_ASSIGN(RealFaults all, load_fault_config(o.faults));
+  open.kills = std::move(all.kills);
+  if (!open.kills.empty() && place.ranks == 1) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: schedule: a process is killed where each node is one: start as many with mpirun",
+                    o.faults));
+  }
+  fabric::FaultConfig& faults = all.config;
   faults.seed = sub_seed(seed, "faults", faults.seed);
   return fabric::inject_faults(std::move(fabric), faults);
 #else
@@ -153,7 +202,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.pin_threads = o.pin;
   open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
-  return with_faults(std::move(fabric), o, seed);
+  return with_faults(std::move(fabric), o, seed, place, open);
 }
 #endif
 
@@ -170,7 +219,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.pin_threads = o.pin;
   open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
-  return with_faults(std::move(fabric), o, seed);
+  return with_faults(std::move(fabric), o, seed, place, open);
 }
 #endif
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/cli/bench_options.h"
@@ -21,12 +22,19 @@ struct Place {
   cluster::Control* control = nullptr;  // verbs over several processes
 };
 
+// A process that a faults file kills: so long after the load began, as `kill -9` does.
+struct ProcessKill {
+  fabric::NodeId node = 0;
+  Nanos at = 0;
+};
+
 struct OpenFabric {
   std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
   std::unique_ptr<fabric::Fabric> fabric;
   std::string hardware;                       // profile name, sim only
   std::uint32_t cores = 0;                    // to pin workers to; 0: not pinned
   const hog::BesideFabric* beside = nullptr;  // `fabric`, where it runs in real time
+  std::vector<ProcessKill> kills;             // of real processes, one a node
 };
 
 // The cores of this machine that --hogs are pinned to in real time; none: not pinned. On sim they are the

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "common/cli/fuzz_draw.h"
+#include "common/cli/repair_plan.h"
 
 namespace loch::cli {
 namespace {
@@ -107,79 +108,6 @@ class FailureDrawer {
   const kv::DeployConfig& d_;
 };
 
-class RepairPlanner {
- public:
-  RepairPlanner(Rng& rng, FuzzScenario& s)
-      : rng_(rng), s_(s), d_(s.plan.deploy), plan_(*s.plan.load.failures) {}
-
-  void plan() {
-    for (const ScheduledFault& fault : s_.sim.faults.schedule) {
-      plan_.over = std::max(plan_.over, fault.at + fault.span);
-      delay_ = static_cast<Nanos>(pick<std::uint64_t>(rng_, {20'000, 300'000, 2'000'000}));
-      if (fault.kind == Kind::kill)
-        after_kill(fault);
-      else if (fault.kind == Kind::crash)
-        after_crash(fault);
-      else if (promised(kv::Loss::link_down) == kv::Promise::unavailable)
-        plan_.excuses.push_back({fault.node, std::nullopt});
-    }
-    std::ranges::sort(plan_.repairs, {}, &FailurePlan::Repair::at);
-    for (const FailurePlan::Repair& repair : plan_.repairs) plan_.over = std::max(plan_.over, repair.at);
-  }
-
- private:
-  [[nodiscard]] kv::Promise promised(kv::Loss loss) const {
-    return s_.plan.module->promise(loss, s_.plan.options);
-  }
-
-  void after_kill(const ScheduledFault& fault) {
-    const std::uint32_t clients = d_.drives(fault.node) ? d_.client_workers : 0;
-    if (fault.worker < clients) {
-      const kv::ClientId dead{fault.node, fault.worker};
-      plan_.doomed.push_back(dead);
-      act(promised(kv::Loss::client_killed), fault, std::nullopt, {dead});
-    } else {
-      act(promised(kv::Loss::server_killed), fault, fault.worker - clients, {});
-    }
-  }
-
-  void after_crash(const ScheduledFault& fault) {
-    plan_.crashed.push_back(fault.node);
-    for (std::uint32_t i = 0; d_.drives(fault.node) && i < d_.client_workers; ++i)
-      plan_.doomed.push_back({fault.node, static_cast<std::uint16_t>(i)});
-    act(promised(kv::Loss::memory_lost), fault, std::nullopt, {});
-  }
-
-  void act(kv::Promise promise, const ScheduledFault& fault, std::optional<std::uint32_t> server,
-           std::vector<kv::ClientId> dead) {
-    switch (promise) {
-      case kv::Promise::serves:
-        break;
-      case kv::Promise::after_scrub:
-        plan_.repairs.push_back({.at = fault.at + delay_, .dead = std::move(dead), .lost = {}});
-        break;
-      case kv::Promise::after_declared:
-        plan_.repairs.push_back({.at = fault.at + delay_, .dead = {}, .lost = {fault.node}});
-        break;
-      case kv::Promise::after_return:
-        if (fault.span > 0)
-          plan_.repairs.push_back({.at = fault.at + fault.span + delay_, .dead = {}, .lost = {fault.node}});
-        else
-          plan_.excuses.push_back({fault.node, server});
-        break;
-      case kv::Promise::unavailable:
-        plan_.excuses.push_back({fault.node, server});
-        break;
-    }
-  }
-
-  Rng& rng_;
-  FuzzScenario& s_;
-  const kv::DeployConfig& d_;
-  FailurePlan& plan_;
-  Nanos delay_ = 0;
-};
-
 // The load goes on for a while after the last failure; clients rest between operations, so that it does not
 // take long to simulate.
 void fit_load(Rng& rng, FuzzScenario& s) {
@@ -218,7 +146,13 @@ void draw_failures(Rng& rng, double share, FuzzScenario& s) {
 }
 
 void plan_repairs(Rng& rng, FuzzScenario& s) {
-  if (s.plan.load.failures) RepairPlanner(rng, s).plan();
+  if (s.plan.load.failures) {
+    for (const ScheduledFault& fault : s.sim.faults.schedule) {
+      const auto delay = static_cast<Nanos>(pick<std::uint64_t>(rng, {20'000, 300'000, 2'000'000}));
+      plan_repair(fault, *s.plan.module, s.plan.options, s.plan.deploy, delay, *s.plan.load.failures);
+    }
+    order_repairs(*s.plan.load.failures);
+  }
   // A loss of messages is a link that is down.
   const bool can_fail = s.failures.retries.has_value();
   if (!can_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)

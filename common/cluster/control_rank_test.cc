@@ -78,7 +78,7 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
 }
 
 TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerLife) {
-  const Launch rest = launch("again");
+  const Launch rest = launch("again", "15s");  // were it the silence that is noticed, it would be after that
   EXPECT_EQ(rest.status, 0) << rest.output;
   EXPECT_THAT(rest.output,
               testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9, and is "

@@ -259,9 +259,14 @@ ordered_json to_json(const PointResult& point) {
   out["power_w"] = power_json(point.nodes);
   out["hogs"] = point.hogs;
   out["window"] = window_json(point);
+  out["timeline"] = point.timeline ? bins_json(*point.timeline) : ordered_json(nullptr);
+  out["events"] = point.timeline ? events_json(*point.timeline) : ordered_json(nullptr);
+  out["probed_keys"] = point.probed_keys;
   out["nodes"] = nodes_json(point);
   out["run_end"] = point.run_end;
   out["lost_nodes"] = point.lost_nodes;
+  out["planned_losses"] = point.planned_losses;
+  out["declared_lost"] = point.declared_lost;
   out["protocol_counters"] = point.protocol_counters;
   out["fabric_counters"] = point.fabric_counters;
   out["scrub"] = point.scrub;

@@ -11,6 +11,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/measure/tally.h"
+#include "common/measure/timeline.h"
 
 namespace loch::measure {
 
@@ -38,6 +39,10 @@ struct PointResult {
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::string run_end = "finished";  // or deadlock, deadline, interrupted
   std::vector<std::uint32_t> lost_nodes;
+  std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
+  std::vector<std::uint32_t> declared_lost;   // whose memory is given up: keys of theirs may be absent
+  std::optional<Timeline> timeline;           // where it was asked for
+  std::uint32_t probed_keys = 0;  // the prober's sample, of which the timeline counts unwritable ones
   nlohmann::ordered_json scrub = nullptr;   // what the dead had held, when asked for
   nlohmann::ordered_json check = nullptr;   // a verdict on the history, when one was taken in memory
   nlohmann::ordered_json hogs = nullptr;    // background CPU load beside the run

@@ -15,7 +15,7 @@ from typing import Callable
 from . import options, power, provenance
 from .errors import BadInput
 from .grid import Point
-from .launch import LAUNCHERS, Launch
+from .launch import LAUNCHERS, Launch, of_this_machine
 from .model import Experiment
 from .points import Store, point_hash, result_error, stamp
 from .stored_json import read_json
@@ -103,9 +103,10 @@ class Executor:
         return [self.store.binary, "bench", *options.arguments(point.params)]
 
     def _launched(self, point: Point, environment: dict[str, str]) -> list[str]:
-        if self.launch is None or not self.launch.is_for(point):
-            return self.command(point)
-        return self.launch.command(point, self.command(point), environment)
+        for launched in (self.launch, of_this_machine(point)):
+            if launched is not None and launched.is_for(point):
+                return launched.command(point, self.command(point), environment)
+        return self.command(point)
 
     def _timeout(self, point: Point) -> float:
         if self.experiment.measure.timeout_s is not None:
@@ -178,7 +179,7 @@ class Executor:
             document = read_json(each.result)
         except BadInput as error:
             return f"no readable result: {str(error).removeprefix(f'{each.result}: ')}", {}
-        lost = document.get("lost_nodes") if each.argv[0] in LAUNCHERS and isinstance(document, dict) else None
+        lost = _unplanned(document) if each.argv[0] in LAUNCHERS and isinstance(document, dict) else []
         if lost:
             return f"lost during the run: node {', '.join(map(str, lost))}", {}
         return result_error(document), document
@@ -198,9 +199,16 @@ class Executor:
                 "others_cpu_share": None if others is None else round(others, 4), "host": self.host}
 
 
+def _unplanned(document: dict) -> list:
+    """The nodes that were lost though no faults file was to kill them."""
+    lost, planned = (document.get(key) if isinstance(document.get(key), list) else [] for key in ("lost_nodes", "planned_losses"))
+    return [node for node in lost if node not in planned]
+
+
 def rerun(point: Point) -> str:
     """The line that runs one point again, for people."""
-    return "./loch bench " + shlex.join(options.arguments(point.params))
+    before = f"mpirun -n {point.params['nodes']} " if point.params.get("processes") else ""
+    return before + "./loch bench " + shlex.join(options.arguments(point.params))
 
 
 def _tail(path: Path) -> str:

@@ -118,6 +118,13 @@ class Launch:
         return argv
 
 
+def of_this_machine(point: Point) -> Launch | None:
+    """Where nothing else is asked for: a point whose nodes are processes (`cluster.processes`) has them all here."""
+    if not point.params.get("processes"):
+        return None
+    return Launch("mpirun", (Host("localhost", int(point.params["nodes"])),), "this machine", 1)
+
+
 def from_flags(hostfile: str | None, interface: str | None, environment: Mapping[str, str]) -> Launch | None:
     """What --hostfile, --interface and a Slurm allocation ask for; None when every point is one process."""
     if interface is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(,[A-Za-z0-9._:/-]+)*", interface):

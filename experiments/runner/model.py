@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .expression import Claim
 
-FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map")
+FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
 SYSTEMS = "systems"  # the name that stands for the systems where a figure wants an axis
 
 
@@ -71,6 +71,7 @@ class Figure:
     y_max: float | None = None       # in the unit of the field
     relative_to: str = ""            # line: a system; the others are drawn over its median at the same place
     width: str = "one"               # one column (3.4 in) or two (7 in)
+    note: str = ""                   # what a reader must know, under the figure
 
 
 @dataclass(frozen=True)

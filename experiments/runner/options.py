@@ -126,6 +126,10 @@ BENCH: dict[str, Option] = {
     "verify": Option("switch"),
     "verify_full": Option("switch"),
     "scrub": Option("switch"),
+    "repair_after": Option("duration"),
+    "timeline": Option("duration"),
+    "probe_keys": Option("count"),
+    "processes": Option("switch"),
     "faults": Option("text"),
     "mutant": Option("text"),
 }
@@ -135,6 +139,8 @@ _FLAGS = {"workload_file": "workload"}
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
 SHARE_OF_MAX = Option("real", 0, 1)
+# The runner's own: `loch power` around the command, and `mpirun` before it.
+RUNNERS_OWN = ("power", "processes")
 # Files whose contents decide a result, besides the binary.
 FILE_OPTIONS = ("workload_file", "faults", "hardware")
 
@@ -176,7 +182,7 @@ def arguments(params: dict[str, object]) -> list[str]:
     order = {key: i for i, key in enumerate(BENCH)}
     out: list[str] = []
     for key in sorted(params, key=lambda k: (order.get(k, len(order)), k)):
-        if key == "power":  # the runner's own: `loch power` around the command
+        if key in RUNNERS_OWN:
             continue
         option = BENCH.get(key, Option("text"))
         value = params[key]

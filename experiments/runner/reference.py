@@ -122,6 +122,8 @@ def _data(results: Results) -> str:
             kept["failure"] = {"reason": row.stored.document["failure"]["reason"]}
         elif figure.kind == "cdf":
             kept["distributions"] = {y: node for y in figure.y if (node := _distribution(row.stored.document, y)) is not None}
+        elif figure.kind == "timeline":
+            kept["distributions"] = {name: row.stored.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")}
         if row.point.is_measured:
             host = row.stored.runner.get("host", {})
             kept["host"] = {key: host.get(key) for key in ("cpu", "cores", "kernel", "governor")}

@@ -14,15 +14,16 @@ from .options import BENCH, DATA_PER_NODE, SCALE, SHARE_OF_MAX, Option
 
 TOP = ("name", "title", "paper", "notes", "fabric", "hardware", "cluster", "systems", "workload", "scale", "axes",
        "zip", "exclude", "measure", "figure", "derive", "claims", "smoke")
-CLUSTER = ("nodes", "server_nodes")
+CLUSTER = ("nodes", "server_nodes", "processes")
 WORKLOAD = tuple(k for k in BENCH if k not in ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", "warmup",
-                                               "duration", "operations", "seed")) + ("data_per_node", "file")
+                                               "duration", "operations", "seed", "timeline", "probe_keys")) + ("data_per_node", "file")
 RUN_LENGTH = ("warmup", "duration", "operations")
-MEASURE = RUN_LENGTH + ("repeats", "seed", "timeout", "tune_duration", "tune_at", "power")
+OVER_TIME = ("timeline", "probe_keys")
+MEASURE = RUN_LENGTH + OVER_TIME + ("repeats", "seed", "timeout", "tune_duration", "tune_at", "power")
 SYSTEM_ONLY = ("label", "published", "cluster", "tune", "maximize", "minimize", "data_per_node", "scale", "hardened_of",
                "only", "drawn")
 FIGURE = ("kind", "x", "y", "rows", "along", "down", "across", "panels", "published", "ratio", "log", "x_log", "y_max",
-          "relative_to", "width")
+          "relative_to", "width", "note")
 # What a run can hold: more is a mistake, and would take hours before the first point runs.
 SYSTEMS_MAX, AXIS_MAX, LIST_MAX = 100, 1000, 1000
 COMBINATIONS_MAX = 100_000  # of axis values, before exclude
@@ -165,7 +166,8 @@ def _base_params(document: Item) -> dict[str, object]:
         if "keys" in params and "data_per_node" in params:
             raise top["workload"].error("give keys or data_per_node, not both", "keys")
     if "measure" in top:
-        params.update({k: value_of(child, k) for k, child in top["measure"].mapping().items() if k in RUN_LENGTH})
+        params.update({k: value_of(child, k) for k, child in top["measure"].mapping().items()
+                       if k in RUN_LENGTH + OVER_TIME})
     return params
 
 
@@ -241,6 +243,8 @@ def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -
         raise item.error("the axis share_of_max decides it", "rate")
     if "duration" in params and "operations" in params:
         raise item.error("give duration or operations, not both", "duration")
+    if params.get("processes") and params["fabric"] == "sim":
+        raise item.error("a simulation is one process; processes goes with fabric shm or verbs", "processes")
     if params["fabric"] == "sim" and "hardware" in item.mapping():
         check_hardware(item, str(params["hardware"]))
 
@@ -432,7 +436,7 @@ def _figure(document: Item, axes: dict[str, list[object]]) -> Figure:
     across = _text(entries["across"]) if "across" in entries else ""
     if across not in ("", SYSTEMS):
         raise item.error(f"expected {SYSTEMS}", "across")
-    x = _figure_x(item, kind, axes, first, across)
+    x = "" if kind == "timeline" else _figure_x(item, kind, axes, first, across)
     fields = {key: tuple(_field(each) for each in entries[key].scalars()) for key in ("y", "rows") if key in entries}
     if kind == "table" and not fields.get("rows"):
         raise item.error("a table needs rows: with the result fields to show", "rows")
@@ -450,11 +454,13 @@ def _figure(document: Item, axes: dict[str, list[object]]) -> Figure:
                   down=_an_axis(item, "down", axes, next((axis for axis in axes if axis not in (x, panels)), ""))
                   if kind == "map" else "",
                   panels=panels, panel_labels=labels, y_max=y_max,
-                  relative_to=_text(entries["relative_to"]) if "relative_to" in entries else "", **flags)
+                  relative_to=_text(entries["relative_to"]) if "relative_to" in entries else "",
+                  note=_text(entries["note"]) if "note" in entries else "", **flags)
 
 
 # Keys of figure: that only some kinds have.
-_OF_KINDS = {"along": ("curve",), "down": ("map",), "across": ("table",), "rows": ("table",),
+_DRAWN_BY_FIELD = ("line", "bars", "table", "cdf", "curve", "map")
+_OF_KINDS = {"x": _DRAWN_BY_FIELD, "y": _DRAWN_BY_FIELD, "along": ("curve",), "down": ("map",), "across": ("table",), "rows": ("table",),
              "panels": ("line", "bars", "curve", "cdf", "map"), "x_log": ("line", "curve", "cdf"),
              "y_max": ("line", "bars", "curve"), "relative_to": ("line",), "ratio": ("line", "bars", "table", "cdf")}
 

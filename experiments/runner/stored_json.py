@@ -14,6 +14,7 @@ _SECTIONS = ("operations", "latency_us", "verbs", "wire_bytes", "cpu")  # of a r
 _NUMBERS = ("throughput_ops_s", "goodput_bytes_s", "duration_s")
 _MAPPINGS = ("loch", "config", "capabilities", "sim", "power_w")
 _DEPTH_MAX = 8
+BINS_MAX = 10_000  # as of the binary
 
 
 def read_json(path: Path) -> object:
@@ -77,7 +78,25 @@ def _damaged_result(document: dict) -> str:
         wrong = _not_numbers(document.get(key), key, 0)
         if wrong:
             return wrong
-    return ""
+    return _damaged_timeline(document)
+
+
+def _damaged_timeline(document: dict) -> str:
+    """A time series and its events, where a result has them."""
+    for key, kinds in (("timeline", {"t_s": _is_number, "ops_s": _is_number}),
+                       ("events", {"t_s": _is_number, "event": lambda value: isinstance(value, str) and value.isidentifier()})):
+        entries = document.get(key)
+        if entries is None:
+            continue
+        if not isinstance(entries, list) or len(entries) > BINS_MAX:
+            return f"{key}: expected a list of at most {BINS_MAX:,}"
+        for i, entry in enumerate(entries):
+            if not isinstance(entry, dict) or not all(is_good(entry.get(name)) for name, is_good in kinds.items()):
+                return f"{key}.{i}: expected {' and '.join(kinds)}"
+            others = (value for name, value in entry.items() if name != "event")
+            if not all(value is None or _is_number(value) for value in others):
+                return f"{key}.{i}: expected numbers"
+    return "" if _is_number(document.get("probed_keys", 0)) else "probed_keys: expected a number"
 
 
 def _not_numbers(node: object, path: str, depth: int) -> str:

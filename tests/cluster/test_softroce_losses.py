@@ -12,8 +12,9 @@ BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-ben
 LOST_AFTER_S = 20
 # Long enough that the loss, also of a silent machine, is noticed while the load goes on: scrub follows the load.
 LOAD_S = {"child": 20, "machine": 45}
-# From the death to the result: at most the load and this, for fence, scrub and gathering.
-MARGIN_S = 40
+# From the death to the result: at most the load and this, for fence, scrub, declaration, the scrub after it, and gathering:
+# an emulated request to a node that is gone takes seconds to fail.
+MARGIN_S = 90
 # The line of experiments/runner/launch.py, under which no rank ends with another.
 SCRIPT = r"""
 say() { echo "$1 $EPOCHREALTIME" >>times; }
@@ -34,7 +35,7 @@ await() {  # a file with something in it, or the end of the launch
   done
 }
 mkfifo "$TMPDIR/pause" "$TMPDIR/kill-child"
-exec 9<>"$TMPDIR/pause"
+exec 9<>"$TMPDIR/pause" 8<>"$TMPDIR/kill-child"
 lose() {
   launch "$1" "$3"
   await "$1.jsonl.rank0.partial" && say "$1-load"
@@ -54,7 +55,8 @@ lose() {
 kill_child() { echo now >"$TMPDIR/kill-child"; }
 kill_machine() { echo kill 3 >"$LOCH_MACHINES"; }
 # Waits there, since a new connection takes an emulated machine seconds. The newest of a rank's two is its child.
-ssh loch2 'read -r; pkill -9 -n -x loch-bench' <"$TMPDIR/kill-child" &
+# Both ends of the pipe are open, or ssh would not begin before there is something to read.
+ssh loch2 'read -r; pkill -9 -n -x loch-bench' <&8 &
 lose child kill_child "$CHILD_LOAD"
 lose machine kill_machine "$MACHINE_LOAD"
 """
@@ -88,7 +90,11 @@ class Losses(InAFolder):
         got = json.loads(self.read(f"{case}.json"))
         self.assertEqual(got["lost_nodes"], [victim], said)
         self.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0), said)
-        # Fenced, or there would be none.
+        # Its memory went with its process, or its machine: it was fenced, a scrub could not reach all, it was declared
+        # lost, every survivor was told, and what it had held elsewhere was scrubbed after that. Nothing was left over.
+        self.assertEqual(got["declared_lost"], [victim], said)
+        self.assertTrue(any(f"node {victim} was declared lost" in note for note in got["notes"]), said)
+        self.assertFalse([note for note in got["notes"] if "not repaired" in note or "not be fenced" in note], said)
         self.assertIn("entries_examined", got["scrub"] or {}, said)
         for node in got["nodes"]:
             self.assertEqual(node["operations"]["ok"] > 0, node["node"] != victim, said)

@@ -108,14 +108,15 @@ def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
 def kill_client(test: EndToEnd, victim: int) -> None:
     """One node's client process dies in the middle: the others go on, and one of them reports."""
     before = shared_memory()
-    started = Started(test.folder, 3, *LOAD, "--verify", "--duration", "2s", "--history", "h.jsonl")
+    started = Started(test.folder, 3, *support.without(LOAD, "--clients"), "--clients", "2", "--verify", "--duration", "3s", "--history", "h.jsonl",
+                      "--timeline", "100ms", "--probe-keys", "200", "--repair-after", "200ms")
     os.kill(started.wait_for_load(test)[victim][1], signal.SIGKILL)
     status, out, err = started.end()
     test.assertEqual(status, 0, out + err)
     test.assertIn(f"node {victim} (process ", err)
     got = json.loads((test.folder / "out.json").read_text())
     test.assertEqual(got["lost_nodes"], [victim])
-    test.assertIn("entries_examined", got["scrub"])
+    assert_repaired(test, got, victim)
     test.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0))
     for node in got["nodes"]:
         test.assertEqual(node["operations"]["ok"] > 0, node["node"] != victim, node)
@@ -123,6 +124,23 @@ def kill_client(test: EndToEnd, victim: int) -> None:
     test.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
     test.assertEqual(sorted(path.name for path in test.folder.iterdir()), ["h.jsonl", "out.json"])
     assert_no_shared_memory(test, before)
+
+
+def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
+    """The dead one's entries were repaired while the load went on; its memory lives on, so that nothing is given up."""
+    test.assertEqual(got["declared_lost"], [])
+    test.assertFalse([note for note in got["notes"] if "repaired" in note or "fenced" in note], got["notes"])
+    at = {event["event"]: event["t_s"] for event in got["events"] if event["node"] == victim}
+    test.assertEqual(set(at), {"kill", "fence", "scrub", "scrub_end"}, got["events"])
+    test.assertGreaterEqual(at["fence"] - at["kill"], 0.2)
+    test.assertLessEqual(at["fence"], at["scrub"])
+    test.assertLess(at["scrub"], at["scrub_end"])
+    # Every key of the sample can be written again; and the killed process's operations, which it told nobody, are there.
+    test.assertEqual(got["timeline"][-1]["unwritable_keys"], 0, got["timeline"])
+    in_bins = sum(round(entry["ops_s"] * 0.1) for entry in got["timeline"])
+    test.assertGreater(in_bins, got["operations"]["ok"] + got["operations"]["not_found"])
+    # What the dead left half done is found by looking: one who did not look would not have counted.
+    test.assertGreater(got["scrub"]["entries_examined"] + got["scrub"].get("leaks_suspected", 0), 0, got["scrub"])
 
 
 @unittest.skipUnless(HAS_MPIRUN, "mpirun (Debian: openmpi-bin) is not here")
@@ -175,6 +193,19 @@ class Launch(EndToEnd):
                 assert_no_shared_memory(self, before)
                 for path in self.folder.iterdir():
                     path.unlink()
+
+    def test_a_faults_file_kills_a_process_and_the_timeline_shows_it(self) -> None:
+        self.write("kill.yaml", "schedule:\n  - {kind: kill_process, node: 1, at: 1100ms}\n")
+        done = self.mpirun(3, *LOAD, "--duration", "2s", "--timeline", "100ms", "--faults", "kill.yaml")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        got = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual((got["lost_nodes"], got["planned_losses"]), ([1], [1]))
+        self.assertEqual(len(got["timeline"]), 20)
+        self.assertTrue(all((entry["p50_us"] is None) == (entry["ops_s"] == 0) for entry in got["timeline"]))
+        alone = self.loch("bench", "--fabric", "shm", "--nodes", "3", "--faults", "kill.yaml", "--duration", "100ms")
+        self.assert_refused(alone, "kill.yaml", "mpirun")
+        self.write("kill.yaml", "schedule:\n  - {kind: crash, node: 1, at: 1100ms}\n")
+        self.assert_refused(self.loch("bench", "--fabric", "shm", "--faults", "kill.yaml", "--dry-run"), "kill.yaml:2", "kill_process")
 
     def test_bad_input_is_status_2_from_every_rank(self) -> None:
         done = self.mpirun(2, "bench", "--fabric", "shm", "--nodes", "2", "--value-sise", "1K", "--json", "out.json")

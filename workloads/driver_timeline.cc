@@ -1,0 +1,130 @@
+// What a Driver knows of a run over time: the rows that its clients record into, the prober that asks which
+// keys can be written, and what happened when.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "workloads/driver_client.h"
+
+namespace loch::workloads {
+namespace {
+
+constexpr const char* rows_region = "load.timeline";
+
+std::span<std::uint32_t> words(const fabric::Region& region) {
+  return {reinterpret_cast<std::uint32_t*>(region.at(0)), region.bytes() / sizeof(std::uint32_t)};
+}
+
+}  // namespace
+
+// Of several processes, each has its rows in registered memory: where a fabric lets others read what a dead
+// one left (shm), its operations up to its death are in the timeline.
+Result<> Driver::make_rows() {
+  if (!shape_) return {};
+  if (fabric_.ranks() == 1) {
+    rows_.resize(shape_->words());
+  } else {
+    for (std::uint32_t node = deploy_.server_nodes; node < deploy_.nodes; ++node) {
+      const auto id = static_cast<fabric::NodeId>(node);
+      if (!fabric_.is_local(id)) continue;
+      fabric::RegionSpec spec;
+      spec.name = rows_region;
+      spec.bytes = shape_->words() * sizeof(std::uint32_t);
+      LOCH_ASSIGN(row_regions_[id], fabric_.register_region(id, spec));
+    }
+  }
+  const auto last = static_cast<fabric::NodeId>(deploy_.nodes - 1);
+  if (load_.probe_keys > 0 && fabric_.is_local(last))
+    probes_.resize(std::size_t{shape_->bins()} * load_.probe_keys);
+  return {};
+}
+
+std::span<std::uint32_t> Driver::rows_of(fabric::NodeId node) {
+  return row_regions_.empty() ? std::span(rows_) : words(*row_regions_.at(node));
+}
+
+bool Driver::is_prober(const ClientWorker& own) const {
+  return load_.probe_keys > 0 && own.worker->node() + 1U == deploy_.nodes &&
+         own.index + 1 == deploy_.client_workers;
+}
+
+// Each slot PUTs its part of the sample once a bin, one key after the other.
+coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t index) {
+  fabric::Worker& worker = *own->worker;
+  const std::uint64_t records = records_.shape().preloaded;
+  const Nanos begin = own->measured_from, end = begin + load_.duration;
+  slot->is_measured = false;
+  for (Nanos round = begin; round < end && !worker.stopping();) {
+    if (worker.now() < round) co_await worker.sleep_until(round);
+    for (std::uint64_t key = index; key < load_.probe_keys; key += deploy_.window) {
+      if (worker.now() >= end || worker.stopping()) co_return;
+      slot->error_run = 0;  // a prober does not slow down
+      const Nanos asked = worker.now();
+      const std::uint64_t record = key * records / load_.probe_keys;
+      co_await operate(own, slot, measure::OpKind::put, record, -1);
+      note_probe(key, asked - begin, worker.now() - begin, slot->last == kv::OpStatus::ok);
+    }
+    while (round <= worker.now()) round += load_.timeline;
+  }
+}
+
+void Driver::note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written) {
+  const std::uint32_t first = shape_->bin_of(from), last = shape_->bin_of(to);
+  const auto mark = [&](std::uint32_t bin, Probe what) {
+    probes_[std::size_t{bin} * load_.probe_keys + key] |= what;
+  };
+  for (std::uint32_t bin = first + 1; bin < last; ++bin) mark(bin, probe_waiting);
+  mark(last, is_written ? probe_written : probe_waiting);
+}
+
+// By bin, the keys of the sample that could not be written: no PUT of theirs ended ok in it, and one failed
+// in it or was under way for all of it. A bin that says nothing of a key is as the one before.
+std::vector<std::uint32_t> Driver::unwritable() const {
+  std::vector<std::uint32_t> by_bin(shape_->bins());
+  for (std::uint32_t key = 0; key < load_.probe_keys; ++key) {
+    bool is_unwritable = false;
+    for (std::uint32_t bin = 0; bin < by_bin.size(); ++bin) {
+      const std::uint8_t seen = probes_[std::size_t{bin} * load_.probe_keys + key];
+      if (seen != 0) is_unwritable = (seen & probe_written) == 0;
+      by_bin[bin] += is_unwritable ? 1 : 0;
+    }
+  }
+  return by_bin;
+}
+
+void Driver::note(const fabric::Worker& worker, std::string_view what, fabric::NodeId node) {
+  const std::lock_guard lock(events_mutex_);
+  events_.push_back({worker.now(), std::string(what), node});
+}
+
+std::optional<measure::Timeline> Driver::timeline() {
+  if (!shape_) return std::nullopt;
+  for (const auto& own : clients_) {
+    own->settle();
+    own->recorder.flush();
+  }
+  measure::Timeline all(*shape_);
+  if (row_regions_.empty()) all.add(rows_);
+  for (const auto& [node, region] : row_regions_) all.add(words(*region));
+  if (!probes_.empty()) all.set_unwritable(unwritable());
+  const Nanos from = begin_ns_ + load_.warmup;
+  if (load_.failures) {
+    for (const FailurePlan::Strike& strike : load_.failures->strikes)
+      all.add_event({strike.at - from, strike.what, strike.node});
+  }
+  const std::lock_guard lock(events_mutex_);
+  for (measure::TimelineEvent event : events_) {
+    event.at_ns -= from;
+    all.add_event(std::move(event));
+  }
+  return all;
+}
+
+void Driver::add_lost(fabric::NodeId node, measure::Timeline& into) {
+  const fabric::Region* region = fabric_.direct(node, rows_region);
+  if (region != nullptr && region->bytes() == shape_->words() * sizeof(std::uint32_t))
+    into.add(words(*region));
+}
+
+}  // namespace loch::workloads
