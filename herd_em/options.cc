@@ -214,7 +214,7 @@ std::map<std::string, kv::Mutant> mutants() {
         "loss of messages"}},
       {"copied-unchecked",
        {"a request counts as whole though it may have changed while it was copied", 0,
-        "nothing within 200 seeds"}},
+        "nothing within 1387 seeds"}},
       {"reply-of-any-server", {"a reply counts for its slot and number whoever sent it", 16}},
       {"timeout-is-no-effect", {"a PUT or DELETE without a reply says that it did nothing", 41}},
       {"repeated-says-done",
