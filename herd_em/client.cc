@@ -86,7 +86,7 @@ std::optional<std::uint32_t> ClientWorker::whose(const fabric::Received& message
     const std::uint32_t slot = message.immediate >> 16;
     if (!message.has_immediate || slot >= pending_.size()) return std::nullopt;
     const Pending& pending = pending_[slot];
-    const bool is_its = pending.is_waiting && pending.server == server &&
+    const bool is_its = pending.is_waiting && (pending.server == server || settings_.rules.ignores_server) &&
                         (pending.sequence == static_cast<std::uint16_t>(message.immediate) ||
                          settings_.rules.takes_any_reply);
     return is_its ? std::optional(slot) : std::nullopt;
@@ -175,7 +175,7 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   std::uint32_t retries = 0;
   for (;; ++retries) {
     if (!pending.is_sending && (retries == 0 || s.rewrites)) {
-      s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(retries));
+      s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(s.rules.repeats_word ? 0 : retries));
       post(pending, op, from, to);
     }
     if (s.rules.awaits_no_reply && op != Op::get) break;
@@ -197,7 +197,7 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   ++counts_.timeouts;
   if (s.rules.keeps_sequence) --sequence_[std::size_t{pending.server} * s.config.window + slot];
   kv::OpResult lost{.status = kv::OpStatus::timeout};
-  lost.effect = op == Op::get ? kv::Effect::none : kv::Effect::unknown;
+  lost.effect = op == Op::get || s.rules.timeouts_are_none ? kv::Effect::none : kv::Effect::unknown;
   lost.retries = retries;
   co_return lost;
 }

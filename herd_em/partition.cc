@@ -13,7 +13,8 @@ namespace loch::herd {
 
 Partition::Partition(const PartitionShape& shape)
     : shape_(shape),
-      index_(shape.buckets, shape.tag_bits, shape.is_lossless ? Eviction::none : shape.eviction),
+      index_(shape.buckets, shape.tag_bits,
+             shape.is_lossless && !shape.evicts_in_store_mode ? Eviction::none : shape.eviction),
       log_(shape.log_bytes, shape.log) {}
 
 bool Partition::is_entry_of(KeyHash key, std::uint64_t offset) {
@@ -39,12 +40,13 @@ std::optional<std::uint64_t> Partition::store(const Log::Header& header, const s
     log_.rewrite(offset, header, value);
     return offset;
   }
-  if (log_.head() + bytes > log_.capacity()) return std::nullopt;
+  if (log_.head() + bytes > log_.capacity() && !shape_.wraps_in_store_mode) return std::nullopt;
   return log_.append(header, value);
 }
 
 void Partition::release(std::uint64_t offset) {
-  if (shape_.is_lossless) free_[Log::entry_bytes(log_.header(offset).kept)].push_back(offset);
+  if (shape_.is_lossless && !shape_.keeps_replaced)
+    free_[Log::entry_bytes(log_.header(offset).kept)].push_back(offset);
 }
 
 bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept) {

@@ -31,6 +31,9 @@ struct PartitionShape {
   // Known bad: a PUT looks at the first slot with its tag alone and, if that is another key's, takes the
   // last free slot beside an older one of its own.
   bool inserts_by_first_tag = false;
+  // Known bad, of store mode: what must forget nothing wraps its log, gives slots away, or never uses the
+  // room of removed entries again.
+  bool wraps_in_store_mode = false, evicts_in_store_mode = false, keeps_replaced = false;
 };
 
 struct PartitionCounts {

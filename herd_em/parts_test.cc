@@ -190,6 +190,28 @@ TEST(Partition, AStoreForgetsNothingAndSaysWhenItIsFull) {
   EXPECT_EQ(partition.counts().evictions, 0u);
 }
 
+// How many of 40 keys a store of 20 entries' room still holds that said that it took them.
+TEST(Partition, AStoreThatWrapsOrEvictsForgets) {
+  const std::uint64_t entry = Log::entry_bytes(32);
+  const auto forgotten = [&](const PartitionShape& shape) {
+    Partition partition(shape);
+    std::array<std::byte, 48> out{};
+    std::vector<std::uint64_t> taken;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      if (partition.put({mix64(i), i}, bytes_of(i, 32).data(), 32, 32)) taken.push_back(i);
+    }
+    return std::ranges::count_if(
+        taken, [&](std::uint64_t i) { return !partition.get({mix64(i), i}, out.data()).has_value(); });
+  };
+  PartitionShape shape{.buckets = 1, .log_bytes = 20 * entry, .value_bytes = 48, .is_lossless = true};
+  EXPECT_EQ(forgotten(shape), 0);
+  shape.wraps_in_store_mode = true;
+  EXPECT_EQ(forgotten(shape), 20);
+  shape.wraps_in_store_mode = false;
+  shape.evicts_in_store_mode = true;
+  EXPECT_EQ(forgotten(shape), 12) << "a bucket has eight slots";
+}
+
 // ---- Settings -------------------------------------------------------------------------------------
 kv::DeployConfig config() {
   kv::DeployConfig c;
@@ -223,6 +245,12 @@ TEST(Settings, RefusesInOneLine) {
   c = config();
   c.server_workers = 0;
   EXPECT_NE(message(c).find("--servers 0"), std::string::npos);
+  c = config();
+  c.key_size = 0;
+  EXPECT_EQ(message(c), "--key-size 0: a key has at least 1 byte");
+  c = config();
+  c.client_workers = 0;
+  EXPECT_NE(message(c).find("--clients 0"), std::string::npos);
   c = config();
   c.value_size = c.kept_value_bytes = 5'000;
   EXPECT_NE(message(c).find("--value-size 5000"), std::string::npos);

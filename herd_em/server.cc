@@ -54,7 +54,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   into.what = format.read(slots_, at, word, into.value.data());
   if (format.has_trailer) {
     // A client that gave up may have begun the slot's next request while this one was copied.
-    if (!format.is_here(slots_, at, word)) return false;
+    if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {
     format.clear(slots_, at);
@@ -203,8 +203,10 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   const rpc::Freshness freshness = duplicates_.judge(request.slot, sequence);
   if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) {
     if (freshness == rpc::Freshness::repeated) return repeat(request, out);
-    ++counts_.stale;
-    return {};
+    if (!settings_.rules.executes_stale) {
+      ++counts_.stale;
+      return {};
+    }
   }
   const Answer answer = execute_fresh(request, out);
   duplicates_.executed(request.slot, sequence, answer.length);
@@ -217,7 +219,8 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   ++counts_.repeated;
   if (request.what.op == Op::get) return execute_fresh(request, out);
   const std::uint32_t length = duplicates_.reply_bytes(request.slot);
-  if (length > 0) fabric::copy_to_shared(out, &last_status_[request.slot], 1);
+  const std::uint8_t status = settings_.rules.forgets_status ? 1 : last_status_[request.slot];
+  if (length > 0) fabric::copy_to_shared(out, &status, 1);
   return {true, length};
 }
 

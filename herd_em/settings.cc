@@ -103,6 +103,26 @@ Result<> apply_mutant(std::string_view mutant, Settings& s) {
     s.partition.log.wrap_underflows = true;
   else if (mutant == "first-tag-insert")
     s.partition.inserts_by_first_tag = true;
+  else if (mutant == "stale-request-executed")
+    s.rules.executes_stale = true;
+  else if (mutant == "repeated-word")
+    s.rules.repeats_word = true;
+  else if (mutant == "copied-unchecked")
+    s.rules.trusts_first_look = true;
+  else if (mutant == "reply-of-any-server")
+    s.rules.ignores_server = true;
+  else if (mutant == "timeout-is-no-effect")
+    s.rules.timeouts_are_none = true;
+  else if (mutant == "repeated-says-done")
+    s.rules.forgets_status = true;
+  else if (mutant == "any-keyhash")
+    s.rules.never_zero = false;
+  else if (mutant == "store-mode-wraps")
+    s.partition.wraps_in_store_mode = true;
+  else if (mutant == "store-mode-evicts")
+    s.partition.evicts_in_store_mode = true;
+  else if (mutant == "entry-not-released")
+    s.partition.keeps_replaced = true;
   else
     return refuse(fmt::format("mutant: herd has none named {}", mutant));
   return {};

@@ -53,7 +53,7 @@ std::map<std::string, kv::Mutant> mutants() {
       {"scrub-takes-nodes",
        {"scrub repairs what living workers of the dead one's node hold (A6)", 0, "nessie_recovery_test"}},
       {"leak-scan-stamps", {"the leak scan marks what it finds instead of asking its owner (H15)", 150}},
-      {"desired-word-proves", {"after an error the wanted word in the slot counts as one's own (A1)", 171}},
+      {"desired-word-proves", {"after an error the wanted word in the slot counts as one's own (A1)", 980}},
       {"stamp-names-no-incarnation",
        {"a stamp marks whatever lies there when it executes (A2)", 0, "nessie_recovery_test"}},
       {"forgets-unknown", {"what stays unknown after an error is never settled (A3)", 20}},

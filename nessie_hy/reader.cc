@@ -117,6 +117,7 @@ coro::Task<Reader::WordRead> Reader::read_word(cuckoo::Place place) {
     const fabric::WcStatus status = co_await read(request, landing, settings_.polls_watermarks);
     if (status == fabric::WcStatus::success) {
       const std::uint64_t word = fabric::load_word(node_.words->at(landing));
+      if (!IndexWord::is_stored(word) && settings_.takes_void) co_return WordRead{true, IndexWord::empty(0)};
       // Memory without a mark is a table that nobody laid out: its node came back empty.
       co_return WordRead{IndexWord::is_stored(word), word};
     }
@@ -145,7 +146,8 @@ coro::Task<Reader::Look> Reader::look_up(Where where, Found found, kv::Key key) 
   const Look taken = co_await take_value(where, found);
   if (taken == Look::value) {
     // The second READ of two may have seen another use of the entry (H22); the time says that it has not.
-    if (!is_key(*node_.landing, landing_, key)) co_return Look::expired;
+    const bool is_still = is_key(*node_.landing, landing_, key);
+    if (!is_still && !settings_.trusts_second_read) co_return Look::expired;
     if (node_.cache != nullptr) {
       co_await worker_.compute(worker_.costs().copy(entry.value_size()));
       fill_cache(where, found, key);
@@ -271,7 +273,8 @@ void Reader::fill_cache(Where where, Found found, kv::Key key) {
   if (!room) return;
   std::memcpy(room.key(), key.data, key.size);
   fabric::copy_from_shared(room.value(), value_.data, value_.kept);
-  node_.cache->publish(room, word, found.read_at + settings_.expiry);
+  node_.cache->publish(room, word,
+                       settings_.caches_for_ever ? fabric::forever : found.read_at + settings_.expiry);
 }
 
 // Another lane of the worker may have connected anew meanwhile.
@@ -298,7 +301,7 @@ coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
     const bool is_reborn = fresh->index.rkey != known.index.rkey;
     known = *fresh;
     known.epoch = epoch;
-    if (is_reborn) {
+    if (is_reborn && !settings_.goes_on_reborn) {
       LOCH_PROBE("nessie-hy.server-reborn");
       co_return false;
     }

@@ -18,7 +18,6 @@ std::unexpected<Error> refuse(std::string message) {
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws,
                       Settings& reading) {
   if (mutant.empty()) return {};
-  rules.dwell = 5'000;
   const std::map<std::string_view, bool*> switches = {
       {"in-place-update", &rules.updates_in_place},
       {"early-switch", &rules.switches_early},
@@ -30,6 +29,21 @@ Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::Chann
       {"no-duplicate-detection", &flaws.executes_repeated},
       {"trailer-without-order", &flaws.trusts_trailer},
       {"tail-poll-without-order", &reading.polls_tail_unordered},
+      {"no-drift-margin", &rules.forgets_drift},
+      {"moves-first-to-last", &rules.moves_forward},
+      {"lost-row-served", &rules.serves_lost},
+      {"words-begin-anew", &rules.words_restart},
+      {"timeout-is-no-effect", &rules.timeouts_are_none},
+      {"stale-request-executed", &flaws.executes_stale},
+      {"repeated-word", &flaws.repeats_word},
+      {"old-life-executed", &flaws.ignores_lives},
+      {"numbers-begin-anew", &flaws.numbers_from_zero},
+      {"keys-not-renewed", &flaws.keeps_old_keys},
+      {"server-does-not-reconnect", &flaws.never_repairs},
+      {"void-is-empty", &reading.takes_void},
+      {"reborn-get-goes-on", &reading.goes_on_reborn},
+      {"cached-for-ever", &reading.caches_for_ever},
+      {"second-read-unchecked", &reading.trusts_second_read},
   };
   if (const auto found = switches.find(mutant); found != switches.end()) {
     *found->second = true;
@@ -125,19 +139,56 @@ std::vector<kv::OptionSpec> option_specs() {
 // The seeds are what `loch fuzz --mutants` prints; common/cli/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
-      {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 5}},
-      {"early-switch", {"the word is stored before its entry is written", 1}},
+      {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
+      {"early-switch", {"the word is stored before its entry is written", 6}},
       {"immediate-reuse", {"an entry that left the index is used again at once", 1}},
-      {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 15}},
-      {"move-clears-first", {"a move empties its source, then fills its target", 26}},
-      {"reply-before-store", {"a PUT or DELETE is answered before its store", 5}},
+      {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 25}},
+      {"move-clears-first",
+       {"a move empties its source, then fills its target", 0,
+        "nothing within 400 seeds; a GET's READs must all fall between two stores that are nanoseconds "
+        "apart, or meet an interruption there"}},
+      {"reply-before-store", {"a PUT or DELETE is answered before its store", 8}},
       {"no-reverse-pass", {"a GET that finds nothing does not read the slots again", 15}},
-      {"no-time-check", {"a GET takes an entry however long ago it read the word", 940}},
+      {"no-time-check", {"a GET takes an entry however long ago it read the word", 61}},
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 5}},
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 2}},
       {"tail-poll-without-order",
        {"a DTE counts as here when its last byte is, in whatever order it came", 7}},
+      {"word-not-unique", {"a moved entry keeps its word: ABA on occupied slots", 69}},
+      {"no-drift-margin",
+       {"an entry rests for E by the worker's clock and no longer", 0,
+        "nothing within 200 seeds; clocks of fuzz runs differ in rate by at most 100 ppm, and a reader must "
+        "end within that of E"}},
+      {"moves-first-to-last", {"a path's moves are applied from the first one on", 22}},
+      {"lost-row-served",
+       {"a row that came back empty is served before it is declared lost", 0,
+        "nothing within 802 seeds; found in nessie-sd, whose GETs the server answers"}},
+      {"words-begin-anew",
+       {"a row laid out anew stores words of its former lives again", 0, "nothing within 323 seeds"}},
+      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 5}},
+      {"stale-request-executed",
+       {"a request that is older than the last one is executed too", 0,
+        "nothing within 297 seeds; over RC a slot holds no older request than the last: it is written again "
+        "after its reply alone"}},
+      {"repeated-word", {"a request that is sent again has the polled word that it had before", 3}},
+      {"old-life-executed",
+       {"a request is sent again to a server that has crashed since", 0,
+        "nothing within 362 seeds; found in nessie-sd"}},
+      {"numbers-begin-anew", {"a client that comes back numbers its requests from the start", 288}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 4}},
+      {"server-does-not-reconnect", {"a server worker leaves a connection that is down as it is", 3}},
+      {"void-is-empty", {"a GET takes memory that nobody laid out for EMPTY words", 498}},
+      {"reborn-get-goes-on",
+       {"a GET goes on after its node came back with fresh memory", 0, "nothing within 383 seeds"}},
+      {"cached-for-ever",
+       {"a cached entry is used however old its word is", 0,
+        "nothing within 100 seeds; equivalent until the words' counter wraps: no word comes back to a slot, "
+        "so a cached entry is right as long as a slot has its word"}},
+      {"second-read-unchecked",
+       {"the key of the second READ of two is not compared (H22)", 0,
+        "nothing within 200 seeds; equivalent: whenever the second READ sees another use, the word is older "
+        "than E, and the time refuses it"}},
   };
 }
 

@@ -21,6 +21,10 @@ struct Settings {
   bool verifies_misses = true;  // the reverse pass
   bool honours_expiry = true;   // GETs look at the time
   bool polls_tail_unordered = false;
+  bool takes_void = false;          // memory that nobody laid out counts as an EMPTY word
+  bool goes_on_reborn = false;      // a GET goes on after its node came back with fresh memory
+  bool caches_for_ever = false;     // a cached entry is used however old its word is
+  bool trusts_second_read = false;  // the key of the second READ of two is not compared
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();

@@ -17,32 +17,51 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 1}},
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 2}},
-      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 141}},
-      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 11}},
+      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 1207}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 27}},
       {"shared-reply-buffer",
        {"a server worker's replies are made in one buffer, which the NIC may not have "
         "read yet (rule 5)",
         1}},
       {"shared-tables", {"a node's workers serve any of its tables, without a lock", 8}},
+      {"stale-request-executed",
+       {"a request that is older than the last one is executed too", 0,
+        "nothing within 600 seeds; over RC a slot holds no older request than the last: it is written again "
+        "after its reply alone"}},
+      {"repeated-word", {"a request that is sent again has the polled word that it had before", 3}},
+      {"old-life-executed", {"a request is sent again to a server that has crashed since", 991}},
+      {"numbers-begin-anew", {"a client that comes back numbers its requests from the start", 260}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 4}},
+      {"server-does-not-reconnect", {"a server worker leaves a connection that is down as it is", 3}},
+      {"moves-first-to-last", {"a path's moves are applied from the first one on", 13}},
+      {"lost-row-served", {"a row that came back empty is served before it is declared lost", 272}},
+      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 1}},
   };
 }
 
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws) {
   if (mutant.empty()) return {};
-  if (mutant == "no-duplicate-detection")
-    flaws.executes_repeated = true;
-  else if (mutant == "trailer-without-order")
-    flaws.trusts_trailer = true;
-  else if (mutant == "slot-read-twice")
-    flaws.rereads_slot = true;
-  else if (mutant == "slot-rewritten-unanswered")
-    flaws.rewrites_unanswered = true;
-  else if (mutant == "shared-reply-buffer")
-    flaws.shares_reply_buffer = true;
-  else if (mutant == "shared-tables")
-    rules.serves_any_row = true;
-  else
+  const std::map<std::string_view, bool*> switches = {
+      {"no-duplicate-detection", &flaws.executes_repeated},
+      {"trailer-without-order", &flaws.trusts_trailer},
+      {"slot-read-twice", &flaws.rereads_slot},
+      {"slot-rewritten-unanswered", &flaws.rewrites_unanswered},
+      {"shared-reply-buffer", &flaws.shares_reply_buffer},
+      {"stale-request-executed", &flaws.executes_stale},
+      {"repeated-word", &flaws.repeats_word},
+      {"old-life-executed", &flaws.ignores_lives},
+      {"numbers-begin-anew", &flaws.numbers_from_zero},
+      {"keys-not-renewed", &flaws.keeps_old_keys},
+      {"server-does-not-reconnect", &flaws.never_repairs},
+      {"shared-tables", &rules.serves_any_row},
+      {"moves-first-to-last", &rules.moves_forward},
+      {"lost-row-served", &rules.serves_lost},
+      {"timeout-is-no-effect", &rules.timeouts_are_none},
+  };
+  const auto found = switches.find(mutant);
+  if (found == switches.end())
     return fail(ErrorCode::invalid_argument, fmt::format("mutant: {} has none named {}", protocol, mutant));
+  *found->second = true;
   return {};
 }
 

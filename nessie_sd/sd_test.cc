@@ -200,6 +200,13 @@ TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   EXPECT_FALSE(module().deploy(config, options, "no-such-mutant").has_value());
   for (const auto& [name, mutant] : module().mutants())
     EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
+  for (const std::uint32_t bytes : {0U, (1U << 30) + 1}) {
+    kv::DeployConfig odd = config;
+    odd.value_size = bytes;
+    const auto refused = module().deploy(odd, options, "");
+    ASSERT_FALSE(refused.has_value()) << bytes;
+    EXPECT_NE(refused.error().message.find("value-size"), std::string::npos);
+  }
   config.memory_bytes = 1000;
   const auto small_memory = module().deploy(config, options, "");
   ASSERT_FALSE(small_memory.has_value());

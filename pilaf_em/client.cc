@@ -68,7 +68,7 @@ coro::Task<kv::OpResult> PilafClient::remove(kv::Key key, fabric::OpStats* stats
 kv::OpResult PilafClient::unanswered(const rpc::Reply& reply) const {
   const bool was_sent = reply.outcome == rpc::Reply::Outcome::no_answer;
   return {.status = was_sent ? kv::OpStatus::timeout : kv::OpStatus::error,
-          .effect = was_sent ? kv::Effect::unknown : kv::Effect::none,
+          .effect = was_sent && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none,
           .retries = reply.retries,
           .value = {}};
 }
@@ -87,7 +87,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
   std::memcpy(&epoch, reply.data + 4, sizeof epoch);
   // The table has grown since this worker last looked: the next GET asks where it is.
   View& view = own_.links[shard].view;
-  if (view.family && epoch != view.root.epoch) view.family.reset();
+  if (view.family && epoch != view.root.epoch && settings_.rules.follows_epoch) view.family.reset();
   switch (static_cast<ReplyStatus>(status)) {
     case ReplyStatus::ok:
       break;

@@ -89,7 +89,8 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
       co_await worker_.read(search_.link->table, at, into, bucket_bytes, search_.stats);
   if (!done.ok()) co_return Scan::failed;
   co_await worker_.compute(worker_.costs().crc(bucket_guard_at));
-  if (!decode(into.data(), bucket)) {
+  const bool is_whole = decode(into.data(), bucket);
+  if (!is_whole && settings_.rules.checks_guard) {
     LOCH_PROBE("pilaf.read.torn-guard");
     ++own_.counters.bad_guards;
     co_return Scan::torn;
@@ -171,7 +172,7 @@ coro::Task<PilafClient::Miss> PilafClient::confirm_miss() {
     LOCH_PROBE("pilaf.read.miss-refuted");
     ++own_.counters.misses_refuted;
   }
-  search_.is_bracketed = root.version % 2 == 0;
+  search_.is_bracketed = root.version % 2 == 0 || !settings_.rules.awaits_even;
   search_.version = root.version;
   co_return Miss::unsure;
 }
@@ -186,6 +187,7 @@ coro::Task<bool> PilafClient::reconnect() {
     if (!is_connected) co_return false;
   }
   const std::uint32_t epoch = worker_.epoch(link.node);
+  if (link.epoch != epoch && !settings_.rules.renews_keys) link.epoch = epoch;
   if (link.epoch != epoch) {
     // A node that restarted has new keys for its regions; one that did not gives the same again.
     const Result<fabric::RemoteRegion> table = store_.fabric().lookup(link.node, table_region(link.server));

@@ -1,21 +1,42 @@
+// The known-bad variants of Pilaf, and by which seeds its holes are found.
+#include <map>
+
 #include "pilaf_em/module.h"
 #include "pilaf_em/settings.h"
 
 namespace loch::pilaf {
 
-bool apply_mutant(std::string_view name, Rules& rules) {
-  if (name == "no-extent-crc")
-    rules.checks_extent = false;
-  else if (name == "no-key-compare")
-    rules.compares_keys = false;
-  else if (name == "moves-first-to-last")
-    rules.moves_backwards = rules.brackets_moves = false;
-  else if (name == "growth-without-reset")
-    rules.closes_tables = false;
-  else if (name == "reply-before-apply")
-    rules.replies_late = false;
-  else
-    return false;
+bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws) {
+  struct Switch {
+    bool* which;
+    bool to;
+  };
+  const std::map<std::string_view, Switch> switches = {
+      {"no-extent-crc", {&rules.checks_extent, false}},
+      {"no-key-compare", {&rules.compares_keys, false}},
+      {"moves-first-to-last", {&rules.moves_backwards, false}},
+      {"moves-not-bracketed", {&rules.brackets_moves, false}},
+      {"growth-without-reset", {&rules.closes_tables, false}},
+      {"reply-before-apply", {&rules.replies_late, false}},
+      {"no-bucket-guard", {&rules.checks_guard, false}},
+      {"no-poison", {&rules.poisons, false}},
+      {"odd-version-confirms", {&rules.awaits_even, false}},
+      {"growth-keeps-version", {&rules.counts_growths, false}},
+      {"reply-epoch-ignored", {&rules.follows_epoch, false}},
+      {"keys-not-renewed", {&rules.renews_keys, false}},
+      {"lost-server-serves", {&rules.serves_lost, true}},
+      {"timeout-is-no-effect", {&rules.timeouts_are_none, true}},
+      {"no-duplicate-detection", {&rules.drops_duplicates, false}},
+      {"old-life-executed", {&flaws.ignores_server_life, true}},
+      {"client-life-ignored", {&flaws.ignores_client_life, true}},
+      {"any-reply-accepted", {&flaws.takes_any_number, true}},
+      {"refused-is-unsent", {&flaws.refused_is_unsent, true}},
+  };
+  const auto found = switches.find(name);
+  if (found == switches.end()) return false;
+  *found->second.which = found->second.to;
+  // A key that is nowhere for a while is sought again while the version is odd.
+  if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }
 
@@ -28,7 +49,19 @@ std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
 
 std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
   std::map<std::string, kv::Mutant> all = {
-      {"reply-before-apply", {"a PUT is answered, then applied", protocol == "pilaf" ? 16U : 22U}},
+      {"reply-before-apply", {"a PUT is answered, then applied", protocol == "pilaf" ? 8U : 22U}},
+      {"no-duplicate-detection",
+       {"a repeated request is executed again (P3)", protocol == "pilaf" ? 1U : 2U}},
+      {"any-reply-accepted", {"a late reply counts for the lane's next request", 1}},
+      {"timeout-is-no-effect", {"a PUT or DELETE without an answer says that it did nothing", 1}},
+      {"lost-server-serves",
+       {"a server that came back empty serves before it is declared lost", 0, "nothing within 1054 seeds"}},
+      {"old-life-executed",
+       {"a server executes what was meant for its node's former life", 0, "nothing within 1190 seeds"}},
+      {"client-life-ignored",
+       {"a client that came back is taken for the one before it", 0, "nothing within 1350 seeds"}},
+      {"refused-is-unsent",
+       {"what a former life may have executed counts as never sent", 0, "nothing within 100 seeds"}},
   };
   if (protocol != "pilaf") return all;
   all.insert({
@@ -37,6 +70,22 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
       {"moves-first-to-last",
        {"moves are applied from the first one on: a moved key is nowhere for a while", 235}},
       {"growth-without-reset", {"the old table is not closed when the table grows", 27}},
+      {"moves-not-bracketed",
+       {"the version stays even while entries are moved (P1)", 0, "nothing within 1040 seeds"}},
+      {"odd-version-confirms",
+       {"a miss counts as confirmed though entries were being moved (P1)", 0, "nothing within 1012 seeds"}},
+      {"growth-keeps-version", {"a growth leaves the version as it was (P1)", 0, "nothing within 200 seeds"}},
+      {"no-bucket-guard",
+       {"a bucket counts as whole whatever its guard says", 0,
+        "nothing within 100 seeds; equivalent: a torn bucket has an extent's checksum that does not fit"}},
+      {"no-poison",
+       {"an extent that is freed keeps its checksum", 0,
+        "nothing within 200 seeds; equivalent for a history; shard_test sees it"}},
+      {"reply-epoch-ignored",
+       {"a reply of another epoch changes nothing", 0,
+        "nothing within 100 seeds; equivalent: a GET that READs a closed bucket asks the root itself, only "
+        "later"}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 4}},
   });
   return all;
 }

@@ -238,7 +238,8 @@ TEST(Module, SaysWhatItClaims) {
   EXPECT_TRUE(messages->requirements(plain).rc);
   for (const auto& [name, mutant] : module->mutants()) {
     Rules rules;
-    EXPECT_TRUE(apply_mutant(name, rules)) << name;
+    rpc::MessageFlaws flaws;
+    EXPECT_TRUE(apply_mutant(name, rules, flaws)) << name;
   }
 }
 

@@ -88,6 +88,7 @@ class Server {
   [[nodiscard]] coro::Task<void> execute(rpc::Incoming request) {
     const fabric::CpuCosts& costs = worker_.costs();
     co_await worker_.compute(costs.operation());
+    if (state_.is_lost && settings_.rules.serves_lost) lay_out();
     if (state_.is_lost) {
       LOCH_PROBE("pilaf.server.lost");
       co_return co_await answer(request, ReplyStatus::lost);

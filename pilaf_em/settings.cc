@@ -102,6 +102,7 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
   shape.is_inline = options.boolean("pilaf.inline");
   shape.signals_every = options.choice("pilaf.signaling") == "every";
   shape.drops_duplicates = s.rules.drops_duplicates;
+  shape.flaws = s.messages.flaws;
   shape.reply_timeout = options.integer("pilaf.reply-timeout");
   shape.patience = options.integer("pilaf.patience");
   shape.reconnect_timeout = s.reconnect_timeout;
@@ -192,7 +193,7 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->config = config;
   s->system = system_of(protocol, options);
   s->rules = rules_of(options);
-  if (!mutant.empty() && !apply_mutant(mutant, s->rules))
+  if (!mutant.empty() && !apply_mutant(mutant, s->rules, s->messages.flaws))
     return refuse(fmt::format("mutant: {} has none named {}", protocol, mutant));
   s->server_nodes = config.serving_nodes();
   s->hash_functions = static_cast<std::uint32_t>(options.integer("pilaf.hash-functions"));

@@ -252,7 +252,7 @@ void Shard::apply(const Step& step) {
       break;
     case Step::Kind::poison: {
       const auto first = static_cast<std::byte>(std::to_integer<unsigned>(*extents_.at(step.at)) + 1);
-      fabric::copy_to_shared(extents_.at(step.at), &first, 1);
+      if (settings_.rules.poisons) fabric::copy_to_shared(extents_.at(step.at), &first, 1);
       if (step.end != 0) allocator_.free(step.at, step.end);
       break;
     }

@@ -33,7 +33,7 @@ void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
   // Other words than any that its former lives stored: a client may remember some. The number of the life is
   // in both parts of the count that words carry (index_word.h).
-  row.stores = row.life << 40 | row.life << 20;
+  row.stores = settings_.rules.words_restart ? 0 : row.life << 40 | row.life << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));
   row.entries = cuckoo::EntryPool(settings_.entries_per_row, 0);

@@ -30,7 +30,12 @@ struct Rules {
   bool clears_first = false;    // a move empties its source, then fills its target
   bool replies_early = false;   // a PUT or DELETE is answered before its store
   bool serves_any_row = false;  // workers share their tables without a lock
-  Nanos dwell = 0;              // between the stores of one request, so that what is wrong between them shows
+  // Known-bad variants of any table.
+  bool moves_forward = false;      // a path's moves are applied from the first one on
+  bool serves_lost = false;        // a row that came back empty is served at once
+  bool words_restart = false;      // a row that is laid out anew stores words of its former lives again
+  bool forgets_drift = false;      // an entry rests for E and not for a thousandth longer
+  bool timeouts_are_none = false;  // an operation that timed out says that it did nothing
 };
 
 struct Settings {

@@ -80,7 +80,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::Reply& reply) const {
     case rpc::Reply::Outcome::stopping:
       // It may have been executed, or lie in its slot and be executed yet.
       result.status = kv::OpStatus::timeout;
-      result.effect = changes ? kv::Effect::unknown : kv::Effect::none;
+      result.effect = changes && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none;
       return result;
   }
   switch (static_cast<Say>(reply.code)) {

@@ -10,13 +10,12 @@ namespace {
 
 // Clients measure E by their clocks, the server by its own: their rates differ by far less.
 constexpr Nanos drift_share = 1000;
-// Mutant: by how much the store comes after the reply.
-constexpr Nanos deferred_by = 20'000;
 
 }  // namespace
 
 TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t index)
-    : settings_(tables.settings()),
+    : tables_(tables),
+      settings_(tables.settings()),
       rules_(settings_.rules),
       worker_(worker),
       node_(tables.local(worker.node())),
@@ -38,6 +37,7 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
     co_return static_cast<std::uint8_t>(Say::refused);
   }
   row_ = node_.rows[row - first].get();
+  if (!row_->is_laid_out && rules_.serves_lost) tables_.lay_out(*row_, worker_);
   if (!row_->is_laid_out) {
     LOCH_PROBE("coupled.table.lost");
     ++row_->counts.lost;
@@ -154,14 +154,14 @@ coro::Task<Say> TableServer::remove() {
 // From the last move to the first, so that every key is in the table at every moment.
 coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
   const Nanos a_store = worker_.costs().copy(8);
-  for (std::size_t i = slots.size() - 1; i > 0; --i) {
+  for (std::size_t left = slots.size() - 1; left > 0; --left) {
+    const std::size_t i = rules_.moves_forward ? slots.size() - left : left;
     const std::uint64_t from = slots[i - 1], to = slots[i];
     const std::uint64_t word = row_->memory.word(from);
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
     if (rules_.clears_first) store(from, emptied());
-    if (rules_.clears_first) co_await worker_.spin_until(worker_.now() + rules_.dwell);
     store(to, moved);
     co_await worker_.compute(a_store);
     if (!rules_.clears_first) store(from, emptied());
@@ -170,7 +170,6 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
 }
 
 coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request request) {
-  if (rules_.switches_early) co_await worker_.spin_until(worker_.now() + rules_.dwell);
   const EntryLayout& layout = settings_.entry;
   fabric::Region& data = row_->memory.data();
   const std::uint64_t at = row_->memory.entry_at(entry);
@@ -180,7 +179,6 @@ coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request requ
   const fabric::LocalSlice to{&data, at + layout.value_at()};
   co_await copy_value(to, request.frame);
   fabric::store_word_release(data.at(at + layout.tail_at()), watermark);
-  if (rules_.dwell > 0) co_await worker_.spin_until(worker_.now() + rules_.dwell);
 }
 
 // In two halves, as a copy takes its time: whoever reads meanwhile sees one and not the other.
@@ -210,8 +208,8 @@ void TableServer::store(std::uint64_t slot, std::uint64_t word) {
 }
 
 coro::Task<void> TableServer::finish() {
-  co_await worker_.spin_until(worker_.now() + deferred_by);
   LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
+  co_await worker_.compute(worker_.costs().copy(8));
   store(deferred_->slot, deferred_->word);
   deferred_.reset();
   row_->is_changing = false;
@@ -219,7 +217,8 @@ coro::Task<void> TableServer::finish() {
 
 void TableServer::let_go(std::uint32_t entry) {
   if (!rules_.has_readers || rules_.reuses_at_once) return row_->entries.release(entry);
-  row_->entries.retire(entry, worker_.now() + rules_.expiry + rules_.expiry / drift_share);
+  const Nanos margin = rules_.forgets_drift ? 0 : rules_.expiry / drift_share;
+  row_->entries.retire(entry, worker_.now() + rules_.expiry + margin);
 }
 
 std::uint64_t TableServer::occupied(std::uint32_t entry, std::uint64_t filter) {

@@ -48,6 +48,7 @@ class TableServer final : public rpc::Handler {
     std::uint64_t slot, word;
   };
 
+  Tables& tables_;
   const Settings& settings_;
   const Rules& rules_;
   fabric::Worker& worker_;

@@ -222,5 +222,28 @@ TEST(Path, WalkIsBoundedAndNeverComesBack) {
   EXPECT_EQ(path.moves(), 50u);
 }
 
+TEST(Path, AWalkEndsWhereEveryWayLeadsBack) {
+  Drawn table;
+  table.occupant = {{0, {0, 1}}, {1, {1, 0}}};
+  Rng rng(3);
+  const std::array<std::uint64_t, 1> from{0};
+  const Path path = random_walk(table, from, 60, rng);
+  EXPECT_FALSE(path.found());
+  EXPECT_EQ(path.examined, 2u);
+}
+
+TEST(HashFamily, AShapeThatIsImpossibleSaysSo) {
+  const Shape least{.nodes = 1, .slots_per_node = 3, .functions = 3};
+  EXPECT_TRUE(least.is_possible());
+  for (const Shape& shape : {Shape{.nodes = 0, .slots_per_node = 3, .functions = 3},
+                             Shape{.nodes = 1, .slots_per_node = 3, .functions = 0},
+                             Shape{.nodes = 1, .slots_per_node = 2, .functions = 3},
+                             Shape{.nodes = 1, .slots_per_node = 100, .functions = max_functions + 1}})
+    EXPECT_FALSE(shape.is_possible()) << shape.functions << " of " << shape.slots();
+  const Shape coupled{
+      .nodes = 2, .slots_per_node = 2, .functions = 3, .coupling = Coupling::partially_coupled};
+  EXPECT_FALSE(coupled.is_possible());
+}
+
 }  // namespace
 }  // namespace loch::cuckoo

@@ -28,8 +28,11 @@ constexpr const char* usage =
     "  --first-seed S     the first of them (1)\n"
     "  --time T, --for T  stop after this much real time: 60s, 8h\n"
     "  --mutant M         a known-bad variant: loch list mutants\n"
-    "  --mutants          how many seeds find each mutant, as a Markdown table (--seeds: at most, 5000)\n"
+    "  --mutants          how many seeds it takes to find each mutant, as a Markdown table: median and 90th\n"
+    "                     percentile of independent starts (of each at most --seeds, 5000, and --time)\n"
     "  --holes            the same for each hole of the published design: loch list holes\n"
+    "  --starts N         how many starts, one behind the other (100)\n"
+    "  --results FILE     keep what was measured in FILE, and go on with what it holds of this commit\n"
     "  --set KEY=VALUE    fix a protocol option instead of drawing it\n"
     "  --hardware NAME    profile whose times are used (connectx3-10gbe)\n"
     "  --jobs N           threads (one a core)\n"
@@ -82,6 +85,10 @@ Result<> apply(const std::string& flag, const std::string& value, FuzzOptions& o
     o.corpus = value;
   } else if (flag == "--seeds") {
     LOCH_ASSIGN(o.seeds, whole(flag, value, 1));
+  } else if (flag == "--starts") {
+    LOCH_ASSIGN(o.starts, whole(flag, value, 1));
+  } else if (flag == "--results") {
+    o.results = value;
   } else if (flag == "--first-seed") {
     LOCH_ASSIGN(o.first_seed, whole(flag, value, 0));
   } else if (flag == "--shrink-runs") {
@@ -223,10 +230,10 @@ Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
 
 Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   const std::vector<std::string> flags = {
-      "--protocol",  "--seeds",    "--first-seed", "--time",    "--for",    "--mutant",
-      "--set",       "--hardware", "--jobs",       "--mutants", "--holes",  "--keep-going",
-      "--history",   "--verbose",  "--coverage",   "--unfair",  "--shrunk", "--shrink-runs",
-      "--no-shrink", "--findings", "--replay",     "--html",    "--corpus", "--help"};
+      "--protocol", "--seeds",  "--first-seed", "--time",        "--for",        "--mutant",   "--set",
+      "--hardware", "--jobs",   "--mutants",    "--holes",       "--keep-going", "--history",  "--verbose",
+      "--coverage", "--unfair", "--shrunk",     "--shrink-runs", "--no-shrink",  "--findings", "--replay",
+      "--html",     "--corpus", "--help",       "--starts",      "--results"};
   FuzzOptions o;
   bool seeds_given = false, protocol_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -245,6 +252,8 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
     return fail(ErrorCode::invalid_argument, "--holes: measured by themselves; leave out --mutants");
   if ((o.all_mutants || o.all_holes) && !o.mutant.empty())
     return fail(ErrorCode::invalid_argument, "--mutants, --holes: measure every one; leave out --mutant");
+  if (!o.all_mutants && !o.all_holes && !o.results.empty())
+    return fail(ErrorCode::invalid_argument, "--results: of --mutants and --holes, which are missing");
   if ((o.all_mutants || o.all_holes) && !seeds_given) o.seeds = 5000;
   LOCH_TRY(check_modes(o, protocol_given));
   if (!o.replay.empty()) return o;

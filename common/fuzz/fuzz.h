@@ -22,6 +22,8 @@ struct FuzzOptions {
   std::uint64_t timing = 0;          // the same scenarios at other instants; 0: the seed's own
   bool all_mutants = false;          // measure them instead
   bool all_holes = false;            // measure those of the published design instead
+  std::uint64_t starts = 100;        // of each that is measured
+  std::string results;               // of measuring, in JSON lines; empty: not kept
   bool shrunk = false;               // measure how small their findings become
   Nanos time = 0;                    // stop after this much real time; 0: no limit
   std::uint32_t jobs = 0;            // threads; 0: one a core

@@ -73,9 +73,9 @@ void remove_failure(FuzzScenario& s, Rng& rng) {
 
 // Twice or half as often or as long.
 void change_weakness(FuzzScenario& s, Rng& rng) {
-  constexpr std::array<double SimFaults::*, 7> shares = {
+  constexpr std::array<double SimFaults::*, 8> shares = {
       &SimFaults::torn_read, &SimFaults::torn_write, &SimFaults::late_write, &SimFaults::overtaking_write,
-      &SimFaults::uc_loss,   &SimFaults::ud_loss,    &SimFaults::slow_dma};
+      &SimFaults::uc_loss,   &SimFaults::ud_loss,    &SimFaults::slow_dma,   &SimFaults::interrupted};
   constexpr std::array<Nanos SimFaults::*, 3> spans = {&SimFaults::jitter, &SimFaults::lag,
                                                        &SimFaults::slow_dma_span};
   const bool is_more = rng.chance(0.5);

@@ -18,12 +18,13 @@ using workloads::ScriptedClient;
 using workloads::ScriptedOperation;
 
 // A weak behaviour is off when its share, rate or span is 0.
-constexpr std::array<double SimFaults::*, 15> shares = {
+constexpr std::array<double SimFaults::*, 16> shares = {
     &SimFaults::torn_read,  &SimFaults::torn_write,       &SimFaults::torn_landing,
     &SimFaults::late_write, &SimFaults::overtaking_write, &SimFaults::uc_loss,
     &SimFaults::ud_loss,    &SimFaults::ud_reorder,       &SimFaults::rc_loss,
     &SimFaults::rnr,        &SimFaults::clock_drift_ppm,  &SimFaults::slow_dma,
-    &SimFaults::pause_rate, &SimFaults::nic_stall_rate,   &SimFaults::cut_rate};
+    &SimFaults::pause_rate, &SimFaults::nic_stall_rate,   &SimFaults::cut_rate,
+    &SimFaults::interrupted};
 constexpr std::array<Nanos SimFaults::*, 3> spans = {&SimFaults::clock_skew, &SimFaults::jitter,
                                                      &SimFaults::lag};
 

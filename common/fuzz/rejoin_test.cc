@@ -88,7 +88,8 @@ Seen rejoin(const kv::Module& module, const std::map<std::string, std::string>& 
   auto outcome = workloads::run_load(**fabric, plan);
   LOCH_CHECK(outcome.has_value(), "{}", outcome.error().message);
   run.outcome = std::move(*outcome);
-  run.report = check::check_operations(run.history, cli::judging(module, plan.options, check::Initial::present));
+  run.report =
+      check::check_operations(run.history, cli::judging(module, plan.options, check::Initial::present));
   return run;
 }
 

@@ -69,6 +69,13 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
+// A server that is interrupted has half of a change written for as long, where others READ it.
+void add_interrupts(Rng& rng, SimFaults& faults) {
+  if (!rng.chance(0.4)) return;
+  faults.interrupted = pick<double>(rng, {0.02, 0.1, 0.4});
+  faults.interrupted_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 50'000}));
+}
+
 bool has_tight_table(const kv::Module& module) {
   return has_sized_table(module) || has_growing_table(module);
 }
@@ -226,6 +233,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng kinds(seed, "fuzz kinds of nodes");
   if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);
+  Rng interrupts(seed, "fuzz interrupts");
+  add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures");
   // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
   draw_failures(failures, profile.faults == Profile::Faults::laggards ? 0.4 : 1, s);

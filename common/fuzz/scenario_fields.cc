@@ -103,6 +103,8 @@ void weakness(A& a, SimFaults& f) {
   a.whole("first_laggard", f.first_laggard, 0, most_workers);
   a.real("slow_dma", f.slow_dma, 0, 1);
   a.whole("slow_dma_span_ns", f.slow_dma_span, 0, second);
+  a.real("interrupted", f.interrupted, 0, 1);
+  a.whole("interrupted_span_ns", f.interrupted_span, 0, second);
   a.real("pause_rate", f.pause_rate, 0, 1e6);
   a.real("nic_stall_rate", f.nic_stall_rate, 0, 1e6);
   a.real("cut_rate", f.cut_rate, 0, 1e6);

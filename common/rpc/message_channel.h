@@ -38,6 +38,14 @@
 
 namespace loch::rpc {
 
+// Ways to break it, for mutants: each must be found.
+struct MessageFlaws {
+  bool ignores_server_life = false;  // a server executes what was meant for its node's former life
+  bool ignores_client_life = false;  // a client that came back is taken for the one before it
+  bool takes_any_number = false;     // a late reply counts for the lane's next request
+  bool refused_is_unsent = false;    // what a former life may have executed counts as never sent
+};
+
 struct MessageShape {
   std::string name;  // of the protocol: its regions are called name.send and name.receive
   fabric::Transport transport = fabric::Transport::rc;
@@ -51,8 +59,9 @@ struct MessageShape {
   Nanos reply_timeout = 20'000'000;                  // until a request is sent again
   Nanos patience = 1'000'000'000;                    // until the caller is told that no reply came
   Nanos reconnect_timeout = 20'000'000;
-  std::uint32_t first_number = 0;     // where each lane's numbers begin
-  std::uint32_t reply_buffers = 64;   // a server worker
+  std::uint32_t first_number = 0;    // where each lane's numbers begin
+  std::uint32_t reply_buffers = 64;  // a server worker
+  MessageFlaws flaws = {};
   std::uint32_t most_receives = 512;  // of a server worker's pool; the device's depth caps it too
 
   [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }  // a node
@@ -229,7 +238,7 @@ class MessageServer {
   void repost(const fabric::Received& message);
   [[nodiscard]] Last& last_of(const fabric::Received& message, std::uint8_t lane);
   [[nodiscard]] bool is_sane(const fabric::Received& message) const;
-  [[nodiscard]] static Verdict judge(const Last& last, MessageTag tag);
+  [[nodiscard]] Verdict judge(const Last& last, MessageTag tag) const;
   [[nodiscard]] coro::Task<void> refuse(Incoming request);
   void transmit(const fabric::Received& to, MessageTag tag, std::uint32_t length);
   [[nodiscard]] coro::Task<void> answer_again(Incoming request, const Last* last);

@@ -133,6 +133,7 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   if (own->is_refused) {
     LOCH_PROBE("rpc.message.server-reborn");
     lives_[server] = !tag.server_life;
+    if (shape_.flaws.refused_is_unsent) reply.outcome = Reply::Outcome::not_sent;
     co_return reply;
   }
   if (!own->is_answered) {
@@ -167,10 +168,10 @@ coro::Task<void> MessageClient::await_reply(Lane* lane, Nanos deadline) {
 void MessageClient::take(const fabric::Received& message) {
   const MessageTag tag = MessageTag::unpack(message.immediate);
   Lane* lane = message.has_immediate && tag.lane < lanes_.size() ? lanes_[tag.lane].get() : nullptr;
-  const bool is_wanted = lane != nullptr && lane->is_waiting && !lane->is_answered &&
-                         tag.number == lane->number && message.from == lane->to.node &&
-                         message.from_worker == shape_.server_worker(lane->to.index) &&
-                         tag.client_life == regions_.life;
+  const bool is_wanted =
+      lane != nullptr && lane->is_waiting && !lane->is_answered &&
+      (tag.number == lane->number || shape_.flaws.takes_any_number) && message.from == lane->to.node &&
+      message.from_worker == shape_.server_worker(lane->to.index) && tag.client_life == regions_.life;
   if (!is_wanted) {
     LOCH_PROBE("rpc.message.stray");
     ++counters_.strays;

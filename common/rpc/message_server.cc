@@ -70,9 +70,10 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
   return last_[worker * shape_.window + lane];
 }
 
-MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) {
+MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
   constexpr std::uint32_t held_back = 64;  // further behind is a client that started anew
-  if (!last.is_known || last.client_life != tag.client_life) return Verdict::execute;
+  const bool is_its = last.client_life == tag.client_life || shape_.flaws.ignores_client_life;
+  if (!last.is_known || !is_its) return Verdict::execute;
   const std::uint32_t behind = (last.number - tag.number) & MessageTag::number_mask;
   if (behind == 0) return Verdict::again;
   return behind <= held_back ? Verdict::stale : Verdict::execute;
@@ -98,7 +99,7 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
     request.op = request.tag.op;
     request.data = detail::payload_of(shape_, regions_, got);
     request.length = got.length;
-    if (request.tag.server_life != regions_.life) {
+    if (request.tag.server_life != regions_.life && !shape_.flaws.ignores_server_life) {
       co_await refuse(request);
       continue;
     }

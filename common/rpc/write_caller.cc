@@ -26,6 +26,7 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   // A client that comes back goes on from numbers beyond all that it used before.
   auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
   constexpr std::uint64_t turn = 0x10000;  // of what a trailer has of a number
+  if (config_.flaws.numbers_from_zero) first = 0;
   if (config_.first_number > 0) first = (first / turn + 1) * turn + config_.first_number;
   for (Row& row : rows_) row.sequence = first;
 }
@@ -124,7 +125,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   Trailer trailer = seal(*request.region, request.offset, bytes, static_cast<std::uint16_t>(row->sequence),
                          row->code, arrival_);
-  trailer.attempt = static_cast<std::uint8_t>(row->attempt & 15);
+  trailer.attempt = config_.flaws.repeats_word ? 0 : static_cast<std::uint8_t>(row->attempt & 15);
   if (is_local(server)) {
     row->was_sent = true;
     worker_.store_word(*request.region, word_at, trailer.pack());

@@ -68,7 +68,7 @@ class WriteCaller {
   // Whether the request was sent to a server that has crashed since. The one that came in its place does not
   // know whether it was executed, and must not execute it again.
   [[nodiscard]] bool is_orphaned(ServerId server, const Row& row) const {
-    return row.was_sent && row.life != lives_[server.node];
+    return row.was_sent && row.life != lives_[server.node] && !config_.flaws.ignores_lives;
   }
   [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,

@@ -4,12 +4,6 @@
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
-namespace {
-
-constexpr Nanos dawdling = 5'000;
-
-}  // namespace
-
 WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index)
     : channel_(channel),
       config_(channel.config()),
@@ -61,9 +55,6 @@ std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) co
 
 coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   const SlotGrid& grid = channel_.request_grid();
-  // Mutants: a slot that may be written meanwhile is looked at late.
-  const bool dawdles = config_.flaws.rereads_slot || config_.flaws.rewrites_unanswered;
-  if (dawdles) co_await worker_.spin_until(worker_.now() + dawdling);
   const std::uint64_t polled = accepted_[column];
   const std::uint64_t word =
       config_.flaws.rereads_slot ? fabric::load_word(node_.requests->at(grid.word(index_, column))) : polled;
@@ -76,7 +67,7 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   if (arrival_ == Arrival::by_check && !is_local(column))
     co_await worker_.compute(worker_.costs().hash(request.bytes));
   const Freshness freshness = known_.judge(column, sequence);
-  if (freshness == Freshness::stale) {
+  if (freshness == Freshness::stale && !config_.flaws.executes_stale) {
     ++counts_.stale;
     co_return;
   }
@@ -155,7 +146,7 @@ coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
 bool WriteServer::is_reachable(fabric::NodeId node) {
   if (config_.transport != fabric::Transport::rc) return true;
   if (worker_.connected(node) && channel_.refresh(node, worker_.epoch(node), &peers_[node])) return true;
-  if (!is_repairing_[node]) {
+  if (!is_repairing_[node] && !config_.flaws.never_repairs) {
     is_repairing_[node] = true;
     repairs_->spawn(repair(this, node));
   }

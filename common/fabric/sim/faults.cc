@@ -48,6 +48,8 @@ const FaultField fault_fields[] = {
     {"jitter", duration, &SimFaults::jitter},
     {"laggards", probability, &SimFaults::laggards},
     {"lag", duration, &SimFaults::lag},
+    {"interrupted", probability, &SimFaults::interrupted},
+    {"interrupted_span", duration, &SimFaults::interrupted_span},
     {"first_laggard", "a worker's index on its node", &SimFaults::first_laggard},
     {"slow_dma", probability, &SimFaults::slow_dma},
     {"slow_dma_span", duration, &SimFaults::slow_dma_span},
@@ -211,8 +213,8 @@ std::string_view name(ScheduledFault::Kind kind) {
 bool SimFaults::any() const {
   return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
          overtaking_write > 0 || uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 ||
-         jitter > 0 || laggards > 0 || slow_dma > 0 || !schedule.empty() || pause_rate > 0 ||
-         nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
+         jitter > 0 || laggards > 0 || interrupted > 0 || slow_dma > 0 || !schedule.empty() ||
+         pause_rate > 0 || nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
 }
 
 Result<SimFaults> load_faults(const std::string& path) {

@@ -68,7 +68,11 @@ struct SimFaults {
   double laggards = 0;              // a worker is a laggard with this probability: starved of its core,
   Nanos lag = 0;                    // its polls are late by up to its share of this
   std::uint32_t first_laggard = 0;  // a node's workers before this one are never laggards
-  double slow_dma = 0;              // a DMA takes longer
+  // A worker's core is taken from it in the middle of what it does (an interrupt, another thread): its
+  // computation takes longer by up to so much, and what it writes is half written for as long.
+  double interrupted = 0;
+  Nanos interrupted_span = 5'000;
+  double slow_dma = 0;  // a DMA takes longer
   Nanos slow_dma_span = 10'000;
   // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
   std::vector<ScheduledFault> schedule;

@@ -164,6 +164,35 @@ TEST(SimFailures, LaggardsAreWorkersFromAnIndexOn) {
   EXPECT_GT(slowest, 20'000);
 }
 
+coro::Task<void> compute_often(TestCluster* cluster, Nanos span, std::vector<Nanos>* took) {
+  Worker* const worker = cluster->clients[0];
+  for (int i = 0; i < 200; ++i) {
+    const Nanos began = worker->now();
+    co_await worker->compute(span);
+    took->push_back(worker->now() - began);
+  }
+}
+
+// Some computations take their time, the others up to the longest interruption more.
+TEST(SimFailures, ComputationsAreInterrupted) {
+  constexpr Nanos span = 1'000, longest = 50'000;
+  SimConfig config = small_config(2);
+  config.faults.interrupted = 0.3;
+  config.faults.interrupted_span = longest;
+  TestCluster cluster(config);
+  std::vector<Nanos> took;
+  cluster.fabric->start(*cluster.clients[0], compute_often(&cluster, span, &took));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  ASSERT_EQ(took.size(), 200U);
+  const auto interrupted =
+      std::ranges::count_if(took, [&](Nanos each) { return each > span + longest / 100; });
+  EXPECT_GT(interrupted, 30);
+  EXPECT_LT(interrupted, 90);
+  EXPECT_GE(std::ranges::min(took), span);
+  EXPECT_LE(std::ranges::max(took), span + longest + 1'000);
+  EXPECT_GT(std::ranges::max(took), longest / 2);
+}
+
 TEST(SimFailures, WaitingForNothingIsADeadlock) {
   const std::uint64_t before = coro::FramePool::local().live();
   TestCluster cluster(small_config(1));

@@ -16,7 +16,8 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
       sim_(sim),
       node_(node),
       capabilities_(capabilities),
-      poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index) {
+      poll_rng_(sim.config.seed, "poll", (std::uint64_t{spec.node} << 16) | spec.index),
+      interrupt_rng_(sim.config.seed, "interrupts", (std::uint64_t{spec.node} << 16) | spec.index) {
   const CpuProfile& cpu = sim.config.hardware.cpu;
   cpu_costs_ = {cpu.hash_fixed_ns, cpu.hash_byte_ns, cpu.compare_fixed_ns, cpu.compare_byte_ns,
                 cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.memory_ns,
@@ -183,6 +184,9 @@ void SimWorker::begin_timer(TimerWait* wait) {
 
 void SimWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
   LOCH_CHECK(!computing_, "one coroutine of a worker computes at a time");
+  const SimFaults& weak = sim_.config.faults;
+  if (weak.interrupted > 0 && sim_.may_fault() && interrupt_rng_.chance(weak.interrupted))
+    span += static_cast<Nanos>(interrupt_rng_.below(static_cast<std::uint64_t>(weak.interrupted_span) + 1));
   charge(span);
   computing_ = waiter;
   wake_.needs[0] = waiter.address();

@@ -188,6 +188,7 @@ class SimWorker final : public Worker {
   CachedContext datagram_context_;
   std::vector<Peer> peers_;
   Rng poll_rng_;
+  Rng interrupt_rng_;
   Nanos late_by_ = 0;  // polls, at most: jitter, and a laggard's lag
 };
 

@@ -1,0 +1,84 @@
+"""The results of judged edits: one JSON line each, appended when the edit has been judged, so that a run that was cut
+goes on where it stopped; and the report made of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+from edits import Edit
+from judge import Verdict
+
+VERSION = 1
+_KEYS = {"version", "room", "id", "path", "line", "kind", "diff", "outcome", "by", "stage", "how", "seconds", "fuzz_seeds"}
+
+
+class ResultsError(Exception):
+    """A results file that cannot be used; one line."""
+
+
+class Results:
+    """What is known of edits, by room and id."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[dict] = []
+        if path.exists():
+            self._read()
+        self._known = {(row["room"], row["id"], row["fuzz_seeds"]) for row in self.rows}
+
+    def _read(self) -> None:
+        if not self.path.is_file():
+            raise ResultsError(f"{self.path}: expected a file of results")
+        text = self.path.read_bytes()
+        whole = text[:text.rfind(b"\n") + 1]  # a last line that was cut is written again
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                raise ResultsError(f"{self.path}:{number}: expected a JSON object of a judged edit") from None
+            if not isinstance(row, dict) or row.get("version") != VERSION:
+                raise ResultsError(f"{self.path}:{number}: not of version {VERSION}; another --results FILE begins anew")
+            if missing := _KEYS - row.keys():
+                raise ResultsError(f"{self.path}:{number}: lacks \"{sorted(missing)[0]}\"")
+            self.rows.append(row)
+        if len(whole) != len(text):
+            self.path.write_bytes(whole)
+
+    def has(self, room: str, edit: Edit, fuzz_seeds: int) -> bool:
+        return (room, edit.id, fuzz_seeds) in self._known
+
+    def add(self, room: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
+        row = {"version": VERSION, "room": room, "id": edit.id, "path": edit.path, "line": edit.line, "kind": edit.kind,
+               "diff": diff, **asdict(verdict), "fuzz_seeds": fuzz_seeds}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self.rows.append(row)
+        self._known.add((room, edit.id, fuzz_seeds))
+
+    def report(self, rooms: list[str]) -> str:
+        """Markdown: the kill rate of each room, then every edit that survived."""
+        rows = [row for row in self.rows if row["room"] in rooms]
+        lines = ["| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit | survived "
+                 "| killed of those that compile |", "|---|---|---|---|---|---|---|---|---|"]
+        for room in [*rooms, "all"]:
+            mine = [row for row in rows if room in (row["room"], "all")]
+            if mine:
+                lines.append(_rate(room, mine))
+        survivors = [row for row in rows if row["outcome"] == "survived"]
+        for row in survivors:
+            lines += ["", f"{row['room']} {row['path']}:{row['line']} ({row['kind']}, {row['id']}) survived", row["diff"]]
+        return "\n".join(lines)
+
+
+def _rate(room: str, rows: list[dict]) -> str:
+    outcomes = Counter(row["outcome"] for row in rows)
+    stages = Counter(row["stage"] for row in rows if row["outcome"] == "killed")
+    limits = sum(row["how"] == "time limit" for row in rows)
+    compiled = len(rows) - outcomes["not compiled"]
+    rate = f"{outcomes['killed'] / compiled:.0%}" if compiled else ""
+    return (f"| {room} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
+            f"{stages['explore']} | {limits} | {outcomes['survived']} | {rate} |")
