@@ -76,9 +76,9 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
 INSTANTIATE_TEST_SUITE_P(Known, Shrinking,
                          ::testing::Values(Case{"nessie", "no-rollback", "", 2, 8},
                                            Case{"nessie", "unlock-by-write", "", 1, 8},
-                                           Case{"nessie", "", "H1", 2, 8},
+                                           Case{"nessie", "", "H1", 47, 8},
                                            Case{"nessie-sd", "shared-tables", "", 8, 8},
-                                           Case{"nessie-hy", "reply-before-store", "", 5, 8},
+                                           Case{"nessie-hy", "reply-before-store", "", 8, 8},
                                            Case{"pilaf", "growth-without-reset", "", 27, 8},
                                            Case{"herd", "reply-not-awaited", "", 1, 8}));
 
