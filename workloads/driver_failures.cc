@@ -115,6 +115,7 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t record = load_.swept ? (*load_.swept)[i] : i;
     if (is_excused(record)) continue;
+    bool is_absent = false;
     for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::get}) {
       bool is_stuck = true;
       const Nanos until = own->worker->now() + load_.sweep_patience;
@@ -126,7 +127,13 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
                    slot->last == kv::OpStatus::error ||
                    (slot->last == kv::OpStatus::table_full && !load_.may_be_full);
       }
-      if (!is_stuck) continue;
+      if (kind == OpKind::get) is_absent = slot->last == kv::OpStatus::not_found;
+      // A key that was lost is inserted anew, and a table need not find a place for it again: the search is
+      // as short as its option says. One that is there is updated in its place, for which a full table is no
+      // answer.
+      const bool has_no_place =
+          is_absent && slot->last == kv::OpStatus::table_full && !declared_lost_.empty();
+      if (!is_stuck || has_no_place) continue;
       stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}),
                                    measure::name(kind), kv::name(slot->last)));
     }
