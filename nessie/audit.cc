@@ -2,6 +2,7 @@
 // bug, or what a dead client left and no scrub has repaired.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -127,8 +128,15 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
+  // Of a share that lies nowhere, its node gone and no room for it elsewhere, nobody can say what it named.
+  [[nodiscard]] bool is_share_missing() const {
+    return std::ranges::any_of(
+        members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
+  }
+
   // What a dead client had unlinked and not yet marked stays behind where nobody looks for it.
   [[nodiscard]] bool may_leak() const {
+    if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
     for (const auto& [node, state] : nodes_) {
       for (const auto& worker : state.workers) {
@@ -161,6 +169,7 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
+      if (is_share_missing()) continue;  // marks and settlements wait for it
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
         find("node {}: {} words left unfinished", node, worker->unfinished.size());
