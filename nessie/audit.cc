@@ -86,7 +86,8 @@ class Audit {
     if (state == nullptr) return;
     const EntryMeta meta = EntryMeta::unpack(word_of(*state, id, s_.entry.meta_at()));
     const bool is_its = meta.generation == id.generation && meta.kind == EntryKind::copy;
-    if (is_its && !meta.is_valid) find("slot {}.{} is reserved for ever", place.node, place.slot);
+    if (is_its && !meta.is_valid && !is_share_missing())
+      find("slot {}.{} is reserved for ever", place.node, place.slot);
   }
 
   void look_at_word(const cuckoo::Place& place, Word word) {
@@ -106,7 +107,10 @@ class Audit {
     if (s_.format.has_generation() && meta.generation != id.generation)
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
-    if (s_.format.is_pending(word) || !meta.is_valid) return find("{}: pending for ever", where);
+    if (s_.format.is_pending(word) || !meta.is_valid) {
+      if (!is_share_missing()) find("{}: pending for ever", where);
+      return;
+    }
     if (is_stamped(*state, id)) find("{}: linked and stamped", where);
     std::vector<std::byte> key(s_.entry.key_size());
     fabric::copy_from_shared(key.data(), state->data->at(id.index * s_.entry.stride()), key.size());
@@ -128,7 +132,8 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
-  // Of a share that lies nowhere, its node gone and no room for it elsewhere, nobody can say what it named.
+  // Of a share that lies nowhere, its node gone and no room for it elsewhere, nobody can say what it named;
+  // an operation that has to look at it cannot end.
   [[nodiscard]] bool is_share_missing() const {
     return std::ranges::any_of(
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
