@@ -308,6 +308,25 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
+// A dead client's PUT is taken back to a value whose memory was declared lost meanwhile: seed 20027850.
+TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
+  const std::uint64_t key = cluster.key_at({1, 0}, {});
+  ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+  cluster.begin_put(3, key, 7);
+  step_to_cas(cluster, 3);
+  ASSERT_TRUE(cluster.step(3));  // linked
+  cluster.kill(3);
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  ASSERT_TRUE(cluster.declare_lost(0, {2}).is_complete);
+  const Outcome scrubbed = cluster.scrub(0, {3});
+  EXPECT_TRUE(scrubbed.is_complete);
+  EXPECT_EQ(scrubbed.scrubbed.at("puts_taken_back"), 1u);
+  EXPECT_EQ(cluster.get(1, key).result.status, OpStatus::not_found);
+  expect_service(cluster, {key}, {0, 1});
+}
+
 TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   TestCluster cluster(shape_with({{"nessie.spare-shares", "0"}}));
   cluster.kill(2);
