@@ -67,6 +67,10 @@ def parser() -> Parser:
     made.add_argument("--jobs", type=_whole, default=os.cpu_count() or 1, metavar="N", help="of the build (one a core)")
     made.add_argument("--results", metavar="FILE", help="JSON lines; what is in there is not judged again "
                       "(default mutate/results.jsonl in the build folder)")
+    made.add_argument("--again", action="append", choices=("survived", "time-limit"), default=[],
+                      help="judge again, of those judged before, what survived (tests were added) or was killed by a time limit "
+                      "(the machine was busy); may be repeated")
+    made.add_argument("--patience", type=_whole, default=1, metavar="N", help="times the usual time limits (1)")
     made.add_argument("--list", action="store_true", help="print the edits that would be judged, judge none")
     made.add_argument("--report", action="store_true", help="print the table of what was judged, judge none")
     return made
@@ -109,7 +113,8 @@ class Progress:
 
 def _judge_room(room: Room, chosen: list[finder.Edit], judges: list[Judge], bench: Bench, results: Results,
                 args: argparse.Namespace, progress: Progress, ends: float) -> None:
-    left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)]
+    left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)
+            or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again)]
     progress.prefix = f"{room.name}: "
     progress.line(f"{len(chosen)} edits, {len(chosen) - len(left)} judged before")
     if not left:
@@ -144,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     scratch = Scratch(ROOT, folder, args.jobs)
     scratch.refresh()
     scratch.configure()
-    bench = Bench(scratch, progress.say)
+    bench = Bench(scratch, progress.say, args.patience)
     for room in rooms:
         chosen = draw(edits_of(room, scratch.copy, folder), args.edits, f"{args.seed} {room.name}")
         _judge_room(room, chosen, judges_of(room, args.fuzz_seeds), bench, results, args, progress, ends)

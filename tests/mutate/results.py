@@ -1,5 +1,5 @@
 """The results of judged edits: one JSON line each, appended when the edit has been judged, so that a run that was cut
-goes on where it stopped; and the report made of them."""
+goes on where it stopped; and the report made of them. Of an edit that was judged again, the last line counts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ class ResultsError(Exception):
 
 
 class Results:
-    """What is known of edits, by room and id."""
+    """What is known of edits, by room, id and number of fuzz seeds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[dict] = []
+        self._rows: dict[tuple[str, str, int], dict] = {}
         if path.exists():
             self._read()
-        self._known = {(row["room"], row["id"], row["fuzz_seeds"]) for row in self.rows}
+
+    @property
+    def rows(self) -> list[dict]:
+        return list(self._rows.values())
+
+    def _keep(self, row: dict) -> None:
+        self._rows[row["room"], row["id"], row["fuzz_seeds"]] = row
 
     def _read(self) -> None:
         if not self.path.is_file():
@@ -43,12 +49,17 @@ class Results:
                 raise ResultsError(f"{self.path}:{number}: not of version {VERSION}; another --results FILE begins anew")
             if missing := _KEYS - row.keys():
                 raise ResultsError(f"{self.path}:{number}: lacks \"{sorted(missing)[0]}\"")
-            self.rows.append(row)
+            self._keep(row)
         if len(whole) != len(text):
             self.path.write_bytes(whole)
 
     def has(self, room: str, edit: Edit, fuzz_seeds: int) -> bool:
-        return (room, edit.id, fuzz_seeds) in self._known
+        return (room, edit.id, fuzz_seeds) in self._rows
+
+    def is_in_doubt(self, room: str, edit: Edit, fuzz_seeds: int, again: list[str]) -> bool:
+        """Was it judged as one of `again` says: "survived", or "time-limit" (killed by a time limit)?"""
+        row = self._rows.get((room, edit.id, fuzz_seeds), {"outcome": "", "how": ""})
+        return row["outcome"] in again or row["how"].replace(" ", "-") in again
 
     def add(self, room: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
         row = {"version": VERSION, "room": room, "id": edit.id, "path": edit.path, "line": edit.line, "kind": edit.kind,
@@ -56,8 +67,7 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        self.rows.append(row)
-        self._known.add((room, edit.id, fuzz_seeds))
+        self._keep(row)
 
     def report(self, rooms: list[str]) -> str:
         """Markdown: the kill rate of each room, then every edit that survived."""

@@ -203,6 +203,15 @@ class Judging(Folder):
         with self.assertRaisesRegex(ScratchError, "without an edit, small_test ends with status 1"):
             Bench(scratch, lambda _: None).prepare([Judge("unit tests", "small_test", (), "x")])  # type: ignore[arg-type]
 
+    def test_patience_is_times_the_limit(self) -> None:
+        judge = Judge("unit tests", "small_test", (), "x")
+        benches = [Bench(FakeScratch(self.folder, True, {}), lambda _: None, patience)  # type: ignore[arg-type]
+                   for patience in (1, 4)]
+        for bench in benches:
+            bench.prepare([judge])
+        usual, patient = (bench.limit_of(judge) for bench in benches)
+        self.assertAlmostEqual(patient / usual, 4, places=1)
+
     def test_the_order_of_the_judges(self) -> None:
         stages = [judge.stage for judge in judges_of(ROOMS["nessie"], 7)]
         self.assertEqual(sorted(stages, key=["unit tests", "fuzz", "explore"].index), stages)
@@ -226,6 +235,24 @@ class Kept(Folder):
         self.assertFalse(again.has("room", self.edits[1], 300))
         again.add("room", self.edits[1], "-c\n+d", Verdict("survived"), 300)
         self.assertEqual(len(Results(self.path).rows), 2)
+
+    def test_what_is_judged_again_counts_as_judged_last(self) -> None:
+        results = Results(self.path)
+        verdicts = (Verdict("survived"), Verdict("killed", "small_test", "unit tests", "time limit"),
+                    Verdict("killed", "small_test", "unit tests", "status 1"))
+        for edit, verdict in zip(self.edits, verdicts):
+            results.add("room", edit, "-a\n+b", verdict, 300)
+
+        def in_doubt(again: list[str]) -> list[bool]:
+            return [results.is_in_doubt("room", edit, 300, again) for edit in self.edits[:4]]
+        self.assertEqual(in_doubt([]), [False] * 4)
+        self.assertEqual(in_doubt(["survived"]), [True, False, False, False])
+        self.assertEqual(in_doubt(["time-limit"]), [False, True, False, False])
+        self.assertEqual(in_doubt(["survived", "time-limit"]), [True, True, False, False])
+        results.add("room", self.edits[0], "-a\n+b", verdicts[2], 300)
+        results = Results(self.path)
+        self.assertEqual(in_doubt(["survived"]), [False] * 4)
+        self.assertIn("| room | 3 | 0 | 3 | 0 | 0 | 1 | 0 | 100% |", results.report(["room"]))
 
     def test_the_rate_is_of_those_that_compile(self) -> None:
         results = Results(self.path)
@@ -257,6 +284,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("nesie", self.refused("--room", "nesie"))
         self.assertIn("--edits", self.refused("--edits", "0"))
         self.assertIn("--time", self.refused("--time", "soon"))
+        self.assertIn("--again", self.refused("--again", "killed"))
+        self.assertIn("--patience", self.refused("--patience", "0"))
         self.assertIn("expected a file of results", self.refused("--report", "--results", "/"))
 
 
@@ -273,9 +302,12 @@ class OneCopy(Folder):
         when = (scratch.copy / "a.cc").stat().st_mtime_ns
         (scratch.copy / "b.cc").write_text("edited")  # a run that was cut
         (scratch.copy / "c.cc").write_text("3")
+        scratch.build.mkdir(parents=True)
+        (scratch.build / "a.o").write_text("4")
         scratch.refresh()
         self.assertEqual((scratch.copy / "b.cc").read_text(), "2")
         self.assertFalse((scratch.copy / "c.cc").exists())
+        self.assertTrue((scratch.build / "a.o").exists())
         self.assertEqual((scratch.copy / "a.cc").stat().st_mtime_ns, when)
         self.assertEqual(sorted(path.name for path in tree.iterdir()), [".git", "a.cc", "b.cc"])
 
