@@ -418,6 +418,34 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   EXPECT_LE(cluster.counter("reconnects") - before, 4);
 }
 
+// Every READ fails, and every connection is back at once: two attempts a share, and the scrub says that it is
+// not complete.
+TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
+  cluster.begin_scrub(1, {{3, 0}});
+  std::uint32_t failed = 0;
+  while (cluster.fabric().next(cluster.worker(1)) != nullptr) {
+    ASSERT_LT(++failed, 20u);
+    cluster.fabric().fail_next(cluster.worker(1), false);
+  }
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  EXPECT_EQ(failed, 2u * 4);
+}
+
+// A pending word names its entry, and that entry the version before it: the leak scan takes neither for lost.
+TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
+  const std::uint64_t key = cluster.key_at({1, 3});
+  ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+  cluster.begin_put(0, key, 2);
+  cluster.step_through_cas(0, 1);
+  const Outcome scrub = cluster.scrub_clients(1, {{3, 0}});
+  EXPECT_TRUE(scrub.is_complete);
+  EXPECT_EQ(scrub.scrubbed.at("leaks_suspected"), 0u);
+  EXPECT_EQ(cluster.finish(0).result.status, OpStatus::ok);
+  EXPECT_EQ(cluster.get(3, key).value, 2u);
+}
+
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
   for (const char* mutant : {"", "scrub-takes-nodes"}) {
     TestCluster::Shape shape = shape_with({}, 4, mutant);
