@@ -24,7 +24,7 @@ if "LOCH_BUILD" in os.environ:
 
 import edits as finder  # noqa: E402  (after the path is set)
 from judge import Bench, Judge, Scratch, ScratchError, judges_of  # noqa: E402  (after the path is set)
-from results import Results, ResultsError  # noqa: E402
+from results import Results, ResultsError, accepted  # noqa: E402
 from rooms import ROOMS, Room  # noqa: E402
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(os.environ.get("LOCH_BUILD") or ROOT / "build") / "mutate"
     results = Results(Path(args.results) if args.results else folder / "results.jsonl")
     if args.report:
-        print(results.report(names))
+        print(results.report(names, accepted()))
         return 0
     if args.list:
         for room in rooms:
@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     for room in rooms:
         chosen = draw(edits_of(room, scratch.copy, folder), args.edits, f"{args.seed} {room.name}")
         _judge_room(room, chosen, judges_of(room, args.fuzz_seeds), bench, results, args, progress, ends)
-    print(results.report(names))
+    print(results.report(names, accepted()))
     return 0
 
 

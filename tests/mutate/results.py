@@ -1,22 +1,48 @@
 """The results of judged edits: one JSON line each, appended when the edit has been judged, so that a run that was cut
-goes on where it stopped; and the report made of them. Of an edit that was judged again, the last line counts."""
+goes on where it stopped; and the report made of them. Of an edit that was judged again, the last line counts.
+
+An edit that nobody can see changes nothing that is promised: it is equivalent, or time alone. Those that somebody has
+looked at are in accepted.json, by file and change, with the reason; the report counts them apart."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edits import Edit
 from judge import Verdict
 
 VERSION = 1
+ACCEPTED = Path(__file__).with_name("accepted.json")
+_KINDS = ("equivalent", "time alone")
 _KEYS = {"version", "room", "id", "path", "line", "kind", "diff", "outcome", "by", "stage", "how", "seconds", "fuzz_seeds"}
 
 
 class ResultsError(Exception):
     """A results file that cannot be used; one line."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A survivor that is none."""
+
+    path: str
+    diff: str
+    kind: str  # "equivalent", "time alone"
+    why: str
+
+
+def accepted(path: Path = ACCEPTED) -> list[Accepted]:
+    try:
+        rows = [Accepted(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError) as error:
+        raise ResultsError(f"{path}: expected a list of objects with path, diff, kind and why ({error})") from None
+    for row in rows:
+        if row.kind not in _KINDS:
+            raise ResultsError(f'{path}: "{row.kind}" of {row.path}; expected one of {", ".join(_KINDS)}')
+    return rows
 
 
 class Results:
@@ -69,18 +95,20 @@ class Results:
             file.write(json.dumps(row) + "\n")
         self._keep(row)
 
-    def report(self, rooms: list[str]) -> str:
-        """Markdown: the kill rate of each room, then every edit that survived."""
-        rows = [row for row in self.rows if row["room"] in rooms]
+    def report(self, rooms: list[str], excused: list[Accepted]) -> str:
+        """Markdown: the kill rate of each room, then every edit that survived, with the reason if it is accepted."""
+        reasons = {(row.path, row.diff): f"{row.kind}: {row.why}" for row in excused}
+        rows = [{**row, "reason": reasons.get((row["path"], row["diff"]), "")} for row in self.rows if row["room"] in rooms]
         lines = ["| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit | survived "
-                 "| killed of those that compile |", "|---|---|---|---|---|---|---|---|---|"]
+                 "| of these equivalent, or time alone | killed of the others |", "|---|---|---|---|---|---|---|---|---|---|"]
         for room in [*rooms, "all"]:
             mine = [row for row in rows if room in (row["room"], "all")]
             if mine:
                 lines.append(_rate(room, mine))
-        survivors = [row for row in rows if row["outcome"] == "survived"]
-        for row in survivors:
-            lines += ["", f"{row['room']} {row['path']}:{row['line']} ({row['kind']}, {row['id']}) survived", row["diff"]]
+        for row in rows:
+            if row["outcome"] == "survived":
+                why = row["reason"] or "nobody has said why"
+                lines += ["", f"{row['room']} {row['path']}:{row['line']} ({row['kind']}, {row['id']}) survived; {why}", row["diff"]]
         return "\n".join(lines)
 
 
@@ -88,7 +116,8 @@ def _rate(room: str, rows: list[dict]) -> str:
     outcomes = Counter(row["outcome"] for row in rows)
     stages = Counter(row["stage"] for row in rows if row["outcome"] == "killed")
     limits = sum(row["how"] == "time limit" for row in rows)
-    compiled = len(rows) - outcomes["not compiled"]
-    rate = f"{outcomes['killed'] / compiled:.0%}" if compiled else ""
+    excused = sum(row["outcome"] == "survived" and bool(row["reason"]) for row in rows)
+    others = len(rows) - outcomes["not compiled"] - excused
+    rate = f"{outcomes['killed'] / others:.0%}" if others else ""
     return (f"| {room} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
-            f"{stages['explore']} | {limits} | {outcomes['survived']} | {rate} |")
+            f"{stages['explore']} | {limits} | {outcomes['survived']} | {excused} | {rate} |")

@@ -17,7 +17,7 @@ except SystemExit:  # Debian's python3-clang-19
     raise unittest.SkipTest("python3-clang-19 is not installed") from None
 import mutate
 from judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
-from results import Results, ResultsError
+from results import ACCEPTED, Accepted, Results, ResultsError, accepted
 from rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,16 +252,43 @@ class Kept(Folder):
         results.add("room", self.edits[0], "-a\n+b", verdicts[2], 300)
         results = Results(self.path)
         self.assertEqual(in_doubt(["survived"]), [False] * 4)
-        self.assertIn("| room | 3 | 0 | 3 | 0 | 0 | 1 | 0 | 100% |", results.report(["room"]))
+        self.assertIn("| room | 3 | 0 | 3 | 0 | 0 | 1 | 0 | 0 | 100% |", results.report(["room"], []))
 
     def test_the_rate_is_of_those_that_compile(self) -> None:
         results = Results(self.path)
         for edit, outcome, stage in zip(self.edits, ("killed", "killed", "killed", "survived", "not compiled"),
                                         ("unit tests", "fuzz", "explore", "", "")):
             results.add("room", edit, "-x\n+y", Verdict(outcome, "judge", stage), 300)
-        report = results.report(["room"])
-        self.assertIn("| room | 5 | 1 | 1 | 1 | 1 | 0 | 1 | 75% |", report)
+        report = results.report(["room"], [])
+        self.assertIn("| room | 5 | 1 | 1 | 1 | 1 | 0 | 1 | 0 | 75% |", report)
         self.assertIn(f"room room/small.cc:{self.edits[3].line}", report)
+        self.assertIn("survived; nobody has said why", report)
+
+    def test_what_nobody_can_see_is_counted_apart_and_only_that(self) -> None:
+        results = Results(self.path)
+        results.add("room", self.edits[0], "-x\n+y", Verdict("survived"), 300)
+        results.add("room", self.edits[1], "-x\n+z", Verdict("survived"), 300)
+        results.add("room", self.edits[2], "-x\n+y", Verdict("killed", "judge", "fuzz"), 300)
+        report = results.report(["room"], [Accepted("room/small.cc", "-x\n+y", "time alone", "it waits")])
+        self.assertIn("| room | 3 | 0 | 0 | 1 | 0 | 0 | 2 | 1 | 50% |", report)
+        self.assertIn("survived; time alone: it waits\n-x\n+y", report)
+
+    def test_what_is_accepted_is_of_lines_that_are_there(self) -> None:
+        rows = accepted()
+        self.assertTrue(rows)
+        for row in rows:
+            text = (ROOT / row.path).read_text().splitlines()
+            gone = [line[1:] for line in row.diff.splitlines() if line.startswith("-")]
+            self.assertTrue(gone and row.why, row.path)
+            self.assertFalse([line for line in gone if line not in text], f"{row.path}: {ACCEPTED.name} is of another text")
+
+    def test_an_accepted_edit_needs_its_kind(self) -> None:
+        path = self.folder / "accepted.json"
+        row = {"path": "a", "diff": "-x", "kind": "blind", "why": "nobody looks"}
+        for text in (json.dumps([row]), json.dumps([{"path": "a"}]), "{"):
+            path.write_text(text)
+            with self.assertRaisesRegex(ResultsError, "accepted.json"):
+                accepted(path)
 
     def test_a_file_of_another_kind_is_refused(self) -> None:
         self.path.parent.mkdir()
