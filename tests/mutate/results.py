@@ -32,13 +32,17 @@ class Accepted:
     diff: str
     kind: str  # "equivalent", "time alone"
     why: str
+    line: int = 0  # where the file has those lines more than once
+
+    def is_of(self, row: dict) -> bool:
+        return self.path == row["path"] and self.diff == row["diff"] and self.line in (0, row["line"])
 
 
 def accepted(path: Path = ACCEPTED) -> list[Accepted]:
     try:
         rows = [Accepted(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError) as error:
-        raise ResultsError(f"{path}: expected a list of objects with path, diff, kind and why ({error})") from None
+        raise ResultsError(f"{path}: expected a list of objects with path, diff, kind, why and perhaps line ({error})") from None
     for row in rows:
         if row.kind not in _KINDS:
             raise ResultsError(f'{path}: "{row.kind}" of {row.path}; expected one of {", ".join(_KINDS)}')
@@ -97,8 +101,9 @@ class Results:
 
     def report(self, rooms: list[str], excused: list[Accepted]) -> str:
         """Markdown: the kill rate of each room, then every edit that survived, with the reason if it is accepted."""
-        reasons = {(row.path, row.diff): f"{row.kind}: {row.why}" for row in excused}
-        rows = [{**row, "reason": reasons.get((row["path"], row["diff"]), "")} for row in self.rows if row["room"] in rooms]
+        def reason(row: dict) -> str:
+            return next((f"{each.kind}: {each.why}" for each in excused if each.is_of(row)), "")
+        rows = [{**row, "reason": reason(row)} for row in self.rows if row["room"] in rooms]
         lines = ["| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit | survived "
                  "| of these equivalent, or time alone | killed of the others |", "|---|---|---|---|---|---|---|---|---|---|"]
         for room in [*rooms, "all"]:
