@@ -68,8 +68,8 @@ def parser() -> Parser:
     made.add_argument("--results", metavar="FILE", help="JSON lines; what is in there is not judged again "
                       "(default mutate/results.jsonl in the build folder)")
     made.add_argument("--again", action="append", choices=("survived", "time-limit"), default=[],
-                      help="judge again, of those judged before, what survived (tests were added) or was killed by a time limit "
-                      "(the machine was busy); may be repeated")
+                      help="judge again, of those judged before, what survived for no reason that is known (tests were added) or "
+                      "was killed by a time limit (the machine was busy); may be repeated")
     made.add_argument("--patience", type=_whole, default=1, metavar="N", help="times the usual time limits (1)")
     made.add_argument("--list", action="store_true", help="print the edits that would be judged, judge none")
     made.add_argument("--report", action="store_true", help="print the table of what was judged, judge none")
@@ -114,7 +114,7 @@ class Progress:
 def _judge_room(room: Room, chosen: list[finder.Edit], judges: list[Judge], bench: Bench, results: Results,
                 args: argparse.Namespace, progress: Progress, ends: float) -> None:
     left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)
-            or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again)]
+            or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again, accepted())]
     progress.prefix = f"{room.name}: "
     progress.line(f"{len(chosen)} edits, {len(chosen) - len(left)} judged before")
     if not left:

@@ -86,10 +86,14 @@ class Results:
     def has(self, room: str, edit: Edit, fuzz_seeds: int) -> bool:
         return (room, edit.id, fuzz_seeds) in self._rows
 
-    def is_in_doubt(self, room: str, edit: Edit, fuzz_seeds: int, again: list[str]) -> bool:
-        """Was it judged as one of `again` says: "survived", or "time-limit" (killed by a time limit)?"""
-        row = self._rows.get((room, edit.id, fuzz_seeds), {"outcome": "", "how": ""})
-        return row["outcome"] in again or row["how"].replace(" ", "-") in again
+    def is_in_doubt(self, room: str, edit: Edit, fuzz_seeds: int, again: list[str], excused: list[Accepted]) -> bool:
+        """Was it judged as one of `again` says: "survived" (and is not accepted), or "time-limit" (killed by one)?"""
+        row = self._rows.get((room, edit.id, fuzz_seeds))
+        if row is None:
+            return False
+        if row["outcome"] == "survived":
+            return "survived" in again and not any(each.is_of(row) for each in excused)
+        return row["how"] == "time limit" and "time-limit" in again
 
     def add(self, room: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
         row = {"version": VERSION, "room": room, "id": edit.id, "path": edit.path, "line": edit.line, "kind": edit.kind,

@@ -243,10 +243,12 @@ class Kept(Folder):
         for edit, verdict in zip(self.edits, verdicts):
             results.add("room", edit, "-a\n+b", verdict, 300)
 
-        def in_doubt(again: list[str]) -> list[bool]:
-            return [results.is_in_doubt("room", edit, 300, again) for edit in self.edits[:4]]
+        def in_doubt(again: list[str], *excused: Accepted) -> list[bool]:
+            return [results.is_in_doubt("room", edit, 300, again, list(excused)) for edit in self.edits[:4]]
         self.assertEqual(in_doubt([]), [False] * 4)
         self.assertEqual(in_doubt(["survived"]), [True, False, False, False])
+        same = Accepted(self.edits[0].path, "-a\n+b", "equivalent", "it is the same")
+        self.assertEqual(in_doubt(["survived", "time-limit"], same), [False, True, False, False])
         self.assertEqual(in_doubt(["time-limit"]), [False, True, False, False])
         self.assertEqual(in_doubt(["survived", "time-limit"]), [True, True, False, False])
         results.add("room", self.edits[0], "-a\n+b", verdicts[2], 300)
