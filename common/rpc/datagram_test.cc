@@ -201,6 +201,26 @@ TEST(DatagramsOnSim, AnAnswerEndsTheWaitOfItsSlotAtOnce) {
   EXPECT_LT(pair.longest, 5'000);
 }
 
+// The first completion gives the places of the first half back and no others: the send queue, which has no
+// more places than the sender, never overflows.
+coro::Task<void> send_without_a_pause(Pair* pair, std::uint32_t count) {
+  pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
+  while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
+  for (std::uint32_t i = 0; i < count; ++i) co_await send_one(pair, i % slots, i);
+  pair->sender->flush();
+  while (!pair->server->stopping()) co_await pair->server->sleep_until(pair->server->now() + 50'000);
+}
+
+TEST(DatagramsOnSim, ACompletionRetiresWhatWasPostedBeforeItAlone) {
+  Pair pair("sim", {.signal_every = 64, .queue_depth = 128});
+  ASSERT_EQ(pair.fabric->capabilities().send_queue_depth, 128u);
+  pair.fabric->start(*pair.server, send_without_a_pause(&pair, 2'000));
+  pair.fabric->start(*pair.client, listen_all(&pair, 1'000'000, 5'000'000));
+  ASSERT_EQ(pair.fabric->run().value(), fabric::RunEnd::finished);
+  EXPECT_GT(pair.arrived, 50u);
+  EXPECT_EQ(pair.sender->counts().failed, 0u);
+}
+
 TEST(DatagramsOnSim, LostOnesAreTimedOut) {
   Pair pair("sim", {}, 0.3);
   pair.fabric->start(*pair.server, flood(&pair, 400));
