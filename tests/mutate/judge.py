@@ -59,8 +59,9 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
         judges.append(Judge("fuzz", f"fuzz {protocol}", (BENCH, "fuzz", "--protocol", protocol, "--seeds", str(fuzz_seeds),
                                                          "--jobs", "1"), "loch-bench"))
     for each in room.variants:
-        argv = (BENCH, "fuzz", "--protocol", each.protocol, "--mutant", each.mutant, "--first-seed", str(each.seed), "--seeds",
-                "1", "--jobs", "1")
+        # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
+        argv = (BENCH, "fuzz", "--protocol", each.protocol, "--mutant", each.mutant, "--seeds", str(2 * each.seed + 100),
+                "--jobs", "1", "--no-shrink")
         judges.append(Judge("fuzz", f"fuzz {each.protocol} {each.mutant}", argv, "loch-bench", status=1))
     for each in room.explores:
         judges.append(Judge("explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"))
