@@ -46,7 +46,8 @@ void add_store_options(std::vector<kv::OptionSpec>& all) {
       {"pilaf.extents-start",
        OptionType::size,
        "0",
-       "bytes of extents at first (published code: 1M), doubled when full, above 1G times 1.25; 0: what the "
+       "bytes of extents at first (published code: 1M), doubled when full, from 1G on times 1.25; 0: what "
+       "the "
        "keys need",
        {},
        0,
