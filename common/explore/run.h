@@ -109,8 +109,9 @@ class Run {
   [[nodiscard]] std::vector<check::Operation> history() const;
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   // Ends the run after the last move: what is still to do is done in one fixed order; if clients died, a
-  // survivor repairs what they held, where the protocol promises that; each key is read once more; the
-  // tables are looked at. Returns what is wrong beside the history. The run cannot go on afterwards.
+  // survivor repairs what they held, where the protocol promises that; each key is read; the tables are
+  // looked at; each key is written and read again. Returns what is wrong beside the history. The run cannot
+  // go on afterwards.
   [[nodiscard]] std::vector<std::string> end();
   // A worker that waits for something that never comes.
   [[nodiscard]] std::string stuck() const;
@@ -143,7 +144,8 @@ class Run {
   static coro::Task<void> run_program(Client* client);
   static coro::Task<void> client_main(Client* client);
   static coro::Task<void> perform(Client* client, std::size_t operation);
-  static coro::Task<void> read_all(Client* client, std::uint32_t keys);
+  static coro::Task<void> visit_all(Client* client, std::uint32_t keys, bool writes);
+  void visit(Client& survivor, bool writes, std::vector<std::string>& wrong);
   static coro::Task<void> background_main(Run* run, fabric::Worker* worker, const bool* done);
   static coro::Task<void> scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead, bool* done);
   static coro::Task<void> repair_main(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,

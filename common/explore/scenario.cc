@@ -14,7 +14,8 @@ namespace {
 constexpr std::array<std::pair<std::string_view, Verb>, 4> verbs = {
     {{"GET", Verb::get}, {"PUT", Verb::put}, {"DELETE", Verb::remove}, {"MIGRATE", Verb::migrate}}};
 constexpr std::size_t most_clients = 8;
-constexpr std::uint32_t most_operations = 32;  // with a GET of each key at the end, bits of a word
+constexpr std::uint32_t most_operations = 32;
+constexpr std::uint32_t most_with_last = 64;  // with three of each key at the end: bits of a word
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
@@ -80,9 +81,17 @@ std::string Scenario::describe(const Step& step) const {
 namespace {
 
 Result<> check_size(const Scenario& scenario) {
-  if (scenario.operations() <= most_operations) return {};
-  return refuse(
-      fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
+  const auto keys = static_cast<std::uint32_t>(scenario.keys.size());
+  if (scenario.operations() > most_operations) {
+    return refuse(
+        fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
+  }
+  if (scenario.operations() + 3 * keys > most_with_last) {
+    return refuse(fmt::format(
+        "scenario: {} operations and {} keys; expected at most {} operations with three for each key",
+        scenario.operations(), keys, most_with_last));
+  }
+  return {};
 }
 
 }  // namespace
