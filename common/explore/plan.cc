@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -137,7 +138,7 @@ std::size_t overlap(const Places& a, const Places& b) {
 }
 
 // Names that begin with the same letter get keys that a GET looks for in the same places, others get keys
-// that it looks for elsewhere, as far as there are such places.
+// that have `share` places in common, as far as there are such places.
 void choose_keys(Plan& plan) {
   std::vector<Places> chosen;
   for (const std::string& name : plan.scenario.keys) {
@@ -152,7 +153,7 @@ void choose_keys(Plan& plan) {
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const bool is_rival = plan.scenario.keys[i].front() == name.front();
         const auto common = static_cast<std::int64_t>(overlap(places, chosen[i]));
-        score += is_rival ? common : -common;
+        score += is_rival ? common : -std::abs(common - std::int64_t{plan.share});
         if (is_rival) most += static_cast<std::int64_t>(std::max(places.size(), chosen[i].size()));
       }
       if (score > best_score) {
@@ -190,6 +191,7 @@ Result<Plan> make_plan(PlanRequest request) {
   plan.mutant = request.mutant;
   plan.bounds = request.bounds;
   plan.is_absent = request.is_absent;
+  plan.share = request.share;
   plan.capabilities = capabilities();
   if (plan.module->consistency(plan.options) == kv::Consistency::none) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",

@@ -81,6 +81,7 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
       .nodes = plan.deploy.nodes, .seed = 1, .request_cost = 100, .has_own_time = true});
   fabric_->set_capabilities(plan.capabilities);
   set_up();
+  left_.switches.reset();
   start_workers();
   prepare();
 }
@@ -156,6 +157,7 @@ void Run::prepare() {
       static_cast<void>(apply(*next));
     }
   }
+  left_.switches = plan_.bounds.switches;
 }
 
 coro::Task<void> Run::client_main(Client* client) {
@@ -183,9 +185,34 @@ coro::Task<void> Run::run_program(Client* client) {
   client->is_done = true;
 }
 
+std::vector<kv::ClientId> Run::dead_clients() const {
+  std::vector<kv::ClientId> dead;
+  for (const auto& client : clients_) {
+    const fabric::Worker& who = worker(client->worker);
+    if (client->is_dead) dead.push_back({who.node(), static_cast<std::uint16_t>(who.index())});
+  }
+  return dead;
+}
+
+coro::Task<void> Run::scrub_dead(Client* client, std::size_t operation) {
+  Run& run = *client->run;
+  std::vector<kv::ClientId> dead = run.dead_clients();
+  for (const kv::ClientId& each : dead) static_cast<void>(run.fabric_->fence(each.node));
+  if (!dead.empty()) {
+    const kv::Repair repaired = co_await run.store_->scrub(*run.workers_[client->worker], std::move(dead));
+    if (!repaired.is_complete) run.operations_[operation].status = kv::OpStatus::error;
+  }
+  run.operations_[operation].ended = run.moves_made_;
+  run.returned_ |= std::uint64_t{1} << operation;
+}
+
 coro::Task<void> Run::perform(Client* client, std::size_t operation) {
   Run& run = *client->run;
   const Step step = run.operations_[operation].step;
+  if (step.verb == Verb::scrub) {
+    co_await scrub_dead(client, operation);
+    co_return;
+  }
   const kv::Key key{run.plan_.keys[step.key].data(), key_bytes};
   client->stats = {};
   kv::OpResult result;
@@ -233,10 +260,40 @@ bool Run::is_background(std::uint8_t w) {
   return client != nullptr && !client->running;
 }
 
+// A SCRUB waits for somebody to be dead, as long as that may happen.
+bool Run::may_begin(const Client& client) const {
+  const auto is_next_scrub = [&](const Client& each) {
+    const auto& program = plan_.scenario.clients[each.number];
+    return !each.running && each.next < program.size() && program[each.next].verb == Verb::scrub;
+  };
+  if (!is_next_scrub(client) || left_.kills == 0) return true;
+  return std::ranges::any_of(clients_, [](const auto& each) { return each->is_dead; }) ||
+         std::ranges::all_of(clients_,
+                             [&](const auto& each) { return each->is_done || is_next_scrub(*each); });
+}
+
+bool Run::can_go_on(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return false;
+  if (fabric_->has_news(worker(w))) return true;
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    if (fabric_->is_executable(worker(w), i)) return true;
+  }
+  return false;
+}
+
+bool Run::is_switch(const Move& move) {
+  if (!left_.switches || !last_ || move.worker == *last_) return false;
+  const bool is_fate =
+      move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock;
+  return !is_fate && can_go_on(*last_);
+}
+
 void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;
-  if (client != nullptr && client->gate) into.push_back({Kind::begin, w, 0});
+  if (client != nullptr && client->gate && may_begin(*client)) into.push_back({Kind::begin, w, 0});
   const std::size_t posted = fabric_->posted(worker(w));
   for (std::size_t i = 0; i < posted; ++i) {
     if (fabric_->is_executable(worker(w), i))
@@ -300,6 +357,8 @@ std::vector<Move> Run::moves() {
   if (all.empty()) return all;
   for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
   if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
+  if (left_.switches && *left_.switches == 0)
+    std::erase_if(all, [&](const Move& each) { return is_switch(each); });
   return all;
 }
 
@@ -318,6 +377,7 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
   operations_.push_back({.client = client.number,
                          .step = step,
                          .predecessors = returned_,
+                         .dead = 0,
                          .begun = moves_made_,
                          .ended = {},
                          .status = kv::OpStatus::ok,
@@ -328,6 +388,10 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
 
 void Run::begin(Client& client) {
   client.running = note_begin(client, plan_.scenario.clients[client.number][client.next++]);
+  Operation& begun = operations_[*client.running];
+  for (const auto& each : clients_) {
+    if (begun.step.verb == Verb::scrub && each->is_dead) begun.dead |= std::uint64_t{1} << each->number;
+  }
   worker(client.worker).run_queue().push(std::exchange(client.gate, {}));
 }
 
@@ -398,6 +462,13 @@ Hash Run::alarm_key(const Move& alarm) {
   return hash_of(&all, sizeof all);
 }
 
+void Run::note_switch(const Move& move) {
+  if (!left_.switches) return;
+  if (is_switch(move)) --*left_.switches;
+  if (move.kind != Kind::kill && move.kind != Kind::kill_executed && move.kind != Kind::clock)
+    last_ = move.worker;
+}
+
 Footprint Run::apply(const Move& move, std::string* text) {
   ++moves_made_;
   const std::uint8_t w = move.worker;
@@ -405,6 +476,8 @@ Footprint Run::apply(const Move& move, std::string* text) {
   const fabric::NodeId node = who.node();
   Footprint print;
   print.node = static_cast<std::uint8_t>(node);
+  note_switch(move);
+  print.is_ordered = left_.switches.has_value();
   const std::uint64_t returned_before = returned_;
   std::optional<WorkRequest> before, done;
   const auto execute = [&](Fate fate) {
@@ -547,7 +620,9 @@ Hash Run::id() {
     words.add(client->next);
     words.add(client->is_dead ? 1 : 0);
     for (const Operation& o : operations_) {
-      if (o.client == client->number) words.add(by_client(o.predecessors));
+      if (o.client != client->number) continue;
+      words.add(by_client(o.predecessors));
+      words.add(o.dead);
     }
   }
   for (fabric::Worker* each : workers_) {
@@ -563,6 +638,7 @@ Hash Run::id() {
   words.add(std::uint64_t{left_.cuts} << 32U | std::uint64_t{left_.fails} << 24U | left_.kills << 16U |
             left_.clocks << 8U | left_.late);
   words.add(static_cast<std::uint64_t>(fabric_->now()));
+  if (left_.switches) words.add(std::uint64_t{*left_.switches} << 32U | last_.value_or(UINT8_MAX));
   return words.hash();
 }
 

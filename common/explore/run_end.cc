@@ -51,7 +51,7 @@ std::vector<check::Operation> Run::history() const {
     all.push_back(std::move(start));
   }
   for (const Operation& o : operations_) {
-    if (o.step.verb == Verb::migrate) continue;
+    if (o.step.verb == Verb::migrate || o.step.verb == Verb::scrub) continue;
     const check::Outcome outcome = outcome_of(o);
     if (o.step.verb == Verb::get && !o.ended) continue;  // nobody heard it
     check::Operation entry{.client = static_cast<std::int32_t>(o.client),
@@ -194,19 +194,17 @@ bool Run::demands_service() const {
 
 std::vector<std::string> Run::end() {
   std::vector<std::string> wrong;
-  std::vector<kv::ClientId> dead;
+  const std::vector<kv::ClientId> dead = dead_clients();
   Client* survivor = nullptr;
   for (const auto& client : clients_) {
     fabric::Worker& who = worker(client->worker);
-    if (client->is_dead) {
-      dead.push_back({who.node(), static_cast<std::uint16_t>(who.index())});
-    } else if (!pump_until_done(who)) {
+    if (client->is_dead) continue;
+    if (!pump_until_done(who)) {
       wrong.push_back(
           fmt::format("at rest: client {} does not come to an end", static_cast<char>('A' + client->number)));
       return wrong;
-    } else if (survivor == nullptr) {
-      survivor = client.get();
     }
+    if (survivor == nullptr) survivor = client.get();
   }
   if (survivor == nullptr) return wrong;
   const bool repairs =
