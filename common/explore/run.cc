@@ -114,6 +114,10 @@ void Run::set_up() {
   check(store_->preload(*fabric_, Start(plan_)));
   memory_ = fabric_->memories();
   LOCH_CHECK_LE(memory_.size(), std::size_t{64});
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const fabric::RegionSpec& spec = *memory_[i].spec;
+    if (spec.remote_read || spec.remote_write || spec.remote_atomic) shared_ |= std::uint64_t{1} << i;
+  }
   memory_hash_.resize(memory_.size());
   is_dirty_.assign(memory_.size(), true);
   chains_.resize(deploy.nodes + workers_.size() + 1);
@@ -157,7 +161,29 @@ void Run::prepare() {
       static_cast<void>(apply(*next));
     }
   }
+  if (plan_.scenario.prepared > 0) come_to_rest();
   left_.switches = plan_.bounds.switches;
+}
+
+// What the operations left to their background is done: else the moments at which it may be done would be
+// told apart for all the rest of the exploration.
+void Run::come_to_rest() {
+  constexpr int most_moves = 10'000;
+  std::uint64_t idle = 0;  // workers whose timers change nothing
+  for (int made = 0; made < most_moves; ++made) {
+    const std::vector<Move> possible = moves();
+    const auto goes_on = [&](const Move& m) {
+      return m.kind == Kind::request || m.kind == Kind::news ||
+             (m.kind == Kind::alarm && (idle >> m.worker & 1U) == 0);
+    };
+    const auto next = std::ranges::find_if(possible, goes_on);
+    if (next == possible.end()) return;
+    const Footprint print = apply(*next);
+    if (print.is_idle)
+      idle |= std::uint64_t{1} << next->worker;
+    else
+      idle = 0;
+  }
 }
 
 coro::Task<void> Run::client_main(Client* client) {
@@ -252,7 +278,7 @@ bool Run::is_over() const {
 }
 
 bool Run::has_polled(std::uint8_t w) {
-  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == seen_by(worker(w).node());
+  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == shared_by(worker(w).node());
 }
 
 bool Run::is_background(std::uint8_t w) {
@@ -435,6 +461,17 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
+// … without what nobody else can reach: where its READs land says which one came last.
+Hash Run::shared_by(fabric::NodeId node) {
+  refresh();
+  Words words;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].region->node() == node && (shared_ >> i & 1U) != 0 && !memory_[i].spec->remote_atomic)
+      words.add(memory_hash_[i]);
+  }
+  return words.hash();
+}
+
 void Run::extend_chain(const Move& move, const WorkRequest* done, fabric::NodeId node) {
   struct {
     Hash before, seen;
@@ -516,7 +553,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
     case Kind::alarm:
       // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
-      if (print.polls && hashes_) looked_at(w) = seen_by(node);
+      if (print.polls && hashes_) looked_at(w) = shared_by(node);
       fabric_->ring_timer(who, move.request);
       break;
     case Kind::late: {
@@ -555,7 +592,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;
   if (print.is_global || print.is_write) polled = 0;
-  if (print.changed != 0) polled &= own;
+  if ((print.changed & shared_) != 0) polled &= own;
   if (print.polls) polled |= own;
   for (std::uint8_t each = 0; each < workers_.size(); ++each) {
     if ((polled >> each & 1U) == 0) looked_at(each) = {};

@@ -168,6 +168,7 @@ class Run {
   void set_up();
   void start_workers();
   void prepare();
+  void come_to_rest();
   std::size_t note_begin(Client& client, const Step& step);
   [[nodiscard]] fabric::Worker& worker(std::uint8_t w) const { return *workers_[w]; }
   [[nodiscard]] Client* client_of(std::uint8_t worker);
@@ -189,6 +190,7 @@ class Run {
   void refresh();
   void mark_node(fabric::NodeId node);
   [[nodiscard]] Hash seen_by(fabric::NodeId node);
+  [[nodiscard]] Hash shared_by(fabric::NodeId node);
   void extend_chain(const Move& move, const fabric::WorkRequest* done, fabric::NodeId node);
   void finish_move(const Move& move, const fabric::WorkRequest* done, Footprint& print);
   [[nodiscard]] std::uint64_t by_client(std::uint64_t operations) const;
@@ -203,6 +205,7 @@ class Run {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<fabric::step::StepFabric::Memory> memory_;
   std::vector<Hash> memory_hash_;
+  std::uint64_t shared_ = 0;  // regions that another node can reach: where READs land is nobody else's
   std::vector<bool> is_dirty_;
   std::vector<Hash> chains_;  // by node; then, for has_polled(), by worker its memory then; and who, as bits
   std::vector<Operation> operations_;
