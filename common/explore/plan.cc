@@ -63,6 +63,14 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
     plan.chosen[spec.key] = value;
   }
   for (const auto& [key, value] : request.settings) LOCH_TRY(plan.options.set(key, value));
+  for (const kv::OptionSpec& spec : plan.options.specs()) {
+    if (spec.role != kv::OptionRole::file || plan.options.text(spec.key).empty()) continue;
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: \"{}\": every order begins with the same memory, and a file would go on from the "
+                    "order before; expected none",
+                    spec.key, plan.options.text(spec.key)));
+  }
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
     if (spec.role == kv::OptionRole::expiry)

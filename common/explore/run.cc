@@ -152,10 +152,7 @@ void Run::prepare() {
     static_cast<void>(apply({Kind::begin, 0, 0}));
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
-      const auto next = std::ranges::find_if(possible, [](const Move& m) {
-        return m.kind == Kind::request || m.kind == Kind::news || m.kind == Kind::alarm ||
-               m.kind == Kind::late;
-      });
+      const auto next = forward(possible);
       LOCH_CHECK(next != possible.end() && made < most_moves,
                  "an operation before the exploration does not end");
       static_cast<void>(apply(*next));
@@ -163,6 +160,22 @@ void Run::prepare() {
   }
   if (plan_.scenario.prepared > 0) come_to_rest();
   left_.switches = plan_.bounds.switches;
+}
+
+// A request, or news; else the first timer, so that nobody's repetitions come before another one's work; else
+// a deadline.
+std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible) {
+  const auto at = [&](const Move& m) {
+    if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
+    return fabric_->next_alarm(worker(m.worker), Alarms::all).at;
+  };
+  auto best = possible.end();
+  for (auto each = possible.begin(); each != possible.end(); ++each) {
+    const bool goes_on = each->kind == Kind::request || each->kind == Kind::news ||
+                         each->kind == Kind::alarm || each->kind == Kind::late;
+    if (goes_on && (best == possible.end() || at(*each) < at(*best))) best = each;
+  }
+  return best;
 }
 
 // What the operations left to their background is done: else the moments at which it may be done would be
