@@ -79,12 +79,15 @@ const std::vector<Knob>& impatient_knobs() {
   return all;
 }
 
-// Where a node dies and is soon back: what was sent to its former life is sent again to the next.
+// Where a node dies and is soon back: what was sent to its former life is sent again to the next, and what
+// was remembered of it is looked up there.
 const std::vector<Knob>& rebirth_knobs() {
   static const std::vector<Knob> all = {
       {Role::give_up, 0, {"300us", "1ms", "3ms"}},
       {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
       {Role::reply_timeout, 0, {"10us", "40us", "100us"}},
+      {Role::cache, 0.3, {"true"}},
+      {Role::cache_share, 0, {"1"}},
   };
   return all;
 }
