@@ -54,6 +54,13 @@ constexpr std::uint32_t trailer_bytes = 8;
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival);
 
+// What is added (exclusive or) to the check of a reply: the number that it answers, without the low bits,
+// which are the trailer's sequence. A server may answer a request of its client's former life when the next
+// one is there, whose own request has the same low bits.
+[[nodiscard]] constexpr std::uint64_t mark_of_number(std::uint64_t number) {
+  return (number >> 16) & Trailer::check_mask;
+}
+
 // The sequence number that has these low bits and lies nearest to `near`.
 [[nodiscard]] constexpr std::uint64_t extend_sequence(std::uint64_t near, std::uint16_t low) {
   const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(low - near));

@@ -23,11 +23,13 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       rows_(config_.parties.rows()),
       peers_(channel.peers()),
       lives_(channel.peers().size()) {
-  // A client that comes back goes on from numbers beyond all that it used before.
-  auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
-  constexpr std::uint64_t turn = 0x10000;  // of what a trailer has of a number
+  // A client that comes back goes on from numbers beyond all that it used before: from its clock, which may
+  // be behind zero, and with every microsecond another turn of what a trailer has of a number where it shall
+  // begin elsewhere in it.
+  constexpr std::uint64_t turn = 0x10000, behind_zero = std::uint64_t{1} << 40, a_life = 1'000;
+  std::uint64_t first = behind_zero + static_cast<std::uint64_t>(worker.now());
   if (config_.flaws.numbers_from_zero) first = 0;
-  if (config_.first_number > 0) first = (first / turn + 1) * turn + config_.first_number;
+  if (config_.first_number > 0) first = (first / a_life + 1) * turn + config_.first_number;
   for (Row& row : rows_) row.sequence = first;
 }
 
@@ -174,11 +176,16 @@ coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* 
   for (;;) {
     const fabric::WatchOutcome seen = co_await worker_.watch(arrival, deadline);
     if (seen != fabric::WatchOutcome::ready) co_return seen;
-    const std::uint64_t word = fabric::load_word(node_.replies->at(word_at));
-    const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
-    const Arrival by = is_local(server) ? Arrival::by_trailer : arrival_;
-    if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
-    if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by))
+    Trailer trailer = Trailer::unpack(fabric::load_word(node_.replies->at(word_at)));
+    const std::uint32_t bytes = config_.reply_bytes[trailer.code];
+    if (arrival_ == Arrival::by_check && !is_local(server))
+      co_await worker_.compute(worker_.costs().hash(bytes));
+    if (!config_.flaws.replies_name_low_bits) trailer.check ^= mark_of_number(row->sequence);
+    // By trailer there is no check but the number's; with another number it answers a request of a former
+    // life.
+    const bool is_its = arrival_ == Arrival::by_check || trailer.check == 0;
+    if (bytes != 0 && is_its &&
+        is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, trailer.pack(), arrival_))
       co_return seen;
     LOCH_PROBE("rpc.value.reply-in-part");
     ++counts_.late_frames;
