@@ -2,6 +2,7 @@
 // bug, or what a dead client left and no scrub has repaired.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -85,7 +86,8 @@ class Audit {
     if (state == nullptr) return;
     const EntryMeta meta = EntryMeta::unpack(word_of(*state, id, s_.entry.meta_at()));
     const bool is_its = meta.generation == id.generation && meta.kind == EntryKind::copy;
-    if (is_its && !meta.is_valid) find("slot {}.{} is reserved for ever", place.node, place.slot);
+    if (is_its && !meta.is_valid && !is_share_missing())
+      find("slot {}.{} is reserved for ever", place.node, place.slot);
   }
 
   void look_at_word(const cuckoo::Place& place, Word word) {
@@ -105,7 +107,10 @@ class Audit {
     if (s_.format.has_generation() && meta.generation != id.generation)
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
-    if (s_.format.is_pending(word) || !meta.is_valid) return find("{}: pending for ever", where);
+    if (s_.format.is_pending(word) || !meta.is_valid) {
+      if (!is_share_missing()) find("{}: pending for ever", where);
+      return;
+    }
     if (is_stamped(*state, id)) find("{}: linked and stamped", where);
     std::vector<std::byte> key(s_.entry.key_size());
     fabric::copy_from_shared(key.data(), state->data->at(id.index * s_.entry.stride()), key.size());
@@ -127,8 +132,16 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
+  // Of a share that lies nowhere, its node gone and no room for it elsewhere, nobody can say what it named;
+  // an operation that has to look at it cannot end.
+  [[nodiscard]] bool is_share_missing() const {
+    return std::ranges::any_of(
+        members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
+  }
+
   // What a dead client had unlinked and not yet marked stays behind where nobody looks for it.
   [[nodiscard]] bool may_leak() const {
+    if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
     for (const auto& [node, state] : nodes_) {
       for (const auto& worker : state.workers) {
@@ -161,6 +174,7 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
+      if (is_share_missing()) continue;  // marks and settlements wait for it
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
         find("node {}: {} words left unfinished", node, worker->unfinished.size());

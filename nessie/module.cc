@@ -51,8 +51,10 @@ class NessieModule final : public kv::Module {
       case kv::Loss::server_killed:
         return kv::Promise::serves;  // it has none
       case kv::Loss::memory_lost:
-        return options.boolean("nessie.tagged-migrate") ? kv::Promise::after_declared
-                                                        : kv::Promise::unavailable;
+        if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
+        // A share of the index whose node stays away needs room elsewhere.
+        return options.integer("nessie.spare-shares") > 0 ? kv::Promise::after_declared
+                                                          : kv::Promise::after_return;
       case kv::Loss::link_down:
         return options.boolean("nessie.tagged-migrate") ? kv::Promise::serves : kv::Promise::unavailable;
     }

@@ -244,13 +244,6 @@ std::vector<kv::OptionSpec> option_specs() {
        {},
        1,
        1e12},
-      {"nessie.spare-shares",
-       integer,
-       "1",
-       "room on each node for the shares of the index of so many lost nodes (hardened)",
-       {},
-       0,
-       15},
       {"nessie.scrub",
        choice,
        "repair",
@@ -262,6 +255,16 @@ std::vector<kv::OptionSpec> option_specs() {
             "scrub also looks for DTEs that nobody refers to, and has their owners free them",
             {}},
            kv::OptionRole::none, {"false"}),
+      with({"nessie.spare-shares",
+            integer,
+            "1",
+            "room on each node for the shares of the index of so many lost nodes; 0: a lost node must come "
+            "back "
+            "(hardened)",
+            {},
+            0,
+            15},
+           kv::OptionRole::none, {"1", "1", "0"}),
   };
 }
 

@@ -68,7 +68,7 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
       {"no-key-compare", {"a GET returns whatever is in the key's first bucket", 1}},
       {"moves-first-to-last",
        {"moves are applied from the first one on: a moved key is nowhere for a while", 235}},
-      {"growth-without-reset", {"the old table is not closed when the table grows", 27}},
+      {"growth-without-reset", {"the old table is not closed when the table grows", 59}},
       {"moves-not-bracketed",
        {"the version stays even while entries are moved (P1)", 0, "explore_suite_test"}},
       {"odd-version-confirms",

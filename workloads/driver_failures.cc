@@ -17,6 +17,13 @@ bool is_among(const std::vector<fabric::NodeId>& nodes, fabric::NodeId node) {
   return std::ranges::find(nodes, node) != nodes.end();
 }
 
+// A node is gone for good that the protocol cannot do without: no repair can look at all of it.
+bool is_maimed(const FailurePlan& plan) {
+  return std::ranges::any_of(plan.excuses, [&](const FailurePlan::Excuse& excuse) {
+    return !excuse.server && is_among(plan.crashed, excuse.node);
+  });
+}
+
 }  // namespace
 
 coro::Task<void> Driver::keep(ClientWorker* own) {
@@ -46,7 +53,7 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
       continue;
     }
     for (const fabric::NodeId node : one.step->lost) log_loss(node, one.begun, worker.now());
-    if (!is_complete && !worker.stopping()) {
+    if (!is_complete && !worker.stopping() && !is_maimed(*load_.failures)) {
       stuck_.push_back(fmt::format("the {} begun at {} ns was not complete after {} tries",
                                    one.step->lost.empty() ? "scrub" : "declaration", one.step->at, tries));
     }

@@ -1,5 +1,5 @@
-// 2,000 seeds of a protocol reach every probe of it: code that no seed reaches was never fuzzed. Nessie is
-// not among them: so many seeds leave some of its settlements unreached (`loch fuzz --coverage` names them).
+// 2,000 seeds of a protocol reach every probe of it: code that no seed reaches was never fuzzed. Of Nessie it
+// takes 10,000: what settles a MIGRATE of which two steps failed one behind the other is as rare as that.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ TEST_P(Coverage, EveryProbeIsReached) {
   ASSERT_NE(found, registry.end());
   FuzzOptions options;
   options.protocol = GetParam();
-  options.seeds = 2'000;
+  options.seeds = options.protocol == "nessie" ? 10'000 : 2'000;
   options.coverage = options.until_covered = options.keep_going = true;
   Campaign campaign(options, *found->second);
   campaign.run();
@@ -28,7 +28,7 @@ TEST_P(Coverage, EveryProbeIsReached) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, Coverage,
-                         testing::Values("nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd"),
+                         testing::Values("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

@@ -59,6 +59,29 @@ class FailureDrawer {
     s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
   }
 
+  // A link on which one request in three to five is lost, and no NIC tries again: an operation fails at
+  // several of its steps, and so does what then settles it.
+  void draw_storm() {
+    s_.failures.retries = {
+        .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};
+    s_.sim.faults.rc_loss = pick<double>(rng_, {0.1, 0.2, 0.35});
+  }
+
+  // The clients of a node die one by one, in the midst of what they do.
+  void draw_kills() {
+    const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
+    for (std::uint16_t worker = 0; worker < d_.client_workers; ++worker) {
+      ScheduledFault fault;
+      fault.kind = Kind::kill;
+      fault.at = static_cast<Nanos>(between(rng_, 50'000, 1'000'000));
+      fault.node = node;
+      fault.worker = worker;
+      if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(fault);
+    }
+    std::ranges::sort(s_.sim.faults.schedule, {}, &ScheduledFault::at);
+    s_.plan.load.think = 0;
+  }
+
   void draw_schedule() {
     s_.failures.has_schedule = true;
     const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
@@ -126,10 +149,14 @@ void fit_load(Rng& rng, FuzzScenario& s) {
 
 }  // namespace
 
-void draw_failures(Rng& rng, double share, FuzzScenario& s) {
+void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
+  // Where entries are in each other's way they move, which takes the most steps that may fail.
+  const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
+  if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
+  const bool has_kills = storms.chance(0.25);
   if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
   // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
   if (s.failures.has_schedule && !s.failures.retries)
@@ -138,6 +165,7 @@ void draw_failures(Rng& rng, double share, FuzzScenario& s) {
                           .rnr_timer = 100 * us,
                           .rnr_count = 7};
   if (s.failures.has_schedule) fit_load(rng, s);
+  if (has_kills && s.failures.has_schedule) FailureDrawer(storms, s).draw_kills();
 }
 
 bool can_fail(const FuzzScenario& s, std::size_t place) {

@@ -1,13 +1,14 @@
 // What fails in a fuzz run, and what is done about it.
 #pragma once
 
+#include "common/fuzz/knobs.h"
 #include "common/fuzz/scenario.h"
 
 namespace loch::fuzz {
 
 // Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`:
-// of the usual chance that something does.
-void draw_failures(Rng& rng, double share, FuzzScenario& scenario);
+// of the usual chance that something does. `storms`: a stream of its own, so that it moves no other draw.
+void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& scenario);
 // Draws how soon each failure of the schedule is repaired.
 void draw_repairs(Rng& rng, FuzzScenario& scenario);
 // Plans what is repaired when, and which keys may stay out of service: by the schedule, and by what the

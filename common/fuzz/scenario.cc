@@ -236,9 +236,10 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   draw_faults(faults, profile, s);
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
-  Rng failures(seed, "fuzz failures");
+  Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
   // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
-  draw_failures(failures, profile.faults == Profile::Faults::laggards ? 0.4 : 1, s);
+  const double share = profile.faults == Profile::Faults::laggards ? 0.4 : 1;
+  draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");
   const bool is_reborn = draw_rebirth(rebirths, s);
   LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, is_reborn, s));

@@ -10,10 +10,10 @@
 namespace loch::rpc {
 
 std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::uint32_t body_bytes,
-                          std::uint16_t sequence, std::uint8_t code) {
+                          std::uint16_t sequence, std::uint8_t code, std::uint64_t turns) {
   // Out of memory that a NIC may be writing, word by word, into a buffer that nobody else knows.
   std::array<std::byte, 1024> piece;
-  std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = 0}.pack();
+  std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
   const std::uint64_t end = at + body_bytes;
   while (at < end) {
     const std::uint64_t kept = region.kept(at, std::min<std::uint64_t>(end - at, piece.size()));
@@ -29,19 +29,20 @@ std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::u
 }
 
 Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes, std::uint16_t sequence,
-             std::uint8_t code, Arrival arrival) {
-  Trailer trailer{.sequence = sequence, .attempt = 0, .code = code, .check = 0};
+             std::uint8_t code, Arrival arrival, std::uint64_t turns) {
+  Trailer trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns};
   if (arrival == Arrival::by_check)
-    trailer.check = frame_check(region, at, bytes - trailer_bytes, sequence, code);
+    trailer.check = frame_check(region, at, bytes - trailer_bytes, sequence, code, turns);
   return trailer;
 }
 
 bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes, std::uint64_t word,
-              Arrival arrival) {
+              Arrival arrival, std::uint64_t turns) {
   const Trailer trailer = Trailer::unpack(word);
   if (trailer.code == 0) return false;
-  if (arrival == Arrival::by_trailer) return true;
-  return frame_check(region, at, bytes - trailer_bytes, trailer.sequence, trailer.code) == trailer.check;
+  if (arrival == Arrival::by_trailer) return trailer.check == turns;
+  return trailer.check ==
+         frame_check(region, at, bytes - trailer_bytes, trailer.sequence, trailer.code, turns);
 }
 
 }  // namespace loch::rpc

@@ -9,6 +9,10 @@
 // first (fabric.h, rule 1); then `check` holds the low 40 bits of XXH3 over the body, sequence and code,
 // and a frame whose check fails is not here yet: Arrival::by_check. Elided bytes are nobody's and are left
 // out on both sides. The attempt is not covered: a request that is sent again differs in nothing else.
+//
+// A reply is awaited by one who knows its number in full: the bits beyond the sequence, its turns, stand in
+// the place of the check by trailer, and are a part of what is checked otherwise. A reply to an earlier life
+// of the client, whose number has the same low bits, is then not taken for this one's.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +30,7 @@ struct Trailer {
   std::uint16_t sequence = 0;  // low bits of the sender's count
   std::uint8_t attempt = 0;    // modulo 16: makes the word of a repeated request differ
   std::uint8_t code = 0;       // what is asked or answered: 1 … 15
-  std::uint64_t check = 0;     // 40 bits; 0 where arrival is by trailer
+  std::uint64_t check = 0;     // 40 bits; by trailer: a reply's turns, 0 in a request
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
   [[nodiscard]] constexpr std::uint64_t pack() const {
@@ -42,24 +46,25 @@ struct Trailer {
 static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
 constexpr std::uint32_t trailer_bytes = 8;
 
-// The check of the frame whose body is [at, at + body_bytes) of the region: of what is kept of it.
-[[nodiscard]] std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at,
-                                        std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code);
-
-// The trailer of a frame of `bytes` at `at`, whose body is written; the caller stores it last.
-[[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
-                           std::uint16_t sequence, std::uint8_t code, Arrival arrival);
-
-// Is the frame of `bytes` at `at`, whose last word was just loaded, here in whole?
-[[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
-                            std::uint64_t word, Arrival arrival);
-
-// What is added (exclusive or) to the check of a reply: the number that it answers, without the low bits,
-// which are the trailer's sequence. A server may answer a request of its client's former life when the next
-// one is there, whose own request has the same low bits.
-[[nodiscard]] constexpr std::uint64_t mark_of_number(std::uint64_t number) {
+// The bits of a number that a trailer's sequence does not have, as far as a check has room for them.
+[[nodiscard]] constexpr std::uint64_t turns_of(std::uint64_t number) {
   return (number >> 16) & Trailer::check_mask;
 }
+
+// The check of the frame whose body is [at, at + body_bytes) of the region: of what is kept of it.
+[[nodiscard]] std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at,
+                                        std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
+                                        std::uint64_t turns);
+
+// The trailer of a frame of `bytes` at `at`, whose body is written; the caller stores it last. `turns`: of a
+// reply's number.
+[[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
+                           std::uint16_t sequence, std::uint8_t code, Arrival arrival,
+                           std::uint64_t turns = 0);
+
+// Is the frame of `bytes` at `at`, whose last word was just loaded, here in whole, and of those turns?
+[[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
+                            std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);
 
 // The sequence number that has these low bits and lies nearest to `near`.
 [[nodiscard]] constexpr std::uint64_t extend_sequence(std::uint64_t near, std::uint16_t low) {

@@ -75,6 +75,21 @@ TEST(Frame, AnUnorderedFrameIsHereWhenEveryKeptByteIs) {
   }
 }
 
+TEST(Frame, TheSameLowBitsOfAnotherTurnAreAnotherFrame) {
+  const SlotShape shape(200, 0, 0);
+  Memory memory(shape);
+  memory.fill(1);
+  const std::uint64_t at = shape.start(200), number = 0x12'3456'0007;
+  EXPECT_EQ(turns_of(number), 0x12'3456u);
+  EXPECT_EQ(turns_of(~std::uint64_t{0}), Trailer::check_mask);
+  for (const Arrival arrival : {Arrival::by_trailer, Arrival::by_check}) {
+    const std::uint64_t word = seal(memory.region(), at, 200, 7, 3, arrival, turns_of(number)).pack();
+    EXPECT_TRUE(is_whole(memory.region(), at, 200, word, arrival, turns_of(number)));
+    EXPECT_FALSE(is_whole(memory.region(), at, 200, word, arrival, turns_of(number + 0x10000)));
+    EXPECT_FALSE(is_whole(memory.region(), at, 200, word, arrival));
+  }
+}
+
 TEST(Frame, FabricsThatPlaceInOrderNeedNoCheck) {
   fabric::Capabilities can;
   can.in_order_placement = true;

@@ -126,7 +126,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   const std::uint32_t bytes = config_.request_bytes[row->code];
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   Trailer trailer = seal(*request.region, request.offset, bytes, static_cast<std::uint16_t>(row->sequence),
-                         row->code, arrival_);
+                         row->code, is_local(server) ? Arrival::by_trailer : arrival_);
   trailer.attempt = config_.flaws.repeats_word ? 0 : static_cast<std::uint8_t>(row->attempt & 15);
   if (is_local(server)) {
     row->was_sent = true;
@@ -166,26 +166,28 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
 
 coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* row, Nanos deadline) {
   const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
+  const std::uint64_t turns = config_.flaws.replies_name_low_bits ? 0 : turns_of(row->sequence);
+  const Arrival by = is_local(server) ? Arrival::by_trailer : arrival_;
+  Trailer awaited{.sequence = static_cast<std::uint16_t>(row->sequence), .attempt = 0, .code = 0, .check = 0};
+  Trailer told{.sequence = 0xFFFF, .attempt = 0, .code = 0, .check = 0};
+  if (by == Arrival::by_trailer) {
+    awaited.check = turns;
+    told.check = Trailer::check_mask;
+  }
   fabric::WatchWord arrival{.region = node_.replies,
                             .offset = word_at,
-                            .mask = 0xFFFF,
-                            .value = row->sequence & 0xFFFF,
+                            .mask = told.pack(),
+                            .value = awaited.pack(),
                             .until_equal = true,
                             .peer = std::nullopt};
   if (!is_local(server) && config_.transport == fabric::Transport::rc) arrival.peer = server.node;
   for (;;) {
     const fabric::WatchOutcome seen = co_await worker_.watch(arrival, deadline);
     if (seen != fabric::WatchOutcome::ready) co_return seen;
-    Trailer trailer = Trailer::unpack(fabric::load_word(node_.replies->at(word_at)));
-    const std::uint32_t bytes = config_.reply_bytes[trailer.code];
-    if (arrival_ == Arrival::by_check && !is_local(server))
-      co_await worker_.compute(worker_.costs().hash(bytes));
-    if (!config_.flaws.replies_name_low_bits) trailer.check ^= mark_of_number(row->sequence);
-    // By trailer there is no check but the number's; with another number it answers a request of a former
-    // life.
-    const bool is_its = arrival_ == Arrival::by_check || trailer.check == 0;
-    if (bytes != 0 && is_its &&
-        is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, trailer.pack(), arrival_))
+    const std::uint64_t word = fabric::load_word(node_.replies->at(word_at));
+    const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
+    if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
+    if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by, turns))
       co_return seen;
     LOCH_PROBE("rpc.value.reply-in-part");
     ++counts_.late_frames;

@@ -70,7 +70,27 @@ struct Options {
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
   std::uint32_t calls = 300;
+  bool has_old_replies = false;  // of an earlier life of every lane, come late
 };
+
+// Each reply slot says the low bits of the first number that its lane will use, of another turn.
+void leave_old_replies(const WriteChannel& channel, const fabric::Worker& worker,
+                       std::uint64_t first_number) {
+  const Arrival arrival = channel.arrival(worker);
+  const SlotGrid& grid = channel.reply_grid();
+  for (std::uint16_t node = 0; node < nodes; ++node) {
+    fabric::Region& replies = *channel.local(node).replies;
+    for (std::uint32_t row = 0; row < nodes * servers; ++row) {
+      for (std::uint32_t lane = 0; lane < clients; ++lane) {
+        const std::uint64_t at = grid.message(row, lane, reply_bytes);
+        fabric::store_word_release(replies.at(at), 0xBAD);
+        const Trailer old = seal(replies, at, reply_bytes, static_cast<std::uint16_t>(first_number + 1),
+                                 add_code, row / servers == node ? Arrival::by_trailer : arrival);
+        fabric::store_word_release(replies.at(grid.word(row, lane)), old.pack());
+      }
+    }
+  }
+}
 
 struct Seen {
   std::uint64_t answered = 0, wrong = 0, timed_out = 0, unsent = 0, retries = 0, repeated = 0, executed = 0;
@@ -134,6 +154,7 @@ Seen run(const Options& options) {
   config.give_up_after = options.give_up_after;
   config.reconnect_timeout = 50'000'000;
   config.flaws = options.flaws;
+  config.first_number = options.has_old_replies ? 7 : 0;
   WriteChannel channel(config);
   std::vector<fabric::Worker*> workers;
   for (std::uint16_t node = 0; node < nodes; ++node) {
@@ -146,6 +167,7 @@ Seen run(const Options& options) {
   }
   EXPECT_TRUE(fabric->exchange(10'000'000'000).has_value());
   EXPECT_TRUE(channel.connect(*fabric).has_value());
+  if (options.has_old_replies) leave_old_replies(channel, *workers.front(), config.first_number);
   std::vector<Seen> results(workers.size());
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const auto index = static_cast<std::uint32_t>(w % (clients + servers));
@@ -183,6 +205,19 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
     EXPECT_EQ(stats.write, 2u);
     EXPECT_EQ(stats.read + stats.cas + stats.send + stats.recv, 0u);
     EXPECT_EQ(stats.payload_bytes, request_bytes + reply_bytes);
+  }
+}
+
+// A client that comes back numbers its requests from where its clock is: one time in 65,536 the low bits are
+// those of a number that it used before, whose reply may come only now (seed 10023564 of nessie-sd).
+TEST_P(OnFabric, AReplyToAnEarlierLifeAnswersNothing) {
+  for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
+    const Seen all = run({.fabric = GetParam(),
+                          .transport = transport,
+                          .retry_after = 10'000'000'000,
+                          .has_old_replies = true});
+    EXPECT_EQ(all.answered, all_calls);
+    EXPECT_EQ(all.wrong, 0u);
   }
 }
 

@@ -109,9 +109,9 @@ fabric::WorkRequest WriteServer::reply_write(std::uint32_t column, std::uint32_t
 void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint8_t code) {
   const Handler::ReplyPlace made = place(column);
   const std::uint32_t bytes = config_.reply_bytes[code];
-  Trailer trailer =
-      seal(*made.region, made.start(bytes), bytes, static_cast<std::uint16_t>(sequence), code, arrival_);
-  if (!config_.flaws.replies_name_low_bits) trailer.check ^= mark_of_number(sequence);
+  const Arrival by = is_local(column) ? Arrival::by_trailer : arrival_;
+  const Trailer trailer = seal(*made.region, made.start(bytes), bytes, static_cast<std::uint16_t>(sequence),
+                               code, by, config_.flaws.replies_name_low_bits ? 0 : turns_of(sequence));
   const std::uint64_t word_at = made.start(trailer_bytes);
   if (is_local(column)) return worker_.store_word(*made.region, word_at, trailer.pack());
   fabric::store_word_release(made.region->at(word_at), trailer.pack());
