@@ -1,8 +1,16 @@
 // A worker's background work (2017, 4.2.5): marking DTEs that left the index, finding those of its own whose
 // deadline has passed, and settling what operations had to leave unfinished, off their critical path.
+#include <algorithm>
+
 #include "nessie/session.h"
 
 namespace loch::nessie {
+namespace {
+
+// Within it a worker notices that its clients have ended.
+constexpr Nanos longest_pause = 4'000'000;
+
+}  // namespace
 
 coro::Task<void> Session::run_background(const bool* done) {
   constexpr std::size_t stamps_a_turn = 64;
@@ -21,7 +29,9 @@ coro::Task<void> Session::run_background(const bool* done) {
       co_await charge_scan();
     }
     if (*done || (marked > 0 && !own_.unlinked.empty())) continue;
-    co_await worker_.sleep_until(worker_.now() + settings_.recycle_interval);
+    const Nanos next = worker_.now() + settings_.recycle_interval;
+    while (!*done && !worker_.stopping() && worker_.now() < next)
+      co_await worker_.sleep_until(std::min(next, worker_.now() + longest_pause));
   }
   co_await end_background();
 }
@@ -30,8 +40,7 @@ coro::Task<void> Session::run_background(const bool* done) {
 // a node does not come back.
 coro::Task<void> Session::end_background() {
   const Nanos until = worker_.now() + settings_.settle_timeout;
-  constexpr Nanos longest_pause = 4'000'000;
-  Nanos pause = settings_.recycle_interval;
+  Nanos pause = std::min(settings_.recycle_interval, longest_pause);
   while (true) {
     co_await flush_stamps(own_.unlinked.size());
     if (!own_.unfinished.empty()) co_await settle_unfinished();

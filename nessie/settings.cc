@@ -167,8 +167,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
   const WordFormat format(layout, rules, std::min(filter_bits, most_bits));
   if (sizes.entries_per_node >= format.most_entries()) {
-    return refuse(fmt::format("nessie.overflow: {} DTEs a node do not fit the index word, which names {}",
-                              sizes.entries_per_node, format.most_entries()));
+    return refuse(fmt::format(
+        "nessie.overflow, nessie.min-spare: {} DTEs a node do not fit the index word, which names {}",
+        sizes.entries_per_node, format.most_entries()));
   }
   if (filter_bits > most_bits) {
     return refuse(fmt::format(

@@ -51,7 +51,8 @@ coro::Task<void> Session::settle_unfinished() {
       continue;
     }
     LOCH_PROBE("nessie.unfinished-still");
-    left.pause = std::clamp(2 * left.pause, settings_.recycle_interval, 4 * settings_.reconnect_timeout);
+    left.pause =
+        std::max(settings_.recycle_interval, std::min(2 * left.pause, 4 * settings_.reconnect_timeout));
     left.not_before = worker_.now() + left.pause;
     own_.unfinished.push_back(left);
   }

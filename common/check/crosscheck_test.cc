@@ -18,7 +18,7 @@ namespace loch::check {
 namespace {
 
 // A sanitizer looks for what any of them would show; the answers are the other build's to judge.
-#if defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#if defined(LOCH_ASAN) || defined(LOCH_TSAN)
 constexpr int fewer = 5;
 #else
 constexpr int fewer = 1;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unittest
+from collections import Counter
 
 from support import SHM, SIM, EndToEnd, without
 
@@ -50,6 +51,38 @@ class Bench(EndToEnd):
         self.assertEqual(operations["get"] + operations["put"] + operations["delete"], operations["total"])
         self.assertAlmostEqual(got["duration_s"], 0.002, places=9)
         self.assertAlmostEqual(operations["get"] / operations["total"], 0.9, delta=0.05)
+
+    def accesses(self, *flags: str) -> dict[int, Counter[str]]:
+        """Of a run of 8,000 GETs of 100 records by 4 clients: how often each client asked for which key."""
+        self.result("bench", "--protocol", "nessie-sd", "--fabric", "sim", "--nodes", "4", "--clients", "1", "--keys", "100",
+                    "--get", "1", "--delete", "0", "--operations", "8000", "--warmup", "0s", "--history", "asked.jsonl", *flags)
+        by: dict[int, Counter[str]] = {}
+        for line in (self.folder / "asked.jsonl").read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            if entry["op"] == "get" and entry["client"] >= 0:
+                by.setdefault(entry["client"], Counter())[entry["key"]] += 1
+        return by
+
+    def test_a_hotspot_gets_its_share_of_operations(self) -> None:
+        asked = sum(self.accesses("--distribution", "hotspot", "--hotspot-data", "0.1", "--hotspot-operations", "0.7").values(),
+                    Counter())
+        total = sum(asked.values())
+        hot = sum(count for _, count in asked.most_common(10))
+        self.assertAlmostEqual(hot / total, 0.7, delta=0.03)
+        # Within both parts keys are alike: the tenth hot one has as much as a tenth of the hot share, or nearly.
+        self.assertGreater(asked.most_common(10)[-1][1], 0.05 * total)
+        self.assertLess(asked.most_common(11)[-1][1], 0.01 * total)
+
+    def test_locality_is_the_share_of_a_node_s_own_part(self) -> None:
+        own = self.accesses("--distribution", "locality", "--locality", "1")
+        self.assertEqual(len(own), 4)
+        parts = [set(asked) for asked in own.values()]
+        self.assertTrue(all(len(part) == 25 for part in parts), [len(part) for part in parts])
+        self.assertEqual(len(set().union(*parts)), 100, "two nodes have the same part")
+        most = self.accesses("--distribution", "locality", "--locality", "0.6")
+        for client, asked in most.items():
+            mine = sum(asked[key] for key in own[client]) / sum(asked.values())
+            self.assertAlmostEqual(mine, 0.6 + 0.4 / 4, delta=0.05)  # 0 is uniform access (2015, 6)
 
     def test_verified_gets_are_counted_and_none_is_corrupt(self) -> None:
         for fabric in (SIM, SHM):

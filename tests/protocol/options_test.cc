@@ -1,0 +1,97 @@
+// Every option of every protocol at each of its choices and at both its bounds: it is refused in one line
+// that names it, or a run with it, failures included, is what the protocol claims.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/cli/registry.h"
+#include "common/fuzz/fuzz.h"
+
+namespace loch::fuzz {
+namespace {
+
+using kv::OptionRole;
+using kv::OptionType;
+
+constexpr std::uint64_t seeds = 2;
+
+std::string written(const kv::OptionSpec& spec, double value) {
+  if (spec.type == OptionType::real) return fmt::format("{}", value);
+  return fmt::format("{}{}", static_cast<std::int64_t>(value), spec.type == OptionType::duration ? "ns" : "");
+}
+
+std::vector<std::string> values_of(const kv::OptionSpec& spec) {
+  switch (spec.type) {
+    case OptionType::boolean:
+      return {"false", "true"};
+    case OptionType::choice:
+      return spec.choices;
+    case OptionType::text:
+      return {};  // a path or a list: its own tests
+    default:
+      return {written(spec, spec.minimum), written(spec, spec.maximum)};
+  }
+}
+
+// With a bound of a number a run may be a string of time-outs; it may not be wrong, nor without an end.
+bool is_too_tight(const kv::OptionSpec& spec, FuzzVerdict verdict) {
+  const bool is_number = spec.type != OptionType::boolean && spec.type != OptionType::choice;
+  return is_number && verdict == FuzzVerdict::stuck;
+}
+
+// A protocol is told how far clocks differ and how old a request may be: a bound that is false voids the
+// claim.
+bool is_told_of_the_world(const kv::OptionSpec& spec) {
+  return spec.role == OptionRole::clock_margin || spec.role == OptionRole::expiry;
+}
+
+class EveryOption : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryOption, HoldsOrIsRefusedByName) {
+  const kv::Registry registry = cli::make_registry();
+  const kv::Module& module = *registry.at(GetParam());
+  std::size_t held = 0, refused = 0;
+  const std::string prefix =
+      module.options().front().key.substr(0, module.options().front().key.find('.') + 1);
+  for (const kv::OptionSpec& spec : module.options()) {
+    for (const std::string& value : values_of(spec)) {
+      kv::Options chosen(module.options());
+      ASSERT_TRUE(chosen.set(spec.key, value).has_value()) << spec.key << " " << value;
+      FuzzOptions options;
+      options.protocol = GetParam();
+      options.settings = {{spec.key, value}};
+      for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        const FuzzFinding found = fuzz_seed(seed, options, module);
+        const std::string what = fmt::format("{}={}, seed {}: {}: {}\n{}", spec.key, value, seed,
+                                             name(found.verdict), found.reason, found.scenario);
+        if (is_too_tight(spec, found.verdict)) continue;
+        if (found.verdict == FuzzVerdict::error) {
+          ++refused;
+          if (is_told_of_the_world(spec)) continue;
+          EXPECT_NE(found.reason.find(prefix), std::string::npos) << what;
+          EXPECT_EQ(found.reason.find('\n'), std::string::npos) << what;
+        } else if (module.mends(chosen).empty() && !is_told_of_the_world(spec)) {
+          ++held;
+          EXPECT_EQ(found.verdict, FuzzVerdict::holds) << what;
+        }
+      }
+    }
+  }
+  EXPECT_GT(held, 2 * module.options().size()) << refused << " were refused";
+}
+
+std::vector<std::string> storing() {
+  return {"nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd"};
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, EveryOption, testing::ValuesIn(storing()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace loch::fuzz
