@@ -245,6 +245,25 @@ TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   }
 }
 
+// A request that is written again has another polled word. One with the same word (mutant repeated-word) is
+// not looked at again where its reply was lost: its client waits until it gives up. No promise speaks of such
+// a wait while messages are lost, and no history contradicts it, so that no campaign sees it.
+class SimulatedHerd : public Herd {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, SimulatedHerd, ::testing::Values("sim"));
+
+TEST_P(SimulatedHerd, AReplyThatWasLostIsSentAgain) {
+  for (const std::string_view mutant : {"", "repeated-word"}) {
+    plan_.mutant = mutant;
+    const measure::Tally sum = total(run({{"herd.retry", "30us"}, {"herd.give-up", "2ms"}}, 0.01));
+    const std::uint64_t timeouts = count(sum, measure::Outcome::timeout);
+    if (mutant.empty())
+      EXPECT_EQ(timeouts, 0U);
+    else
+      EXPECT_GT(timeouts, 10U);
+    expect_no_stale_value(sum);
+  }
+}
+
 // The table is large enough to forget nothing: no GET misses but after a DELETE.
 TEST_P(Herd, ForgetsNothingThatFits) {
   plan_.load.mix = {.get = 0.7, .put = 0.3, .remove = 0, .insert = 0, .read_modify_write = 0};

@@ -203,10 +203,8 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   const rpc::Freshness freshness = duplicates_.judge(request.slot, sequence);
   if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) {
     if (freshness == rpc::Freshness::repeated) return repeat(request, out);
-    if (!settings_.rules.executes_stale) {
-      ++counts_.stale;
-      return {};
-    }
+    ++counts_.stale;
+    return {};
   }
   const Answer answer = execute_fresh(request, out);
   duplicates_.executed(request.slot, sequence, answer.length);

@@ -103,8 +103,6 @@ Result<> apply_mutant(std::string_view mutant, Settings& s) {
     s.partition.log.wrap_underflows = true;
   else if (mutant == "first-tag-insert")
     s.partition.inserts_by_first_tag = true;
-  else if (mutant == "stale-request-executed")
-    s.rules.executes_stale = true;
   else if (mutant == "repeated-word")
     s.rules.repeats_word = true;
   else if (mutant == "copied-unchecked")

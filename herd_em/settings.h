@@ -30,7 +30,6 @@ struct Rules {
   bool awaits_no_reply = false;
   bool takes_any_reply = false;
   bool keeps_sequence = false;
-  bool executes_stale = false;
   bool repeats_word = false;
   bool trusts_first_look = false;
   bool ignores_server = false;

@@ -40,7 +40,6 @@ struct Rules {
   bool checks_guard = true;
   bool poisons = true;             // an extent that is freed is made to fail its checksum
   bool awaits_even = true;         // a miss is confirmed from an even version on
-  bool counts_growths = true;      // a growth changes the version
   bool follows_epoch = true;       // a reply of another epoch makes the next GET ask the root
   bool renews_keys = true;         // the regions of a node that restarted are looked up anew
   bool serves_lost = false;        // a server that came back empty serves before it is declared lost

@@ -161,10 +161,16 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
-    if (rules_.clears_first) store(from, emptied());
-    store(to, moved);
+    // Each store takes its time, whichever comes first.
+    if (rules_.clears_first)
+      store(from, emptied());
+    else
+      store(to, moved);
     co_await worker_.compute(a_store);
-    if (!rules_.clears_first) store(from, emptied());
+    if (rules_.clears_first)
+      store(to, moved);
+    else
+      store(from, emptied());
     co_await worker_.compute(a_store);
   }
 }

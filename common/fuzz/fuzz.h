@@ -16,6 +16,10 @@
 
 namespace loch::fuzz {
 
+// Of one run: many times what any of 10,000 seeds of any protocol takes. One that takes more would go on for
+// minutes.
+constexpr std::uint64_t most_events = 20'000'000;
+
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
@@ -48,7 +52,7 @@ enum class FuzzVerdict : std::uint8_t {
   stuck,      // after the failures were over, some key could not be read or written, as the store promises
   unsound,    // at rest its tables are not what they should be (Store::audit)
   deadlock,   // the simulation ran dry with operations outstanding
-  overtime,   // operations were still going on long after the faults were healed
+  overtime,   // operations were still going on long after the faults were healed, or after most_events
   undecided,  // the checker gave up
   error,      // the run could not be made
 };

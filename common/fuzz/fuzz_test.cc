@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/fuzz/failures.h"
+#include "common/fuzz/run.h"
 #include "common/fuzz/scenario.h"
 #include "workloads/testing/slot_store.h"
 
@@ -44,6 +46,45 @@ TEST(Fuzz, SeedsDiffer) {
     EXPECT_GT(scenario->sim.faults.heal_at, 0);
   }
   EXPECT_GT(scenarios.size(), 40U);
+}
+
+TEST(Fuzz, ARunThatGoesOnForTooManyEventsIsAFinding) {
+  const auto module = workloads::testing::make_slot_store();
+  auto scenario = draw_scenario(1, *module, "", {});
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  FuzzFinding whole, cut;
+  ASSERT_TRUE(run_scenario(*scenario, FuzzOptions().hardware, whole));
+  EXPECT_EQ(whole.verdict, FuzzVerdict::holds) << whole.reason;
+  scenario->sim.most_events = whole.events / 2;
+  ASSERT_TRUE(run_scenario(*scenario, FuzzOptions().hardware, cut));
+  EXPECT_EQ(cut.verdict, FuzzVerdict::overtime);
+  EXPECT_THAT(cut.reason, HasSubstr("did not end within " + std::to_string(whole.events / 2) + " events"));
+}
+
+// In a tenth of the scenarios; the load outlasts the failure, and whoever repairs is not the one that dies.
+TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
+  const auto module = workloads::testing::make_slot_store();
+  constexpr int seeds = 300;
+  int reborn = 0, with_links = 0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const auto s = draw_scenario(seed, *module, "", {});
+    ASSERT_TRUE(s) << s.error().message;
+    const auto& schedule = s->sim.faults.schedule;
+    ASSERT_EQ(schedule.size(), s->failures.repair_after.size());
+    for (std::size_t i = 0; i < schedule.size(); ++i) {
+      EXPECT_TRUE(can_fail(*s, i)) << seed;
+      constexpr Nanos soon = 200'000;
+      const bool is_soon_back = schedule[i].kind == fabric::sim::ScheduledFault::Kind::crash &&
+                                schedule[i].span > 0 && schedule[i].span <= soon && s->failures.retries &&
+                                s->failures.retries->rnr_count == 1 &&
+                                s->plan.load.duration > schedule[i].at + schedule[i].span;
+      reborn += is_soon_back ? 1 : 0;
+      with_links += is_soon_back && schedule.size() > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(reborn, seeds / 20);
+  EXPECT_LT(reborn, seeds / 5);
+  EXPECT_GT(with_links, reborn / 4);
 }
 
 TEST(Fuzz, AFixedSettingIsNotDrawn) {

@@ -79,6 +79,19 @@ const std::vector<Knob>& impatient_knobs() {
   return all;
 }
 
+// Where a node dies and is soon back: what was sent to its former life is sent again to the next, and what
+// was remembered of it is looked up there.
+const std::vector<Knob>& rebirth_knobs() {
+  static const std::vector<Knob> all = {
+      {Role::give_up, 0, {"300us", "1ms", "3ms"}},
+      {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
+      {Role::reply_timeout, 0, {"10us", "40us", "100us"}},
+      {Role::cache, 0.3, {"true"}},
+      {Role::cache_share, 0, {"1"}},
+  };
+  return all;
+}
+
 class KnobDrawer {
  public:
   KnobDrawer(Rng& rng, const std::vector<std::pair<std::string, std::string>>& settings, FuzzScenario& s)
@@ -224,7 +237,7 @@ std::optional<kv::OptionSpec> option_with(const kv::Module& module, kv::OptionRo
 
 Result<> draw_knobs(Rng& rng, FuzzTable table,
                     const std::vector<std::pair<std::string, std::string>>& settings, std::uint32_t slack,
-                    FuzzScenario& s) {
+                    bool is_reborn, FuzzScenario& s) {
   const kv::Module& module = *s.plan.module;
   s.plan.options = kv::Options(module.options());
   for (const auto& [key, value] : settings) LOCH_TRY(s.plan.options.set(key, value));
@@ -240,7 +253,10 @@ Result<> draw_knobs(Rng& rng, FuzzTable table,
   drawer.draw_table(table, slack);
   drawer.set_margin();
   drawer.draw(knobs_of(table));
-  if (!s.failures.is_calm()) drawer.draw(impatient_knobs(), true);
+  if (is_reborn)
+    drawer.draw(rebirth_knobs(), true);
+  else if (!s.failures.is_calm())
+    drawer.draw(impatient_knobs(), true);
   drawer.draw(general_knobs());
   drawer.draw_first_number();
   drawer.fit_spares();

@@ -28,9 +28,10 @@ enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
 }
 
 // Draws the options that `settings` do not fix, for the cluster and the faults that `scenario` holds. A value
-// that its deployment refuses is not drawn. `slack`: slots added to the table.
+// that its deployment refuses is not drawn. `slack`: slots added to the table. `is_reborn`: a node dies and
+// is soon back (rebirth.h), for which requests are sent again soon, and for long enough.
 [[nodiscard]] Result<> draw_knobs(Rng& rng, FuzzTable table,
                                   const std::vector<std::pair<std::string, std::string>>& settings,
-                                  std::uint32_t slack, FuzzScenario& scenario);
+                                  std::uint32_t slack, bool is_reborn, FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

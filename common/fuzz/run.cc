@@ -99,6 +99,11 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
   } else if (outcome.end == fabric::RunEnd::deadlock) {
     finding.verdict = FuzzVerdict::deadlock;
     finding.reason = fmt::format("{} operations outstanding and nothing left to happen", outcome.outstanding);
+  } else if (outcome.end == fabric::RunEnd::deadline && finding.events > scenario.sim.most_events) {
+    finding.verdict = FuzzVerdict::overtime;
+    finding.reason =
+        fmt::format("did not end within {} events: {} operations outstanding {:g} s into the run",
+                    scenario.sim.most_events, outcome.outstanding, finding.virtual_s);
   } else if (outcome.end == fabric::RunEnd::deadline) {
     finding.verdict = FuzzVerdict::overtime;
     finding.reason =
@@ -155,6 +160,7 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
     nic.rnr_timer_ns = static_cast<double>(retries->rnr_timer);
     nic.rnr_retry_count = retries->rnr_count;
   }
+  if (scenario.sim.most_events == 0) scenario.sim.most_events = most_events;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::sim::make_sim(scenario.sim));
   scenario.plan.logs = [&](std::int32_t client) {
     return std::make_unique<MemoryLog>(finding.history, client);

@@ -8,6 +8,7 @@
 #include "common/fuzz/draw.h"
 #include "common/fuzz/failures.h"
 #include "common/fuzz/knobs.h"
+#include "common/fuzz/rebirth.h"
 
 namespace loch::fuzz {
 namespace {
@@ -239,8 +240,10 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
   const double share = profile.faults == Profile::Faults::laggards ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
-  LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, s));
-  draw_repairs(failures, s);
+  Rng rebirths(seed, "fuzz rebirths");
+  const bool is_reborn = draw_rebirth(rebirths, s);
+  LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, is_reborn, s));
+  if (!is_reborn) draw_repairs(failures, s);
   plan_repairs(s);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;
   return s;

@@ -90,7 +90,7 @@ TEST(Script, OfARunIsTheSameRun) {
   for (const std::string protocol : {"nessie", "pilaf", "herd"}) {
     FuzzOptions options;
     options.protocol = protocol;
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 16; ++seed) {
       FuzzFinding first = fuzz_seed(seed, options, *registry.at(protocol)), second;
       ASSERT_TRUE(first.ran.has_value()) << first.reason;
       FuzzScenario scenario = *first.ran;
@@ -101,9 +101,11 @@ TEST(Script, OfARunIsTheSameRun) {
       scenario.plan.load.transcript = nullptr;
       scenario.plan.load.script = transcript.load;
       ASSERT_TRUE(run_scenario(scenario, options.hardware, second));
-      // Who was killed between two operations had not ended; here it has.
-      const bool has_kill = std::ranges::any_of(scenario.sim.faults.schedule, [](const auto& fault) {
-        return fault.kind == fabric::sim::ScheduledFault::Kind::kill;
+      // Who was killed, or crashed, between two operations had not ended; here it has.
+      const bool has_kill = std::ranges::any_of(scenario.sim.faults.schedule, [&](const auto& fault) {
+        using Kind = fabric::sim::ScheduledFault::Kind;
+        return fault.kind == Kind::kill ||
+               (fault.kind == Kind::crash && scenario.plan.deploy.drives(fault.node));
       });
       if (has_kill) continue;
       ++exact;

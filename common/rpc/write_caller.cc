@@ -23,11 +23,13 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       rows_(config_.parties.rows()),
       peers_(channel.peers()),
       lives_(channel.peers().size()) {
-  // A client that comes back goes on from numbers beyond all that it used before.
-  auto first = static_cast<std::uint64_t>(std::max<Nanos>(worker.now(), 0));
-  constexpr std::uint64_t turn = 0x10000;  // of what a trailer has of a number
+  // A client that comes back goes on from numbers beyond all that it used before: from its clock, which may
+  // be behind zero, and with every microsecond another turn of what a trailer has of a number where it shall
+  // begin elsewhere in it.
+  constexpr std::uint64_t turn = 0x10000, behind_zero = std::uint64_t{1} << 40, a_life = 1'000;
+  std::uint64_t first = behind_zero + static_cast<std::uint64_t>(worker.now());
   if (config_.flaws.numbers_from_zero) first = 0;
-  if (config_.first_number > 0) first = (first / turn + 1) * turn + config_.first_number;
+  if (config_.first_number > 0) first = (first / a_life + 1) * turn + config_.first_number;
   for (Row& row : rows_) row.sequence = first;
 }
 
@@ -164,7 +166,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
 
 coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* row, Nanos deadline) {
   const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
-  const std::uint64_t turns = turns_of(row->sequence);
+  const std::uint64_t turns = config_.flaws.replies_name_low_bits ? 0 : turns_of(row->sequence);
   const Arrival by = is_local(server) ? Arrival::by_trailer : arrival_;
   Trailer awaited{.sequence = static_cast<std::uint16_t>(row->sequence), .attempt = 0, .code = 0, .check = 0};
   Trailer told{.sequence = 0xFFFF, .attempt = 0, .code = 0, .check = 0};

@@ -40,17 +40,17 @@ constexpr std::uint32_t request_tail_bytes = 16;
 
 // Ways to break it, for mutants: each must be found.
 struct ChannelFlaws {
-  bool executes_repeated = false;    // no duplicate detection (3.2, Q1)
-  bool rereads_slot = false;         // what was polled is looked up again, and may be another by now
-  bool trusts_trailer = false;       // arrival by trailer whatever the fabric says
-  bool rewrites_unanswered = false;  // a slot is used again before its reply came (3.3)
-  bool shares_reply_buffer = false;  // one reply buffer a server worker, reused at once (rule 5)
-  bool executes_stale = false;       // an older request than the last one is executed too
-  bool repeats_word = false;         // a request that is sent again has the word that it had before
-  bool ignores_lives = false;        // a request is sent again to a server that has crashed since
-  bool numbers_from_zero = false;    // a client that comes back numbers its requests from the start
-  bool keeps_old_keys = false;       // a node that restarted is addressed with the keys of its lost regions
-  bool never_repairs = false;        // a server worker leaves a connection that is down as it is
+  bool executes_repeated = false;      // no duplicate detection (3.2, Q1)
+  bool rereads_slot = false;           // what was polled is looked up again, and may be another by now
+  bool trusts_trailer = false;         // arrival by trailer whatever the fabric says
+  bool rewrites_unanswered = false;    // a slot is used again before its reply came (3.3)
+  bool shares_reply_buffer = false;    // one reply buffer a server worker, reused at once (rule 5)
+  bool repeats_word = false;           // a request that is sent again has the word that it had before
+  bool ignores_lives = false;          // a request is sent again to a server that has crashed since
+  bool numbers_from_zero = false;      // a client that comes back numbers its requests from the start
+  bool keeps_old_keys = false;         // a node that restarted is addressed with the keys of its lost regions
+  bool never_repairs = false;          // a server worker leaves a connection that is down as it is
+  bool replies_name_low_bits = false;  // of the number that they answer, so that lives may have the same
 };
 
 struct ChannelConfig {

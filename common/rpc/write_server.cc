@@ -67,7 +67,7 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   if (arrival_ == Arrival::by_check && !is_local(column))
     co_await worker_.compute(worker_.costs().hash(request.bytes));
   const Freshness freshness = known_.judge(column, sequence);
-  if (freshness == Freshness::stale && !config_.flaws.executes_stale) {
+  if (freshness == Freshness::stale) {
     ++counts_.stale;
     co_return;
   }
@@ -111,7 +111,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   const std::uint32_t bytes = config_.reply_bytes[code];
   const Arrival by = is_local(column) ? Arrival::by_trailer : arrival_;
   const Trailer trailer = seal(*made.region, made.start(bytes), bytes, static_cast<std::uint16_t>(sequence),
-                               code, by, turns_of(sequence));
+                               code, by, config_.flaws.replies_name_low_bits ? 0 : turns_of(sequence));
   const std::uint64_t word_at = made.start(trailer_bytes);
   if (is_local(column)) return worker_.store_word(*made.region, word_at, trailer.pack());
   fabric::store_word_release(made.region->at(word_at), trailer.pack());

@@ -33,6 +33,7 @@ struct SimConfig {
   bool random_tie_order = false;  // simultaneous events in random order: for tests, not figures
   TraceWriter* trace = nullptr;   // every stage of every request, on its node's track
   Nanos deadline = forever;       // virtual time at which the run is ended (RunEnd::deadline)
+  std::uint64_t most_events = 0;  // after which it is ended (RunEnd::deadline, too); 0: no bound
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config);
