@@ -150,12 +150,14 @@ void Run::prepare() {
   Client& first = *clients_.front();
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
+    std::uint64_t idle = 0;  // workers whose timers change nothing
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
-      const auto next = forward(possible);
+      const auto next = forward(possible, idle);
       LOCH_CHECK(next != possible.end() && made < most_moves,
                  "an operation before the exploration does not end");
-      static_cast<void>(apply(*next));
+      const Footprint print = apply(*next);
+      idle = print.is_idle ? idle | std::uint64_t{1} << next->worker : 0;
     }
   }
   if (plan_.scenario.prepared > 0) come_to_rest();
@@ -164,7 +166,7 @@ void Run::prepare() {
 
 // A request, or news; else the first timer, so that nobody's repetitions come before another one's work; else
 // a deadline.
-std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible) {
+std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible, std::uint64_t idle) {
   const auto at = [&](const Move& m) {
     if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
     return fabric_->next_alarm(worker(m.worker), Alarms::all).at;
@@ -172,7 +174,8 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
   auto best = possible.end();
   for (auto each = possible.begin(); each != possible.end(); ++each) {
     const bool goes_on = each->kind == Kind::request || each->kind == Kind::news ||
-                         each->kind == Kind::alarm || each->kind == Kind::late;
+                         (each->kind == Kind::alarm && (idle >> each->worker & 1U) == 0) ||
+                         each->kind == Kind::late;
     if (goes_on && (best == possible.end() || at(*each) < at(*best))) best = each;
   }
   return best;

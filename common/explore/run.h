@@ -169,7 +169,8 @@ class Run {
   void start_workers();
   void prepare();
   void come_to_rest();
-  [[nodiscard]] std::vector<Move>::const_iterator forward(const std::vector<Move>& possible);
+  [[nodiscard]] std::vector<Move>::const_iterator forward(const std::vector<Move>& possible,
+                                                          std::uint64_t idle);
   std::size_t note_begin(Client& client, const Step& step);
   [[nodiscard]] fabric::Worker& worker(std::uint8_t w) const { return *workers_[w]; }
   [[nodiscard]] Client* client_of(std::uint8_t worker);
