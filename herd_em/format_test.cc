@@ -96,6 +96,8 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   fabric::store_word_release(region_->at((at + 15) / 8 * 8), 0);
   EXPECT_FALSE(f.is_here(*region_, 0, word(f, 0)));
   f.checks = false;
+  f.write(*region_, 0, Op::put, {1, 2}, value.data(), 9);
+  fabric::store_word_release(region_->at((at + 15) / 8 * 8), 0);
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
   // A GET is one line: where lines come as a whole, its trailer says it all.
   f.checks = true;

@@ -1,5 +1,5 @@
 // The published protocol's two best known holes as scripts: the same schedule violates the 2017
-// rules and not the hardened ones. (tests/model/ explores all schedules.)
+// rules and not the hardened ones. (`./loch explore` tries all schedules.)
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"

@@ -33,6 +33,13 @@ coro::Task<bool> Session::find_orphans(std::set<Orphan>* orphans) {
     if (!is_read) co_return false;
     for (const Finding& each : found) {
       if (settings_.format.is_empty(each.word)) continue;
+      if (names_lost_memory(each.word)) {
+        // What scrub took back a moment ago has brought it back: nobody's, and no reason to wait for its
+        // node.
+        const WordRead read = co_await read_index(each.place);
+        is_whole = is_whole && read.ok;
+        continue;
+      }
       const EntryId id = settings_.format.entry(each.word);
       named.emplace(id.node, id.index);
       if (silent.contains(id.node)) continue;

@@ -84,7 +84,7 @@ class NessieModule final : public kv::Module {
     std::vector<kv::Hole> out;
     for (const kv::Mend& open : all) {
       const auto seed = hole_seeds().find(open.hole);
-      if (seed == hole_seeds().end()) continue;  // found by the model or by a mutant alone
+      if (seed == hole_seeds().end()) continue;  // found by an exploration or by a mutant alone
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
       for (const kv::Mend& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";

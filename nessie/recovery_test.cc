@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "common/coro/scope.h"
 #include "nessie/test_cluster.h"
 
 namespace loch::nessie::testing {
@@ -308,6 +309,25 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
+// A dead client's PUT is taken back to a value whose memory was declared lost meanwhile: seed 20027850.
+TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
+  const std::uint64_t key = cluster.key_at({1, 0}, {});
+  ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+  cluster.begin_put(3, key, 7);
+  step_to_cas(cluster, 3);
+  ASSERT_TRUE(cluster.step(3));  // linked
+  cluster.kill(3);
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  ASSERT_TRUE(cluster.declare_lost(0, {2}).is_complete);
+  const Outcome scrubbed = cluster.scrub(0, {3});
+  EXPECT_TRUE(scrubbed.is_complete);
+  EXPECT_EQ(scrubbed.scrubbed.at("puts_taken_back"), 1u);
+  EXPECT_EQ(cluster.get(1, key).result.status, OpStatus::not_found);
+  expect_service(cluster, {key}, {0, 1});
+}
+
 TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   TestCluster cluster(shape_with({{"nessie.spare-shares", "0"}}));
   cluster.kill(2);
@@ -387,6 +407,83 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   EXPECT_EQ(peer.incarnation, 1u);
 }
 
+// ---- doubts while an operation is under way
+
+coro::Task<void> migrate_beside_background(TestCluster* cluster, Session* session, cuckoo::Place source,
+                                           Attempt* moved) {
+  fabric::Worker& worker = cluster->worker(2);
+  bool is_done = false;
+  fabric::OpStats stats;
+  coro::Scope scope(worker.run_queue());
+  scope.spawn(cluster->store().background(worker, &is_done));
+  const Attempt ended = co_await session->migrate_from(source, &stats);
+  *moved = ended;
+  is_done = true;
+  co_await scope.join();
+}
+
+// A key with its first candidate there and the others on two nodes.
+std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t one, std::uint32_t other) {
+  for (;;) {
+    const std::uint64_t key = cluster.key_at(place);
+    bool is_there = true;
+    for (std::uint32_t i = 0; i < cluster.settings().functions(); ++i) {
+      const std::uint32_t node = cluster.candidate(key, i).node;
+      is_there = is_there && (node == one || node == other);
+    }
+    if (is_there) return key;
+  }
+}
+
+// A worker has a copy in hand that no word names yet. Of two doubts, the one about the copy waits until the
+// move has ended, the one about an entry that its dead remover never marked is settled meanwhile.
+TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
+  TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
+  const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
+  ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  ASSERT_EQ(cluster.put(2, gone, 1).result.status, OpStatus::ok);
+  const EntryId leaked = cluster.settings().format.entry(cluster.word(cluster.candidate(gone, 0)));
+  ASSERT_EQ(leaked.node, 2u);
+  ASSERT_EQ(cluster.remove(3, gone).result.status, OpStatus::ok);
+  cluster.kill(3);
+
+  const std::unique_ptr<kv::Client> client = cluster.store().client(cluster.worker(2), 0);
+  Session& session = static_cast<NessieClient&>(*client).session();
+  Attempt moved = Attempt::conflict;
+  StepFabric& fabric = cluster.fabric();
+  fabric::Worker& worker = cluster.worker(2);
+  fabric.start(worker, migrate_beside_background(&cluster, &session, cluster.candidate(key, 0), &moved));
+  const auto copy = [&]() -> std::optional<std::uint32_t> {
+    for (std::uint32_t index = 0; index < 40; ++index) {
+      if (cluster.meta({2, index, 0}).kind == EntryKind::copy) return index;
+    }
+    return std::nullopt;
+  };
+  while (!copy()) ASSERT_TRUE(cluster.step(2));
+  ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
+  DataTable& table = cluster.store().local(2).workers[0]->table;
+  table.doubt(leaked.index);
+  table.doubt(*copy());  // which is looked at first
+  for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
+    if (fabric.posted(worker) < 2) {
+      fabric.ring(worker, StepFabric::Alarms::timers);
+    } else {
+      ASSERT_TRUE(fabric.is_executable(worker, 1));
+      fabric.execute(worker, 1, fabric::step::Fate::executed);
+    }
+    fabric.drain(worker);
+  }
+  EXPECT_EQ(cluster.counter("leaks_found"), 1);
+  EXPECT_EQ(cluster.counter("doubts_cleared"), 0);
+  fabric.finish(worker);
+  EXPECT_EQ(moved, Attempt::ok);
+  EXPECT_EQ(cluster.counter("leaks_found"), 1);
+  EXPECT_EQ(cluster.counter("doubts_cleared"), 1);
+  EXPECT_EQ(cluster.get(1, key).value, 1u);
+  EXPECT_TRUE(cluster.scrub_clients(0, {{3, 0}}).is_complete);
+  EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
+}
+
 // ---- A6: an online scrub beside the worker's own background; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
@@ -416,6 +513,34 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   const double before = cluster.counter("reconnects");
   EXPECT_FALSE(cluster.finish(0).is_complete);
   EXPECT_LE(cluster.counter("reconnects") - before, 4);
+}
+
+// Every READ fails, and every connection is back at once: two attempts a share, and the scrub says that it is
+// not complete.
+TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
+  cluster.begin_scrub(1, {{3, 0}});
+  std::uint32_t failed = 0;
+  while (cluster.fabric().next(cluster.worker(1)) != nullptr) {
+    ASSERT_LT(++failed, 20u);
+    cluster.fabric().fail_next(cluster.worker(1), false);
+  }
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  EXPECT_EQ(failed, 2u * 4);
+}
+
+// A pending word names its entry, and that entry the version before it: the leak scan takes neither for lost.
+TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
+  const std::uint64_t key = cluster.key_at({1, 3});
+  ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
+  cluster.begin_put(0, key, 2);
+  cluster.step_through_cas(0, 1);
+  const Outcome scrub = cluster.scrub_clients(1, {{3, 0}});
+  EXPECT_TRUE(scrub.is_complete);
+  EXPECT_EQ(scrub.scrubbed.at("leaks_suspected"), 0u);
+  EXPECT_EQ(cluster.finish(0).result.status, OpStatus::ok);
+  EXPECT_EQ(cluster.get(3, key).value, 2u);
 }
 
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {

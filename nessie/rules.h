@@ -1,7 +1,6 @@
 // What distinguishes the variants of Nessie's index protocol, one field per decision on which the
 // published text is silent, wrong, or was mended. The operations consult it; `./loch explore` runs them
-// through every interleaving of a few. (The explicit-state model in tests/model/ has operations of its own,
-// written by hand, for the same rules.) Nothing but the standard library is included here.
+// through every interleaving of a few. Nothing but the standard library is included here.
 //
 // H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
 // is technical report CS-2015-09.
@@ -179,7 +178,7 @@ constexpr void apply_mends(const Mends& mends, Rules& rules) {
   if (mends.pending) rules.get_continues = true;
 }
 
-// With every mend; the model finds nothing.
+// With every mend.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {

@@ -168,6 +168,38 @@ TEST(OnSim, ADeadNodeIsAnError) {
   EXPECT_GT(seen.ok, 500u);
 }
 
+// A node came back, but the workers that served there did not: a declaration is written, nobody takes it, and
+// whoever declares is told so in bounded time.
+struct Declared {
+  kv::Repair repair;
+  Nanos span = 0;
+};
+coro::Task<void> declare_a_node_without_workers(ModuleRun* run, Lane* lane, Declared* seen) {
+  co_await lane->worker().sleep_until(5'000'000);
+  const Nanos began = lane->worker().now();
+  kv::Repair repair = co_await run->store().declare_lost(lane->worker(), {2});
+  seen->repair = std::move(repair);
+  seen->span = lane->worker().now() - began;
+}
+
+TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
+  FabricOptions options;
+  options.deadline = 1'000'000'000;
+  options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::crash,
+                                     .node = 2,
+                                     .worker = 0,
+                                     .at = 400'000,
+                                     .span = 1'000'000});
+  ModuleRun run(make_fabric("sim", options), module(), small(3, 1, 2, 24));
+  Declared seen;
+  run.start(0, [&](Lane* lane) { return declare_a_node_without_workers(&run, lane, &seen); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_FALSE(seen.repair.is_complete);
+  EXPECT_EQ(seen.repair.counts, (std::map<std::string, std::uint64_t>{{"nodes_not_back", 1}}));
+  EXPECT_GT(seen.span, 900'000) << "49 pauses of 20 us and 51 requests";
+  EXPECT_LT(seen.span, 2'000'000);
+}
+
 // Values of which a simulation keeps the stamp alone: what is kept arrives, and the rest is charged.
 coro::Task<void> stamps(Lane* lane) {
   for (std::uint64_t key = 0; key < 30; ++key) {

@@ -46,7 +46,8 @@ void add_store_options(std::vector<kv::OptionSpec>& all) {
       {"pilaf.extents-start",
        OptionType::size,
        "0",
-       "bytes of extents at first (published code: 1M), doubled when full, above 1G times 1.25; 0: what the "
+       "bytes of extents at first (published code: 1M), doubled when full, from 1G on times 1.25; 0: what "
+       "the "
        "keys need",
        {},
        0,
@@ -224,6 +225,7 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
   kv::give_role(all, "pilaf.first-number", kv::OptionRole::first_number);
   kv::give_role(all, "pilaf.hash-functions", kv::OptionRole::hash_functions);
   kv::give_role(all, "pilaf.initial-slots", kv::OptionRole::initial_slots);
+  kv::give_role(all, "pilaf.log", kv::OptionRole::file);
   kv::give_role(all, "pilaf.attempts", kv::OptionRole::attempts);
   kv::give_role(all, "pilaf.reply-timeout", kv::OptionRole::reply_timeout);
   kv::give_role(all, "pilaf.patience", kv::OptionRole::give_up);

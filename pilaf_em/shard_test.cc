@@ -380,6 +380,23 @@ TEST(Shard, GrowsAndClosesTheOldTable) {
   }
 }
 
+// Extents double until they have a gibibyte, and grow by a quarter from there on, to the most there is room
+// for.
+TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
+  constexpr std::uint64_t mebibyte = 1 << 20;
+  Bench bench({.keys = 10,
+               .value_size = 1 << 20,
+               .kept = 16,
+               .options = {{"pilaf.extents-start", "256M"}, {"pilaf.extents-growths", "3"}}});
+  EXPECT_EQ(bench.root().extents_bytes, 256 * mebibyte);
+  for (const std::uint64_t expected : {512, 1024, 1280, 1600, 2000, 2048}) {
+    ASSERT_TRUE(bench.shard().plan_growth(Planned::extents_full));
+    bench.shard().apply_all();
+    EXPECT_EQ(bench.root().extents_bytes, expected * mebibyte);
+  }
+  EXPECT_FALSE(bench.shard().plan_growth(Planned::extents_full)) << "no room is left";
+}
+
 // No client that begins in the old table misses a key while it is closed, bucket by bucket.
 TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
   Bench bench({.keys = 60,

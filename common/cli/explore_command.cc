@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/cli/explore_family.h"
 #include "common/cli/explore_options.h"
 #include "common/cli/explore_suite.h"
 #include "common/cli/interrupt.h"
@@ -17,11 +18,13 @@ namespace {
 constexpr const char* usage =
     "Usage: loch explore PROTOCOL [SCENARIO] [flags]\n"
     "       loch explore --suite [FILE] [--quick] [--protocol P]\n"
+    "       loch explore --family F PROTOCOL [flags]\n"
     "       loch explore --mutants PROTOCOL [--suite FILE] [--mutant M] [--states N] [--time T]\n"
     "Every interleaving of the protocol's own code, one work request at a time, for a small scenario.\n"
     "  SCENARIO         clients, separated by |, with operations, separated by ; (\"PUT K | DELETE K; GET "
     "K\").\n"
-    "                   GET K, PUT K, DELETE K; MIGRATE K where the protocol moves keys. Keys of one letter\n"
+    "                   GET K, PUT K, DELETE K; MIGRATE K where the protocol moves keys; SCRUB repairs what\n"
+    "                   clients held that are dead by then. Keys of one letter\n"
     "                   (K, K2) compete for the same slots; every key named is there at the start\n"
     "  --set KEY=VALUE  an option of the protocol (loch list options)\n"
     "  --mutant M       a known-bad variant: loch list mutants\n"
@@ -35,6 +38,11 @@ constexpr const char* usage =
     "  --kill N         at most N clients die, each between two of its requests (0)\n"
     "  --clock N        at most N times every clock passes the expiry period (0)\n"
     "  --late N         at most N deadlines pass although what is awaited may still come (0)\n"
+    "  --switches N     only orders in which at most N times another client goes on in the middle of an "
+    "operation\n"
+    "                   of one that need not wait (no limit)\n"
+    "  --keys NAMES     keys that are there beside those of the operations, and come before them (\"K X\")\n"
+    "  --share N        places that keys of different letters have in common, as far as there are such (0)\n"
     "  --states N       stop after so many states (5000000)\n"
     "  --time T         stop after this much real time: 60s, 10m (no limit)\n"
     "  --no-reduction   make independent moves in every order: slower, the same states\n"
@@ -47,6 +55,11 @@ constexpr const char* usage =
     "says\n"
     "  --mutants P      which scenario of the file finds which known-bad variant of P; at most --states and\n"
     "                   --time (10s) for each\n"
+    "  --family F       every scenario of a family: pairs, pairs-2, triples, two-one-one, writers, two-two,\n"
+    "                   scrubbed; of two --keys (\"K X\" with --share 1), from every arrangement that at "
+    "most --starts N (3)\n"
+    "                   operations lead to; --every N: each Nth only; --show N: findings that are printed "
+    "(3)\n"
     "Exit status 0: complete, nothing found; 1: found, with the shortest trace; 3: a bound was reached; 2: "
     "bad\n"
     "input. Example: loch explore nessie \"DELETE K | DELETE K\" --fail 1\n";
@@ -134,6 +147,9 @@ int run_explore(const std::vector<std::string>& arguments, const kv::Registry& r
     return each.starts_with("--suite") || each.starts_with("--mutants");
   });
   if (is_suite) return run_explore_suite(arguments, registry);
+  const bool is_family =
+      std::ranges::any_of(arguments, [](const std::string& each) { return each.starts_with("--family"); });
+  if (is_family) return run_explore_family(arguments, registry);
   const auto refuse = [](const Error& error) {
     fmt::print(stderr, "loch explore: {}\n", error.message);
     return 2;

@@ -30,7 +30,7 @@ namespace {
 constexpr const char* default_scenario = "PUT K | DELETE K; GET K";
 
 Result<> apply(const std::string& flag, const std::string& value, ExploreOptions& o) {
-  constexpr std::uint64_t most_events = 8;
+  constexpr std::uint64_t most_events = 8, most_switches = 1000;
   const auto small = [&](std::uint32_t& into) -> Result<> {
     LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_events));
     into = static_cast<std::uint32_t>(number);
@@ -41,6 +41,12 @@ Result<> apply(const std::string& flag, const std::string& value, ExploreOptions
   if (flag == "--kill") return small(o.bounds.kills);
   if (flag == "--clock") return small(o.bounds.clocks);
   if (flag == "--late") return small(o.bounds.late);
+  if (flag == "--share") return small(o.share);
+  if (flag == "--switches") {
+    LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_switches));
+    o.bounds.switches = static_cast<std::uint32_t>(number);
+  }
+  if (flag == "--keys") o.keys = value;
   if (flag == "--before") o.before = value;
   if (flag == "--mutant") o.mutant = value;
   if (flag == "--json") o.json = value;
@@ -58,10 +64,10 @@ Result<> apply(const std::string& flag, const std::string& value, ExploreOptions
 }  // namespace
 
 Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> flags = {"--set",          "--mutant",       "--absent",     "--before",
-                                          "--fail",         "--cut",          "--kill",       "--clock",
-                                          "--late",         "--states",       "--time",       "--json",
-                                          "--no-reduction", "--no-snapshots", "--keep-going", "--help"};
+  const std::vector<std::string> flags = {
+      "--set",   "--mutant",       "--absent",       "--before",     "--fail", "--cut",    "--kill",
+      "--clock", "--late",         "--switches",     "--share",      "--keys", "--states", "--time",
+      "--json",  "--no-reduction", "--no-snapshots", "--keep-going", "--help"};
   ExploreOptions o;
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -91,6 +97,7 @@ Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments) 
                     ? "expected a protocol: loch list protocols"
                     : fmt::format("\"{}\": expected a protocol and one scenario in quotes", words[2]));
   }
+  o.has_scenario = words.size() > 1;
   o.protocol = words[0];
   o.scenario = words.size() > 1 ? words[1] : default_scenario;
   return o;
@@ -106,14 +113,15 @@ Result<explore::Plan> plan_of(const ExploreOptions& o, const kv::Registry& regis
                 fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,
                             near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
-  LOCH_ASSIGN(explore::Scenario scenario, explore::parse_scenario(o.scenario));
+  LOCH_ASSIGN(explore::Scenario scenario, explore::parse_scenario(o.scenario, o.keys));
   if (!o.before.empty()) LOCH_TRY(explore::prepare(scenario, o.before));
   return explore::make_plan({.module = module,
                              .scenario = std::move(scenario),
                              .settings = o.settings,
                              .mutant = o.mutant,
                              .bounds = o.bounds,
-                             .is_absent = o.is_absent});
+                             .is_absent = o.is_absent,
+                             .share = o.share});
 }
 
 check::CheckOptions judging_of(const explore::Plan& plan) {
@@ -125,12 +133,15 @@ std::string describe(const ExploreOptions& o) {
   for (const auto& [key, value] : o.settings) line += fmt::format(" --set {}={}", key, value);
   if (!o.mutant.empty()) line += " --mutant " + o.mutant;
   if (!o.before.empty()) line += fmt::format(" --before \"{}\"", o.before);
+  if (!o.keys.empty()) line += fmt::format(" --keys \"{}\"", o.keys);
+  if (o.share > 0) line += fmt::format(" --share {}", o.share);
   if (o.is_absent) line += " --absent";
   if (o.bounds.fails > 0) line += fmt::format(" --fail {}", o.bounds.fails);
   if (o.bounds.cuts > 0) line += fmt::format(" --cut {}", o.bounds.cuts);
   if (o.bounds.kills > 0) line += fmt::format(" --kill {}", o.bounds.kills);
   if (o.bounds.clocks > 0) line += fmt::format(" --clock {}", o.bounds.clocks);
   if (o.bounds.late > 0) line += fmt::format(" --late {}", o.bounds.late);
+  if (o.bounds.switches) line += fmt::format(" --switches {}", *o.bounds.switches);
   return line;
 }
 

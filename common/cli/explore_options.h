@@ -14,11 +14,13 @@
 namespace loch::cli {
 
 struct ExploreOptions {
-  std::string protocol, scenario, before, json, mutant;
+  std::string protocol, scenario, before, keys, json, mutant;
   std::vector<std::pair<std::string, std::string>> settings;
   explore::Bounds bounds;
   explore::Limits limits{.states = 5'000'000};
   bool is_absent = false;
+  std::uint32_t share = 0;
+  bool has_scenario = false;  // else it is the default
 };
 
 // PROTOCOL [SCENARIO] [flags]. The error names the flag and what was expected.

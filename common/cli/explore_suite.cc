@@ -60,7 +60,7 @@ Result<SuiteEntry> parse_entry(const std::vector<std::string>& words, const kv::
   LOCH_ASSIGN(entry.options, parse_explore({words.begin() + 2, words.end()}));
   if (!entry.options.json.empty()) return refuse("--json: a suite writes none");
   LOCH_TRY(find_protocol(registry, entry.options.protocol));
-  LOCH_ASSIGN(auto scenario, explore::parse_scenario(entry.options.scenario));
+  LOCH_ASSIGN(auto scenario, explore::parse_scenario(entry.options.scenario, entry.options.keys));
   if (!entry.options.before.empty()) LOCH_TRY(explore::prepare(scenario, entry.options.before));
   return entry;
 }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "common/explore/family.h"
 #include "common/explore/toy_store.h"
 
 namespace loch::explore {
@@ -36,6 +39,64 @@ Exploration explored(const Case& wanted, const Limits& limits = {}) {
   return explore(plan, check::CheckOptions{}, limits, count, nullptr);
 }
 
+// Switches bound orders and nothing else: none leaves one operation after another, enough of them leave all.
+TEST(Switches, BoundOrders) {
+  const Case three = {"PUT K; GET K | DELETE K"};
+  const Exploration all = explored(three);
+  std::set<Hash> before;
+  for (const std::uint32_t switches : {0U, 1U, 2U, 12U}) {
+    const Exploration some = explored({three.scenario, "correct", {.switches = switches}});
+    EXPECT_EQ(some.ending, Ending::complete);
+    EXPECT_TRUE(std::ranges::includes(all.outcomes, some.outcomes)) << switches;
+    EXPECT_TRUE(std::ranges::includes(some.outcomes, before)) << switches;
+    before = some.outcomes;
+  }
+  EXPECT_EQ(before, all.outcomes);
+  EXPECT_LT(explored({three.scenario, "correct", {.switches = 0}}).states, all.states);
+}
+
+TEST(Switches, ARaceNeedsOne) {
+  EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 0}}).ending, Ending::complete);
+  EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 1}}).ending, Ending::found);
+}
+
+// The default Store::scrub repairs nothing and says so by having nothing to repair: what is tested is when it
+// runs.
+TEST(Scrub, WaitsForADeath) {
+  const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
+  // Nobody can die: it is an operation that does nothing.
+  EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
+}
+
+TEST(Families, HaveTheSizesThatTheyShould) {
+  const auto size = [](std::string_view family, bool migrates) {
+    const auto all = scenarios_of(family, "K", "X", migrates);
+    LOCH_CHECK(all.has_value(), "{}", all.error().message);
+    const std::set<std::string> different(all->begin(), all->end());
+    EXPECT_EQ(different.size(), all->size()) << family;
+    for (const std::string& text : *all) EXPECT_TRUE(parse_scenario(text, "K X").has_value()) << text;
+    return all->size();
+  };
+  EXPECT_EQ(size("pairs", true), 36U);    // 8 operations: 8 * 9 / 2
+  EXPECT_EQ(size("triples", true), 84U);  // 7: 7 * 8 * 9 / 6
+  EXPECT_EQ(size("triples", false), 35U);
+  EXPECT_EQ(size("pairs-2", true), 1'596U);    // 7 + 49 programs
+  EXPECT_EQ(size("writers", true), 903U);      // 6 + 36 programs
+  EXPECT_EQ(size("two-one-one", true), 160U);  // 16 * 10
+  EXPECT_EQ(size("two-two", true), 210U);      // 4 + 16 programs
+  EXPECT_EQ(size("scrubbed", true), 343U);     // 7 * 7 * 7
+  EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
+}
+
+// The toy keeps a key in one place: it is there or not.
+TEST(Families, StartsAreArrangements) {
+  const Plan plan = plan_for({"GET K | GET X"});
+  EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));
+  EXPECT_EQ(starts_of(plan, 2), (std::vector<std::string>{"", "DELETE K", "DELETE X", "DELETE K; DELETE X"}));
+}
+
 TEST(Scenario, IsReadAndRefused) {
   const auto scenario = parse_scenario("DELETE K | PUT K2; GET  K;MIGRATE L");
   ASSERT_TRUE(scenario.has_value());
@@ -43,7 +104,13 @@ TEST(Scenario, IsReadAndRefused) {
   EXPECT_EQ(scenario->clients[1].size(), 3u);
   EXPECT_EQ(scenario->keys, (std::vector<std::string>{"K", "K2", "L"}));
   EXPECT_EQ(scenario->describe(scenario->clients[1][2]), "MIGRATE L");
-  for (const char* bad : {"", "DELETE", "DELETE K |", "FROB K", "GET 7", "GET K K", "GET K;;GET K"}) {
+  const auto named = parse_scenario("GET X | SCRUB", "K  X");
+  ASSERT_TRUE(named.has_value());
+  EXPECT_EQ(named->keys, (std::vector<std::string>{"K", "X"}));
+  EXPECT_EQ(named->describe(named->clients[1][0]), "SCRUB");
+  EXPECT_NE(parse_scenario("GET K", "K K").error().message.find("expected"), std::string::npos);
+  for (const char* bad :
+       {"SCRUB K", "", "DELETE", "DELETE K |", "FROB K", "GET 7", "GET K K", "GET K;;GET K"}) {
     const auto refused = parse_scenario(bad);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_NE(refused.error().message.find("expected"), std::string::npos) << refused.error().message;
@@ -148,6 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, Reduction,
                                            Case{"GET A | GET A | PUT A", "correct", {}, true},
                                            Case{"PUT K | DELETE K | GET K"},
                                            Case{"PUT K | GET K", "correct", {.fails = 1, .kills = 1}},
+                                           Case{"PUT K | SCRUB; GET K | DELETE K", "correct", {.kills = 1}},
                                            Case{"PUT K; GET K | PUT K", "locked", {.clocks = 1}}));
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -62,6 +63,14 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
     plan.chosen[spec.key] = value;
   }
   for (const auto& [key, value] : request.settings) LOCH_TRY(plan.options.set(key, value));
+  for (const kv::OptionSpec& spec : plan.options.specs()) {
+    if (spec.role != kv::OptionRole::file || plan.options.text(spec.key).empty()) continue;
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: \"{}\": every order begins with the same memory, and a file would go on from the "
+                    "order before; expected none",
+                    spec.key, plan.options.text(spec.key)));
+  }
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
     if (spec.role == kv::OptionRole::expiry)
@@ -137,7 +146,7 @@ std::size_t overlap(const Places& a, const Places& b) {
 }
 
 // Names that begin with the same letter get keys that a GET looks for in the same places, others get keys
-// that it looks for elsewhere, as far as there are such places.
+// that have `share` places in common, as far as there are such places.
 void choose_keys(Plan& plan) {
   std::vector<Places> chosen;
   for (const std::string& name : plan.scenario.keys) {
@@ -152,7 +161,7 @@ void choose_keys(Plan& plan) {
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const bool is_rival = plan.scenario.keys[i].front() == name.front();
         const auto common = static_cast<std::int64_t>(overlap(places, chosen[i]));
-        score += is_rival ? common : -common;
+        score += is_rival ? common : -std::abs(common - std::int64_t{plan.share});
         if (is_rival) most += static_cast<std::int64_t>(std::max(places.size(), chosen[i].size()));
       }
       if (score > best_score) {
@@ -190,6 +199,7 @@ Result<Plan> make_plan(PlanRequest request) {
   plan.mutant = request.mutant;
   plan.bounds = request.bounds;
   plan.is_absent = request.is_absent;
+  plan.share = request.share;
   plan.capabilities = capabilities();
   if (plan.module->consistency(plan.options) == kv::Consistency::none) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct Bounds {
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
   std::uint32_t late = 0;    // deadlines that pass although what is awaited may still come
+  // Times that another worker goes on although the one that moved last could go on without waiting for time
+  // or for its next operation. None: without bound, and equal orders are made once.
+  std::optional<std::uint32_t> switches = {};
 };
 
 struct Plan {
@@ -38,6 +42,7 @@ struct Plan {
   fabric::Capabilities capabilities;
   Bounds bounds;
   bool is_absent = false;                    // no key is there at the start
+  std::uint32_t share = 0;                   // places that keys of different letters have in common
   std::vector<std::vector<std::byte>> keys;  // the bytes of scenario.keys
   Nanos jump = 0;                            // of the clocks, for Bounds::clocks
   // Options that were chosen for the size of the exploration, for the report.
@@ -55,6 +60,7 @@ struct PlanRequest {
   std::string mutant;
   Bounds bounds;
   bool is_absent = false;
+  std::uint32_t share = 0;
 };
 
 // The error is the protocol's own, or says that no keys compete, or that it stores nothing.

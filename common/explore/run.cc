@@ -81,6 +81,7 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
       .nodes = plan.deploy.nodes, .seed = 1, .request_cost = 100, .has_own_time = true});
   fabric_->set_capabilities(plan.capabilities);
   set_up();
+  left_.switches.reset();
   start_workers();
   prepare();
 }
@@ -113,6 +114,10 @@ void Run::set_up() {
   check(store_->preload(*fabric_, Start(plan_)));
   memory_ = fabric_->memories();
   LOCH_CHECK_LE(memory_.size(), std::size_t{64});
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const fabric::RegionSpec& spec = *memory_[i].spec;
+    if (spec.remote_read || spec.remote_write || spec.remote_atomic) shared_ |= std::uint64_t{1} << i;
+  }
   memory_hash_.resize(memory_.size());
   is_dirty_.assign(memory_.size(), true);
   chains_.resize(deploy.nodes + workers_.size() + 1);
@@ -147,14 +152,50 @@ void Run::prepare() {
     static_cast<void>(apply({Kind::begin, 0, 0}));
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
-      const auto next = std::ranges::find_if(possible, [](const Move& m) {
-        return m.kind == Kind::request || m.kind == Kind::news || m.kind == Kind::alarm ||
-               m.kind == Kind::late;
-      });
+      const auto next = forward(possible);
       LOCH_CHECK(next != possible.end() && made < most_moves,
                  "an operation before the exploration does not end");
       static_cast<void>(apply(*next));
     }
+  }
+  if (plan_.scenario.prepared > 0) come_to_rest();
+  left_.switches = plan_.bounds.switches;
+}
+
+// A request, or news; else the first timer, so that nobody's repetitions come before another one's work; else
+// a deadline.
+std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible) {
+  const auto at = [&](const Move& m) {
+    if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
+    return fabric_->next_alarm(worker(m.worker), Alarms::all).at;
+  };
+  auto best = possible.end();
+  for (auto each = possible.begin(); each != possible.end(); ++each) {
+    const bool goes_on = each->kind == Kind::request || each->kind == Kind::news ||
+                         each->kind == Kind::alarm || each->kind == Kind::late;
+    if (goes_on && (best == possible.end() || at(*each) < at(*best))) best = each;
+  }
+  return best;
+}
+
+// What the operations left to their background is done: else the moments at which it may be done would be
+// told apart for all the rest of the exploration.
+void Run::come_to_rest() {
+  constexpr int most_moves = 10'000;
+  std::uint64_t idle = 0;  // workers whose timers change nothing
+  for (int made = 0; made < most_moves; ++made) {
+    const std::vector<Move> possible = moves();
+    const auto goes_on = [&](const Move& m) {
+      return m.kind == Kind::request || m.kind == Kind::news ||
+             (m.kind == Kind::alarm && (idle >> m.worker & 1U) == 0);
+    };
+    const auto next = std::ranges::find_if(possible, goes_on);
+    if (next == possible.end()) return;
+    const Footprint print = apply(*next);
+    if (print.is_idle)
+      idle |= std::uint64_t{1} << next->worker;
+    else
+      idle = 0;
   }
 }
 
@@ -183,9 +224,34 @@ coro::Task<void> Run::run_program(Client* client) {
   client->is_done = true;
 }
 
+std::vector<kv::ClientId> Run::dead_clients() const {
+  std::vector<kv::ClientId> dead;
+  for (const auto& client : clients_) {
+    const fabric::Worker& who = worker(client->worker);
+    if (client->is_dead) dead.push_back({who.node(), static_cast<std::uint16_t>(who.index())});
+  }
+  return dead;
+}
+
+coro::Task<void> Run::scrub_dead(Client* client, std::size_t operation) {
+  Run& run = *client->run;
+  std::vector<kv::ClientId> dead = run.dead_clients();
+  for (const kv::ClientId& each : dead) static_cast<void>(run.fabric_->fence(each.node));
+  if (!dead.empty()) {
+    const kv::Repair repaired = co_await run.store_->scrub(*run.workers_[client->worker], std::move(dead));
+    if (!repaired.is_complete) run.operations_[operation].status = kv::OpStatus::error;
+  }
+  run.operations_[operation].ended = run.moves_made_;
+  run.returned_ |= std::uint64_t{1} << operation;
+}
+
 coro::Task<void> Run::perform(Client* client, std::size_t operation) {
   Run& run = *client->run;
   const Step step = run.operations_[operation].step;
+  if (step.verb == Verb::scrub) {
+    co_await scrub_dead(client, operation);
+    co_return;
+  }
   const kv::Key key{run.plan_.keys[step.key].data(), key_bytes};
   client->stats = {};
   kv::OpResult result;
@@ -225,7 +291,7 @@ bool Run::is_over() const {
 }
 
 bool Run::has_polled(std::uint8_t w) {
-  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == seen_by(worker(w).node());
+  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == shared_by(worker(w).node());
 }
 
 bool Run::is_background(std::uint8_t w) {
@@ -233,10 +299,40 @@ bool Run::is_background(std::uint8_t w) {
   return client != nullptr && !client->running;
 }
 
+// A SCRUB waits for somebody to be dead, as long as that may happen.
+bool Run::may_begin(const Client& client) const {
+  const auto is_next_scrub = [&](const Client& each) {
+    const auto& program = plan_.scenario.clients[each.number];
+    return !each.running && each.next < program.size() && program[each.next].verb == Verb::scrub;
+  };
+  if (!is_next_scrub(client) || left_.kills == 0) return true;
+  return std::ranges::any_of(clients_, [](const auto& each) { return each->is_dead; }) ||
+         std::ranges::all_of(clients_,
+                             [&](const auto& each) { return each->is_done || is_next_scrub(*each); });
+}
+
+bool Run::can_go_on(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return false;
+  if (fabric_->has_news(worker(w))) return true;
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    if (fabric_->is_executable(worker(w), i)) return true;
+  }
+  return false;
+}
+
+bool Run::is_switch(const Move& move) {
+  if (!left_.switches || !last_ || move.worker == *last_) return false;
+  const bool is_fate =
+      move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock;
+  return !is_fate && can_go_on(*last_);
+}
+
 void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;
-  if (client != nullptr && client->gate) into.push_back({Kind::begin, w, 0});
+  if (client != nullptr && client->gate && may_begin(*client)) into.push_back({Kind::begin, w, 0});
   const std::size_t posted = fabric_->posted(worker(w));
   for (std::size_t i = 0; i < posted; ++i) {
     if (fabric_->is_executable(worker(w), i))
@@ -300,6 +396,8 @@ std::vector<Move> Run::moves() {
   if (all.empty()) return all;
   for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
   if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
+  if (left_.switches && *left_.switches == 0)
+    std::erase_if(all, [&](const Move& each) { return is_switch(each); });
   return all;
 }
 
@@ -318,6 +416,7 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
   operations_.push_back({.client = client.number,
                          .step = step,
                          .predecessors = returned_,
+                         .dead = 0,
                          .begun = moves_made_,
                          .ended = {},
                          .status = kv::OpStatus::ok,
@@ -328,6 +427,10 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
 
 void Run::begin(Client& client) {
   client.running = note_begin(client, plan_.scenario.clients[client.number][client.next++]);
+  Operation& begun = operations_[*client.running];
+  for (const auto& each : clients_) {
+    if (begun.step.verb == Verb::scrub && each->is_dead) begun.dead |= std::uint64_t{1} << each->number;
+  }
   worker(client.worker).run_queue().push(std::exchange(client.gate, {}));
 }
 
@@ -371,6 +474,17 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
+// … without what nobody else can reach: where its READs land says which one came last.
+Hash Run::shared_by(fabric::NodeId node) {
+  refresh();
+  Words words;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].region->node() == node && (shared_ >> i & 1U) != 0 && !memory_[i].spec->remote_atomic)
+      words.add(memory_hash_[i]);
+  }
+  return words.hash();
+}
+
 void Run::extend_chain(const Move& move, const WorkRequest* done, fabric::NodeId node) {
   struct {
     Hash before, seen;
@@ -398,6 +512,13 @@ Hash Run::alarm_key(const Move& alarm) {
   return hash_of(&all, sizeof all);
 }
 
+void Run::note_switch(const Move& move) {
+  if (!left_.switches) return;
+  if (is_switch(move)) --*left_.switches;
+  if (move.kind != Kind::kill && move.kind != Kind::kill_executed && move.kind != Kind::clock)
+    last_ = move.worker;
+}
+
 Footprint Run::apply(const Move& move, std::string* text) {
   ++moves_made_;
   const std::uint8_t w = move.worker;
@@ -405,6 +526,8 @@ Footprint Run::apply(const Move& move, std::string* text) {
   const fabric::NodeId node = who.node();
   Footprint print;
   print.node = static_cast<std::uint8_t>(node);
+  note_switch(move);
+  print.is_ordered = left_.switches.has_value();
   const std::uint64_t returned_before = returned_;
   std::optional<WorkRequest> before, done;
   const auto execute = [&](Fate fate) {
@@ -443,7 +566,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
     case Kind::alarm:
       // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
-      if (print.polls && hashes_) looked_at(w) = seen_by(node);
+      if (print.polls && hashes_) looked_at(w) = shared_by(node);
       fabric_->ring_timer(who, move.request);
       break;
     case Kind::late: {
@@ -482,7 +605,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;
   if (print.is_global || print.is_write) polled = 0;
-  if (print.changed != 0) polled &= own;
+  if ((print.changed & shared_) != 0) polled &= own;
   if (print.polls) polled |= own;
   for (std::uint8_t each = 0; each < workers_.size(); ++each) {
     if ((polled >> each & 1U) == 0) looked_at(each) = {};
@@ -547,7 +670,9 @@ Hash Run::id() {
     words.add(client->next);
     words.add(client->is_dead ? 1 : 0);
     for (const Operation& o : operations_) {
-      if (o.client == client->number) words.add(by_client(o.predecessors));
+      if (o.client != client->number) continue;
+      words.add(by_client(o.predecessors));
+      words.add(o.dead);
     }
   }
   for (fabric::Worker* each : workers_) {
@@ -563,6 +688,7 @@ Hash Run::id() {
   words.add(std::uint64_t{left_.cuts} << 32U | std::uint64_t{left_.fails} << 24U | left_.kills << 16U |
             left_.clocks << 8U | left_.late);
   words.add(static_cast<std::uint64_t>(fabric_->now()));
+  if (left_.switches) words.add(std::uint64_t{*left_.switches} << 32U | last_.value_or(UINT8_MAX));
   return words.hash();
 }
 

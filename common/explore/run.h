@@ -61,9 +61,10 @@ struct Move {
 
 // What a move touched: two moves that touch nothing in common can be made in either order.
 struct Footprint {
-  bool is_global = false;  // everything
-  bool is_idle = false;    // a timer after which nothing is different but the time
-  bool polls = false;      // a background looks again (Run::has_polled)
+  bool is_global = false;   // everything
+  bool is_idle = false;     // a timer after which nothing is different but the time
+  bool polls = false;       // a background looks again (Run::has_polled)
+  bool is_ordered = false;  // orders of it and any other move differ: Bounds::switches
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // whose memory, as far as its CPU may touch it
   std::uint64_t changed = 0;    // regions that the step of the CPU changed
@@ -81,6 +82,7 @@ struct Operation {
   std::uint32_t client = 0;
   Step step;
   std::uint64_t predecessors = 0;  // operations, by number, that had returned when it was begun
+  std::uint64_t dead = 0;          // of a SCRUB: clients that were dead when it was begun
   std::uint64_t begun = 0;         // move
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -109,11 +111,14 @@ class Run {
   [[nodiscard]] std::vector<check::Operation> history() const;
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   // Ends the run after the last move: what is still to do is done in one fixed order; if clients died, a
-  // survivor repairs what they held, where the protocol promises that; each key is read once more; the
-  // tables are looked at. Returns what is wrong beside the history. The run cannot go on afterwards.
+  // survivor repairs what they held, where the protocol promises that; each key is read; the tables are
+  // looked at; each key is written and read again. Returns what is wrong beside the history. The run cannot
+  // go on afterwards.
   [[nodiscard]] std::vector<std::string> end();
   // A worker that waits for something that never comes.
   [[nodiscard]] std::string stuck() const;
+  // Whether the protocol moves keys.
+  [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
   // Hashes cost more than the steps: a run that only repeats moves leaves them out, and takes the chains
   // from where they were noted.
@@ -143,7 +148,9 @@ class Run {
   static coro::Task<void> run_program(Client* client);
   static coro::Task<void> client_main(Client* client);
   static coro::Task<void> perform(Client* client, std::size_t operation);
-  static coro::Task<void> read_all(Client* client, std::uint32_t keys);
+  static coro::Task<void> scrub_dead(Client* client, std::size_t operation);
+  static coro::Task<void> visit_all(Client* client, std::uint32_t keys, bool writes);
+  void visit(Client& survivor, bool writes, std::vector<std::string>& wrong);
   static coro::Task<void> background_main(Run* run, fabric::Worker* worker, const bool* done);
   static coro::Task<void> scrub(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead, bool* done);
   static coro::Task<void> repair_main(Run* run, fabric::Worker* worker, std::vector<kv::ClientId> dead,
@@ -161,9 +168,17 @@ class Run {
   void set_up();
   void start_workers();
   void prepare();
+  void come_to_rest();
+  [[nodiscard]] std::vector<Move>::const_iterator forward(const std::vector<Move>& possible);
   std::size_t note_begin(Client& client, const Step& step);
   [[nodiscard]] fabric::Worker& worker(std::uint8_t w) const { return *workers_[w]; }
   [[nodiscard]] Client* client_of(std::uint8_t worker);
+  [[nodiscard]] bool may_begin(const Client& client) const;
+  [[nodiscard]] std::vector<kv::ClientId> dead_clients() const;
+  // Bounds::switches.
+  [[nodiscard]] bool is_switch(const Move& move);
+  void note_switch(const Move& move);
+  [[nodiscard]] bool can_go_on(std::uint8_t w);
   void add_worker_moves(std::uint8_t w, std::vector<Move>& into);
   void add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled);
   void note_polls(std::uint8_t w, const Footprint& print);
@@ -176,6 +191,7 @@ class Run {
   void refresh();
   void mark_node(fabric::NodeId node);
   [[nodiscard]] Hash seen_by(fabric::NodeId node);
+  [[nodiscard]] Hash shared_by(fabric::NodeId node);
   void extend_chain(const Move& move, const fabric::WorkRequest* done, fabric::NodeId node);
   void finish_move(const Move& move, const fabric::WorkRequest* done, Footprint& print);
   [[nodiscard]] std::uint64_t by_client(std::uint64_t operations) const;
@@ -190,12 +206,14 @@ class Run {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<fabric::step::StepFabric::Memory> memory_;
   std::vector<Hash> memory_hash_;
+  std::uint64_t shared_ = 0;  // regions that another node can reach: where READs land is nobody else's
   std::vector<bool> is_dirty_;
   std::vector<Hash> chains_;  // by node; then, for has_polled(), by worker its memory then; and who, as bits
   std::vector<Operation> operations_;
   std::uint64_t returned_ = 0;  // operations, as bits
   std::uint64_t moves_made_ = 0;
   Bounds left_;
+  std::optional<std::uint8_t> last_;  // worker that moved last, where left_.switches counts
   bool hashes_ = true;
   const HashSet* idle_ = nullptr;
 };

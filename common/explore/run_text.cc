@@ -109,7 +109,7 @@ static bool touches(const Footprint& request, const Footprint& step) {
 }
 
 bool are_independent(const Footprint& a, const Footprint& b) {
-  if (a.is_global || b.is_global || a.node == b.node) return false;
+  if (a.is_global || b.is_global || a.is_ordered || b.is_ordered || a.node == b.node) return false;
   // Whether an operation had returned when another was begun is a part of the history.
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
   const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };

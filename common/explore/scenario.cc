@@ -11,10 +11,14 @@
 namespace loch::explore {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Verb>, 4> verbs = {
-    {{"GET", Verb::get}, {"PUT", Verb::put}, {"DELETE", Verb::remove}, {"MIGRATE", Verb::migrate}}};
+constexpr std::array<std::pair<std::string_view, Verb>, 5> verbs = {{{"GET", Verb::get},
+                                                                     {"PUT", Verb::put},
+                                                                     {"DELETE", Verb::remove},
+                                                                     {"MIGRATE", Verb::migrate},
+                                                                     {"SCRUB", Verb::scrub}}};
 constexpr std::size_t most_clients = 8;
-constexpr std::uint32_t most_operations = 32;  // with a GET of each key at the end, bits of a word
+constexpr std::uint32_t most_operations = 32;
+constexpr std::uint32_t most_with_last = 64;  // with three of each key at the end: bits of a word
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
@@ -48,8 +52,12 @@ Result<Step> parse_step(std::string_view text, Scenario& scenario) {
   if (verb == verbs.end()) {
     return refuse(
         fmt::format("scenario: \"{}\" is no operation; expected GET, PUT, DELETE or MIGRATE and a key, as in "
-                    "\"DELETE K | PUT K; GET K\"",
+                    "\"DELETE K | PUT K; GET K\", or SCRUB",
                     text));
+  }
+  if (verb->second == Verb::scrub) {
+    if (!key.empty()) return refuse(fmt::format("scenario: \"{}\": expected SCRUB without a key", text));
+    return Step{verb->second, 0};
   }
   if (!is_key(key)) {
     return refuse(fmt::format(
@@ -74,15 +82,24 @@ std::uint32_t Scenario::operations() const {
 }
 
 std::string Scenario::describe(const Step& step) const {
+  if (step.verb == Verb::scrub) return std::string(name(step.verb));
   return fmt::format("{} {}", name(step.verb), keys[step.key]);
 }
 
 namespace {
 
 Result<> check_size(const Scenario& scenario) {
-  if (scenario.operations() <= most_operations) return {};
-  return refuse(
-      fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
+  const auto keys = static_cast<std::uint32_t>(scenario.keys.size());
+  if (scenario.operations() > most_operations) {
+    return refuse(
+        fmt::format("scenario: {} operations; expected at most {}", scenario.operations(), most_operations));
+  }
+  if (scenario.operations() + 3 * keys > most_with_last) {
+    return refuse(fmt::format(
+        "scenario: {} operations and {} keys; expected at most {} operations with three for each key",
+        scenario.operations(), keys, most_with_last));
+  }
+  return {};
 }
 
 }  // namespace
@@ -98,8 +115,17 @@ Result<> prepare(Scenario& scenario, std::string_view before) {
   return check_size(scenario);
 }
 
-Result<Scenario> parse_scenario(std::string_view text) {
+Result<Scenario> parse_scenario(std::string_view text, std::string_view keys) {
   Scenario scenario;
+  for (const std::string_view key : split(keys, ' ')) {
+    if (key.empty()) continue;
+    if (!is_key(key) || std::ranges::find(scenario.keys, key) != scenario.keys.end()) {
+      return refuse(fmt::format(
+          "keys: \"{}\": expected names, each once, of a letter with letters or digits behind it: \"K K2 L\"",
+          key));
+    }
+    scenario.keys.emplace_back(key);
+  }
   for (const std::string_view client : split(text, '|')) {
     auto& steps = scenario.clients.emplace_back();
     for (const std::string_view operation : split(client, ';')) {

@@ -11,7 +11,8 @@
 
 namespace loch::explore {
 
-enum class Verb : std::uint8_t { get, put, remove, migrate };
+// scrub: repairs what clients that are dead by then held; without any it does nothing. It has no key.
+enum class Verb : std::uint8_t { get, put, remove, migrate, scrub };
 [[nodiscard]] std::string_view name(Verb verb);  // as in a scenario: "DELETE"
 
 struct Step {
@@ -29,7 +30,8 @@ struct Scenario {
 };
 
 // The error says what was expected where. At most 8 clients, 32 operations in all.
-[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text);
+// `keys`: names of keys that are there beside those of the operations, and come before them ("K X").
+[[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view keys = {});
 
 // Operations of the first client that come first, one after another, while nobody else does anything: where a
 // key lies at the start. "MIGRATE K; DELETE L".

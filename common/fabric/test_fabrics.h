@@ -21,6 +21,7 @@ struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
   sim::SimFaults faults = {};  // sim alone
+  Nanos deadline = forever;    // sim alone: the run is ended
   FaultConfig losses = {};
   std::string hardware = "connectx3-10gbe";
 };
@@ -45,6 +46,7 @@ inline std::unique_ptr<Fabric> make_fabric(const std::string& name, const Fabric
     config.hardware = *hardware;
     config.seed = options.seed;
     config.faults = options.faults;
+    config.deadline = options.deadline;
     made = sim::make_sim(config);
   }
   LOCH_CHECK(made.has_value(), "{}", made.error().message);

@@ -34,6 +34,7 @@ enum class OptionRole : std::uint8_t {
   first_number,       // where a counter that wraps begins
   reply_timeout,      // how long a reply is waited for before its request is sent again
   give_up,            // how long before an unanswered request is given up
+  file,               // where it keeps something outside of the fabric's memory; empty: it does not
 };
 
 struct OptionSpec {

@@ -49,6 +49,7 @@ struct Pair final : DatagramReader {
     EXPECT_EQ(message.from, 0);
     ++arrived;
     latest[slot] = number;
+    read_at[slot] = client->now();
     return slot;
   }
   static constexpr ReplyDesk::Shape desk_shape{
@@ -63,6 +64,7 @@ struct Pair final : DatagramReader {
   bool is_lossy = false;
   std::atomic<std::uint32_t> arrived = 0;
   std::uint32_t latest[slots] = {};
+  Nanos read_at[slots] = {}, longest = 0;  // from when an answer was read until its slot goes on
   std::atomic<bool> is_listening = false;
   std::uint32_t answered[slots] = {}, timed_out = 0;
 };
@@ -99,6 +101,7 @@ coro::Task<void> listen(Pair* pair, std::uint32_t slot, std::uint32_t until, Nan
       co_return;
     }
     ++pair->answered[slot];
+    pair->longest = std::max(pair->longest, pair->client->now() - pair->read_at[slot]);
   }
 }
 
@@ -173,6 +176,49 @@ TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
     EXPECT_GT(pair.answered[slot], 0u);
     EXPECT_LE(pair.answered[slot], 10u);
   }
+}
+
+// Only one slot is answered, and that one does not receive: it hears of its answer when that has been read,
+// not at the end of the slice, and no message waits for it to receive.
+coro::Task<void> answer_the_last_slot(Pair* pair, std::uint32_t count) {
+  pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
+  while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
+  for (std::uint32_t number = 1; number <= count; ++number) {
+    co_await pair->server->sleep_until(pair->server->now() + 30'000);
+    co_await send_one(pair, slots - 1, number);
+    pair->sender->flush();
+  }
+  while (!pair->server->stopping()) co_await pair->server->sleep_until(pair->server->now() + 50'000);
+}
+
+TEST(DatagramsOnSim, AnAnswerEndsTheWaitOfItsSlotAtOnce) {
+  Pair pair("sim", {});
+  pair.fabric->start(*pair.server, answer_the_last_slot(&pair, 10));
+  pair.fabric->start(*pair.client, listen_all(&pair, 10, 2'000'000));
+  ASSERT_EQ(pair.fabric->run().value(), fabric::RunEnd::finished);
+  EXPECT_EQ(pair.timed_out, slots - 1);
+  EXPECT_EQ(pair.answered[slots - 1], 10u);
+  EXPECT_LT(pair.longest, 5'000);
+}
+
+// The first completion gives the places of the first half back and no others: the send queue, which has no
+// more places than the sender, never overflows.
+coro::Task<void> send_without_a_pause(Pair* pair, std::uint32_t count) {
+  pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
+  while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
+  for (std::uint32_t i = 0; i < count; ++i) co_await send_one(pair, i % slots, i);
+  pair->sender->flush();
+  while (!pair->server->stopping()) co_await pair->server->sleep_until(pair->server->now() + 50'000);
+}
+
+TEST(DatagramsOnSim, ACompletionRetiresWhatWasPostedBeforeItAlone) {
+  Pair pair("sim", {.signal_every = 64, .queue_depth = 128});
+  ASSERT_EQ(pair.fabric->capabilities().send_queue_depth, 128u);
+  pair.fabric->start(*pair.server, send_without_a_pause(&pair, 2'000));
+  pair.fabric->start(*pair.client, listen_all(&pair, 1'000'000, 5'000'000));
+  ASSERT_EQ(pair.fabric->run().value(), fabric::RunEnd::finished);
+  EXPECT_GT(pair.arrived, 50u);
+  EXPECT_EQ(pair.sender->counts().failed, 0u);
 }
 
 TEST(DatagramsOnSim, LostOnesAreTimedOut) {

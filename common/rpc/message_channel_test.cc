@@ -302,6 +302,50 @@ TEST(Losses, NobodyAnswersForADeadServer) {
   EXPECT_EQ(answers.none, 4u);
 }
 
+// One request as a client would send it to worker 0 of node 1, but for one thing.
+coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
+  fabric::Worker& worker = *office->clients[0];
+  request.verb = fabric::Verb::send;
+  request.transport = office->shape.transport;
+  request.peer = 1;
+  request.peer_worker = static_cast<std::uint16_t>(office->shape.server_worker(0));
+  request.local = {office->regions[0].send, MessageShape::head};
+  const fabric::Completion sent = co_await worker.execute(request);
+  EXPECT_TRUE(sent.ok());
+  co_await worker.sleep_until(worker.now() + millisecond);
+}
+
+// What nobody of the channel sends is counted and not executed, and its buffer is the NIC's again.
+TEST(Strays, AreNotExecuted) {
+  MessageShape shape = shape_of(Transport::rc, 2);
+  shape.request_bytes = 24;
+  shape.reply_bytes = 40;
+  shape.window = 1;
+  const MessageTag sane{.op = 1, .lane = 0, .number = 1}, odd_lane{.op = 1, .lane = 1, .number = 1};
+  struct Case {
+    const char* what;
+    bool has_immediate;
+    MessageTag tag;
+    std::uint32_t length;
+    std::uint64_t executed;
+  };
+  for (const Case& each :
+       {Case{"a request", true, sane, 24, 1}, Case{"no immediate", false, sane, 24, 0},
+        Case{"a lane too many", true, odd_lane, 24, 0}, Case{"longer than a request", true, sane, 40, 0}}) {
+    Office office({.shape = shape});
+    fabric::WorkRequest request;
+    request.has_immediate = each.has_immediate;
+    request.immediate = each.has_immediate ? each.tag.pack() : 0;
+    request.length = each.length;
+    office.fabric->start(*office.clients[0], send_as_is(&office, request));
+    office.run();
+    std::uint64_t strays = 0;
+    for (const MessageCounters& counters : office.counters) strays += counters.strays;
+    EXPECT_EQ(office.all_executed(), each.executed) << each.what;
+    EXPECT_EQ(strays, 1 - each.executed) << each.what;
+  }
+}
+
 // Payload alone, both ways; nothing for a request to the own node.
 TEST(Counts, ARequestIsItsBytesAndItsReplys) {
   Setting setting{.shape = shape_of(Transport::rc, 2)};
@@ -318,11 +362,8 @@ TEST(Counts, ARequestIsItsBytesAndItsReplys) {
 }
 
 TEST(Tag, GoesThereAndBack) {
-  const MessageTag tag{.op = 7,
-                       .lane = 255,
-                       .number = MessageTag::number_mask,
-                       .server_life = true,
-                       .client_life = true};
+  const MessageTag tag{
+      .op = 7, .lane = 255, .number = MessageTag::number_mask, .server_life = true, .client_life = true};
   EXPECT_EQ(tag.pack(), ~0U);
   const MessageTag other = MessageTag::unpack(MessageTag{.op = 3, .lane = 7, .number = 12'345}.pack());
   EXPECT_EQ(other.op, 3);

@@ -2,7 +2,8 @@
 failures, does exploring every interleaving.
 
 The copy has a build folder of its own and is only ever written by this program; the tree itself is read. Every stage has a
-time limit from what it takes without an edit; whoever exceeds it is killed, which counts as seen (the edit made it hang).
+time limit from what it takes without an edit; whoever exceeds it is killed, which counts as seen (the edit made it hang). On
+a machine that others load too, a limit says little: such kills can be judged again with more patience.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
         judges.append(Judge("fuzz", f"fuzz {protocol}", (BENCH, "fuzz", "--protocol", protocol, "--seeds", str(fuzz_seeds),
                                                          "--jobs", "1"), "loch-bench"))
     for each in room.variants:
-        argv = (BENCH, "fuzz", "--protocol", each.protocol, "--mutant", each.mutant, "--first-seed", str(each.seed), "--seeds",
-                "1", "--jobs", "1")
+        # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
+        argv = (BENCH, "fuzz", "--protocol", each.protocol, "--mutant", each.mutant, "--seeds", str(2 * each.seed + 100),
+                "--jobs", "1", "--no-shrink")
         judges.append(Judge("fuzz", f"fuzz {each.protocol} {each.mutant}", argv, "loch-bench", status=1))
     for each in room.explores:
         judges.append(Judge("explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"))
@@ -72,7 +74,8 @@ class Scratch:
     def __init__(self, tree: Path, folder: Path, jobs: int) -> None:
         self.tree = tree
         self.copy = folder / "tree"
-        self.build = folder / "build"
+        # As deep as the tree's own: what ccache has of that build serves this one.
+        self.build = self.copy / "build" / "release"
         self._jobs = jobs
         self._log = folder / "last.log"
 
@@ -87,9 +90,13 @@ class Scratch:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
             shutil.copymode(source, target)
-        for path in list(self.copy.rglob("*")):
-            if path.is_file() and path.relative_to(self.copy).as_posix() not in wanted:
-                path.unlink()
+        for folder, folders, names in os.walk(self.copy):
+            if Path(folder) == self.copy and "build" in folders:
+                folders.remove("build")
+            for name in names:
+                path = Path(folder) / name
+                if path.relative_to(self.copy).as_posix() not in wanted:
+                    path.unlink()
 
     def configure(self) -> None:
         done = self._run(["cmake", "--preset", "release", "-B", str(self.build)], FIRST_BUILD_LIMIT_S, cwd=self.copy)
@@ -160,8 +167,9 @@ def _files(tree: Path) -> list[str]:
 class Bench:
     """Judges edits, one after the other, in a scratch copy."""
 
-    def __init__(self, scratch: Scratch, say: Callable[[str], None]) -> None:
+    def __init__(self, scratch: Scratch, say: Callable[[str], None], patience: float = 1) -> None:
         self._scratch = scratch
+        self._patience = patience  # times the usual limits
         self.copy = scratch.copy
         self._say = say
         self._usual: dict[str, float] = {}
@@ -183,7 +191,7 @@ class Bench:
             self._usual[judge.name] = time.monotonic() - began
 
     def limit_of(self, judge: Judge) -> float:
-        return 30 + 6 * self._usual[judge.name]
+        return self._patience * (30 + 6 * self._usual[judge.name])
 
     def judge(self, edit: Edit, judges: list[Judge]) -> Verdict:
         began = time.monotonic()

@@ -24,7 +24,7 @@ if "LOCH_BUILD" in os.environ:
 
 import edits as finder  # noqa: E402  (after the path is set)
 from judge import Bench, Judge, Scratch, ScratchError, judges_of  # noqa: E402  (after the path is set)
-from results import Results, ResultsError  # noqa: E402
+from results import Results, ResultsError, accepted  # noqa: E402
 from rooms import ROOMS, Room  # noqa: E402
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -67,6 +67,10 @@ def parser() -> Parser:
     made.add_argument("--jobs", type=_whole, default=os.cpu_count() or 1, metavar="N", help="of the build (one a core)")
     made.add_argument("--results", metavar="FILE", help="JSON lines; what is in there is not judged again "
                       "(default mutate/results.jsonl in the build folder)")
+    made.add_argument("--again", action="append", choices=("survived", "time-limit"), default=[],
+                      help="judge again, of those judged before, what survived for no reason that is known (tests were added) or "
+                      "was killed by a time limit (the machine was busy); may be repeated")
+    made.add_argument("--patience", type=_whole, default=1, metavar="N", help="times the usual time limits (1)")
     made.add_argument("--list", action="store_true", help="print the edits that would be judged, judge none")
     made.add_argument("--report", action="store_true", help="print the table of what was judged, judge none")
     return made
@@ -109,7 +113,8 @@ class Progress:
 
 def _judge_room(room: Room, chosen: list[finder.Edit], judges: list[Judge], bench: Bench, results: Results,
                 args: argparse.Namespace, progress: Progress, ends: float) -> None:
-    left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)]
+    left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)
+            or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again, accepted())]
     progress.prefix = f"{room.name}: "
     progress.line(f"{len(chosen)} edits, {len(chosen) - len(left)} judged before")
     if not left:
@@ -132,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(os.environ.get("LOCH_BUILD") or ROOT / "build") / "mutate"
     results = Results(Path(args.results) if args.results else folder / "results.jsonl")
     if args.report:
-        print(results.report(names))
+        print(results.report(names, accepted()))
         return 0
     if args.list:
         for room in rooms:
@@ -144,11 +149,11 @@ def run(args: argparse.Namespace) -> int:
     scratch = Scratch(ROOT, folder, args.jobs)
     scratch.refresh()
     scratch.configure()
-    bench = Bench(scratch, progress.say)
+    bench = Bench(scratch, progress.say, args.patience)
     for room in rooms:
         chosen = draw(edits_of(room, scratch.copy, folder), args.edits, f"{args.seed} {room.name}")
         _judge_room(room, chosen, judges_of(room, args.fuzz_seeds), bench, results, args, progress, ends)
-    print(results.report(names))
+    print(results.report(names, accepted()))
     return 0
 
 

@@ -83,8 +83,8 @@ _EVERY = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd")
 _VARIANTS = (
     Variant("nessie", "empty-not-unique", 19), Variant("nessie", "no-rollback", 2), Variant("nessie", "link-unknown-is-free", 20),
     Variant("nessie", "link-before-write", 90), Variant("nessie-sd", "trailer-without-order", 2),
-    Variant("nessie-sd", "slot-rewritten-unanswered", 11), Variant("nessie-hy", "tail-poll-without-order", 7),
-    Variant("pilaf", "no-extent-crc", 2), Variant("herd", "trailer-alone", 7), Variant("herd", "any-reply-accepted", 7),
+    Variant("nessie-sd", "slot-rewritten-unanswered", 27), Variant("nessie-hy", "tail-poll-without-order", 7),
+    Variant("pilaf", "no-extent-crc", 2), Variant("herd", "trailer-alone", 7), Variant("herd", "any-reply-accepted", 6),
 )
 
 ROOMS = {room.name: room for room in (

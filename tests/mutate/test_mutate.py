@@ -17,7 +17,7 @@ except SystemExit:  # Debian's python3-clang-19
     raise unittest.SkipTest("python3-clang-19 is not installed") from None
 import mutate
 from judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
-from results import Results, ResultsError
+from results import ACCEPTED, Accepted, Results, ResultsError, accepted
 from rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -203,6 +203,15 @@ class Judging(Folder):
         with self.assertRaisesRegex(ScratchError, "without an edit, small_test ends with status 1"):
             Bench(scratch, lambda _: None).prepare([Judge("unit tests", "small_test", (), "x")])  # type: ignore[arg-type]
 
+    def test_patience_is_times_the_limit(self) -> None:
+        judge = Judge("unit tests", "small_test", (), "x")
+        benches = [Bench(FakeScratch(self.folder, True, {}), lambda _: None, patience)  # type: ignore[arg-type]
+                   for patience in (1, 4)]
+        for bench in benches:
+            bench.prepare([judge])
+        usual, patient = (bench.limit_of(judge) for bench in benches)
+        self.assertAlmostEqual(patient / usual, 4, places=1)
+
     def test_the_order_of_the_judges(self) -> None:
         stages = [judge.stage for judge in judges_of(ROOMS["nessie"], 7)]
         self.assertEqual(sorted(stages, key=["unit tests", "fuzz", "explore"].index), stages)
@@ -227,14 +236,65 @@ class Kept(Folder):
         again.add("room", self.edits[1], "-c\n+d", Verdict("survived"), 300)
         self.assertEqual(len(Results(self.path).rows), 2)
 
+    def test_what_is_judged_again_counts_as_judged_last(self) -> None:
+        results = Results(self.path)
+        verdicts = (Verdict("survived"), Verdict("killed", "small_test", "unit tests", "time limit"),
+                    Verdict("killed", "small_test", "unit tests", "status 1"))
+        for edit, verdict in zip(self.edits, verdicts):
+            results.add("room", edit, "-a\n+b", verdict, 300)
+
+        def in_doubt(again: list[str], *excused: Accepted) -> list[bool]:
+            return [results.is_in_doubt("room", edit, 300, again, list(excused)) for edit in self.edits[:4]]
+        self.assertEqual(in_doubt([]), [False] * 4)
+        self.assertEqual(in_doubt(["survived"]), [True, False, False, False])
+        same = Accepted(self.edits[0].path, "-a\n+b", "equivalent", "it is the same")
+        self.assertEqual(in_doubt(["survived", "time-limit"], same), [False, True, False, False])
+        self.assertEqual(in_doubt(["time-limit"]), [False, True, False, False])
+        self.assertEqual(in_doubt(["survived", "time-limit"]), [True, True, False, False])
+        results.add("room", self.edits[0], "-a\n+b", verdicts[2], 300)
+        results = Results(self.path)
+        self.assertEqual(in_doubt(["survived"]), [False] * 4)
+        self.assertIn("| room | 3 | 0 | 3 | 0 | 0 | 1 | 0 | 0 | 100% |", results.report(["room"], []))
+
     def test_the_rate_is_of_those_that_compile(self) -> None:
         results = Results(self.path)
         for edit, outcome, stage in zip(self.edits, ("killed", "killed", "killed", "survived", "not compiled"),
                                         ("unit tests", "fuzz", "explore", "", "")):
             results.add("room", edit, "-x\n+y", Verdict(outcome, "judge", stage), 300)
-        report = results.report(["room"])
-        self.assertIn("| room | 5 | 1 | 1 | 1 | 1 | 0 | 1 | 75% |", report)
+        report = results.report(["room"], [])
+        self.assertIn("| room | 5 | 1 | 1 | 1 | 1 | 0 | 1 | 0 | 75% |", report)
         self.assertIn(f"room room/small.cc:{self.edits[3].line}", report)
+        self.assertIn("survived; nobody has said why", report)
+
+    def test_what_nobody_can_see_is_counted_apart_and_only_that(self) -> None:
+        results = Results(self.path)
+        results.add("room", self.edits[0], "-x\n+y", Verdict("survived"), 300)
+        results.add("room", self.edits[1], "-x\n+z", Verdict("survived"), 300)
+        results.add("room", self.edits[2], "-x\n+y", Verdict("killed", "judge", "fuzz"), 300)
+        report = results.report(["room"], [Accepted("room/small.cc", "-x\n+y", "time alone", "it waits")])
+        self.assertIn("| room | 3 | 0 | 0 | 1 | 0 | 0 | 2 | 1 | 50% |", report)
+        self.assertIn("survived; time alone: it waits\n-x\n+y", report)
+        elsewhere = Accepted("room/small.cc", "-x\n+y", "time alone", "it waits", line=self.edits[0].line + 1)
+        self.assertIn("| room | 3 | 0 | 0 | 1 | 0 | 0 | 2 | 0 | 33% |", results.report(["room"], [elsewhere]))
+
+    def test_what_is_accepted_is_of_lines_that_are_there(self) -> None:
+        rows = accepted()
+        self.assertTrue(rows)
+        for row in rows:
+            text = (ROOT / row.path).read_text().splitlines()
+            gone = [line[1:] for line in row.diff.splitlines() if line.startswith("-")]
+            self.assertTrue(gone and row.why, row.path)
+            places = [at + 1 for at in range(len(text)) if text[at:at + len(gone)] == gone]
+            self.assertTrue(places == [row.line or places[0]] if len(places) == 1 else row.line in places,
+                            f"{ACCEPTED.name}: {row.path} has these lines at {places}: {gone}")
+
+    def test_an_accepted_edit_needs_its_kind(self) -> None:
+        path = self.folder / "accepted.json"
+        row = {"path": "a", "diff": "-x", "kind": "blind", "why": "nobody looks"}
+        for text in (json.dumps([row]), json.dumps([{"path": "a"}]), "{"):
+            path.write_text(text)
+            with self.assertRaisesRegex(ResultsError, "accepted.json"):
+                accepted(path)
 
     def test_a_file_of_another_kind_is_refused(self) -> None:
         self.path.parent.mkdir()
@@ -257,6 +317,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("nesie", self.refused("--room", "nesie"))
         self.assertIn("--edits", self.refused("--edits", "0"))
         self.assertIn("--time", self.refused("--time", "soon"))
+        self.assertIn("--again", self.refused("--again", "killed"))
+        self.assertIn("--patience", self.refused("--patience", "0"))
         self.assertIn("expected a file of results", self.refused("--report", "--results", "/"))
 
 
@@ -273,9 +335,12 @@ class OneCopy(Folder):
         when = (scratch.copy / "a.cc").stat().st_mtime_ns
         (scratch.copy / "b.cc").write_text("edited")  # a run that was cut
         (scratch.copy / "c.cc").write_text("3")
+        scratch.build.mkdir(parents=True)
+        (scratch.build / "a.o").write_text("4")
         scratch.refresh()
         self.assertEqual((scratch.copy / "b.cc").read_text(), "2")
         self.assertFalse((scratch.copy / "c.cc").exists())
+        self.assertTrue((scratch.build / "a.o").exists())
         self.assertEqual((scratch.copy / "a.cc").stat().st_mtime_ns, when)
         self.assertEqual(sorted(path.name for path in tree.iterdir()), [".git", "a.cc", "b.cc"])
 

@@ -113,6 +113,35 @@ TEST(Shortest, A1TakesEightMoves) {
   EXPECT_EQ(all.violation->moves.size(), 8u);
 }
 
+// A file goes on where the order before left it.
+TEST(Refused, AStoreThatKeepsSomethingInAFile) {
+  auto scenario = parse_scenario("PUT K");
+  ASSERT_TRUE(scenario.has_value());
+  const auto plan = make_plan({.module = &module_of("pilaf"),
+                               .scenario = std::move(*scenario),
+                               .settings = {{"pilaf.log", "somewhere/log"}},
+                               .mutant = "",
+                               .bounds = {}});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().message.find("pilaf.log: \"somewhere/log\":"), 0u) << plan.error().message;
+  EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
+}
+
+// What a DELETE before the exploration left to the background is done when it begins.
+TEST(Before, IsOverWithItsBackground) {
+  auto scenario = parse_scenario("MIGRATE K | PUT K2");
+  ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());
+  const auto plan = make_plan({.module = &module_of("nessie"),
+                               .scenario = std::move(*scenario),
+                               .settings = two_slots,
+                               .mutant = "",
+                               .bounds = {}});
+  ASSERT_TRUE(plan.has_value());
+  Count count;
+  const Exploration all = explore(*plan, {}, {.states = 5'000}, count, nullptr);
+  EXPECT_EQ(all.ending, Ending::complete);
+}
+
 class SameStates : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameStates, WithReductionAndWithout) {

@@ -82,6 +82,19 @@ TEST(FaultFiles, JunkIsRefusedWithItsPlace) {
   EXPECT_FALSE(load_faults("/nonexistent/faults.yaml").has_value());
 }
 
+TEST(FaultFiles, PiecesOfATornMessageAreTwoToEight) {
+  for (const int pieces : {2, 8}) {
+    const auto faults = parse_faults("torn_chunks: " + std::to_string(pieces) + "\n", "pieces.yaml");
+    ASSERT_TRUE(faults.has_value()) << faults.error().message;
+    EXPECT_EQ(faults->torn_chunks, static_cast<std::uint32_t>(pieces));
+  }
+  for (const int pieces : {1, 9}) {
+    const auto faults = parse_faults("torn_chunks: " + std::to_string(pieces) + "\n", "pieces.yaml");
+    ASSERT_FALSE(faults.has_value()) << pieces;
+    EXPECT_THAT(faults.error().message, testing::AllOf(HasSubstr("pieces.yaml"), HasSubstr("from 2 to 8")));
+  }
+}
+
 TEST(FaultFiles, ASwarmIsItsSeedsAndVaries) {
   Rng one(7), same(7);
   EXPECT_EQ(swarm(one).torn_read, swarm(same).torn_read);

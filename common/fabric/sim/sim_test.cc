@@ -250,6 +250,48 @@ TEST(SimMemory, OnlyKeptBytesAreStoredAndTheyArrive) {
   EXPECT_EQ(*to->at(2000), std::byte(0));
 }
 
+struct Copied {
+  Elision there;
+  std::uint64_t from = 0, to = 0;
+  std::uint32_t length = 0;
+};
+coro::Task<void> write_as(Worker* self, Region* from, RemoteRegion to, Copied copied) {
+  const LocalSlice source{from, copied.from};
+  const Completion done = co_await self->write(to, copied.to, source, copied.length);
+  EXPECT_TRUE(done.ok());
+}
+
+// What both keep arrives, byte by byte; what the source left out changes nothing in the target.
+TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
+  const Elision here{1000, 16, 8};
+  const auto keeps = [](const Elision& elision, std::uint64_t at) {
+    const std::uint64_t within = elision.on() ? at % elision.entry_bytes : 0;
+    return !elision.on() || within < elision.keep_head || within >= elision.entry_bytes - elision.keep_tail;
+  };
+  for (const Copied& copied : {Copied{{}, 1000, 3000, 1000}, Copied{{}, 1008, 3000, 200},
+                               Copied{{}, 1994, 10, 1100}, Copied{{1000, 8, 40}, 1000, 3000, 1000},
+                               Copied{{500, 32, 10}, 1985, 2, 2100}, Copied{here, 1000, 3004, 2000}}) {
+    auto fabric = make_sim(small_config()).value();
+    Region* from = fabric->register_region(0, {"from", 8000, true, true, true, here}).value();
+    Region* to = fabric->register_region(1, {"to", 8000, true, true, true, copied.there}).value();
+    Worker* worker = fabric->add_worker({0, Role::client, 0, -1, "client"}).value();
+    ASSERT_TRUE(fabric->exchange(1).has_value());
+    for (std::uint64_t at = 0; at < 8000; ++at) {
+      if (keeps(here, at)) *from->at(at) = std::byte(1 + at % 100);
+      if (keeps(copied.there, at)) *to->at(at) = std::byte(200);
+    }
+    fabric->start(*worker, write_as(worker, from, fabric->lookup(1, "to").value(), copied));
+    ASSERT_EQ(fabric->run().value(), RunEnd::finished);
+    for (std::uint64_t at = 0; at < 8000; ++at) {
+      if (!keeps(copied.there, at)) continue;
+      const std::uint64_t was = at - copied.to + copied.from;
+      const bool has_arrived = at >= copied.to && at < copied.to + copied.length && keeps(here, was);
+      ASSERT_EQ(*to->at(at), has_arrived ? std::byte(1 + was % 100) : std::byte(200))
+          << at << " of " << copied.length << " bytes from " << copied.from << " to " << copied.to;
+    }
+  }
+}
+
 // The word of a slot that announces 8 bytes before it; they may be placed after the word.
 bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
   const auto* cluster = static_cast<TestCluster*>(context);
