@@ -16,8 +16,7 @@
 
 namespace loch::fuzz {
 
-// Of one run: many times what any of 10,000 seeds of any protocol takes. One that takes more would go on for
-// minutes.
+// Of one run; none of 3,000 seeds of each storing protocol takes as many. What does would go on for minutes.
 constexpr std::uint64_t most_events = 20'000'000;
 
 struct FuzzOptions {
