@@ -312,8 +312,8 @@ void SimWorker::connection_failed(NodeId peer) {
 
 // Memory in [begin, end) has changed: who polls it may look again, the latest first.
 void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
-  const std::vector<SimRegion::Watched>& watches = region->watches();
-  std::size_t left = watches.size();
+  const std::vector<SimRegion::Watched>& polled = region->watches();
+  std::size_t left = polled.size();
   while (left > 0) {
     // Who of up to 64, without a branch: nobody could foretell which.
     const std::size_t first = left > 64 ? left - 64 : 0;
@@ -321,11 +321,11 @@ void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uin
 #pragma clang loop vectorize(disable)  // SSE2 shifts and compares no 64-bit words: it would be slower
     for (std::size_t i = first; i < left; ++i) {
       // begin < its end and its begin < end: both differences are negative.
-      changed |= ((begin - watches[i].end) & (watches[i].begin - end)) >> 63 << (i - first);
+      changed |= ((begin - polled[i].end) & (polled[i].begin - end)) >> 63 << (i - first);
     }
     for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {
-      SimWatch* const watch = watches[first + static_cast<std::size_t>(std::bit_width(changed)) - 1].watch;
-      watch->worker->candidate(watch);
+      SimWatch* const latest = polled[first + static_cast<std::size_t>(std::bit_width(changed)) - 1].watch;
+      latest->worker->candidate(latest);
     }
     left = first;
   }
