@@ -132,6 +132,7 @@ std::string way_of_gets(const Plan& plan, const std::string& before, bool has_wo
   alone.scenario.prepared = 0;
   if (!before.empty()) LOCH_CHECK(prepare(alone.scenario, before).has_value(), "{}", before);
   Run run(alone);
+  if (!run.is_prepared()) return {};
   run.set_hashing(false);
   std::string way;
   const auto is_over = [&] {
@@ -166,7 +167,8 @@ std::vector<std::string> starts_of(const Plan& plan, std::uint32_t operations) {
     for (; from < to; ++from) {
       for (const std::string& write : writes) {
         std::string before = starts[from].empty() ? write : starts[from] + "; " + write;
-        if (seen.insert(way_of_gets(plan, before, has_words)).second) starts.push_back(std::move(before));
+        const std::string way = way_of_gets(plan, before, has_words);
+        if (!way.empty() && seen.insert(way).second) starts.push_back(std::move(before));
       }
     }
   }

@@ -208,6 +208,11 @@ Result<Plan> make_plan(PlanRequest request) {
   LOCH_TRY(fabric::check(plan.module->requirements(plan.options), plan.capabilities));
   LOCH_TRY(choose_shape(plan));
   choose_keys(plan);
+  if (plan.scenario.prepared > 0 && !Run(plan).is_prepared()) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--before: an operation of {} does not end when nobody else does anything",
+                            plan.module->name()));
+  }
   return plan;
 }
 

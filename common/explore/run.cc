@@ -148,18 +148,20 @@ void Run::start_workers() {
 void Run::prepare() {
   constexpr int most_moves = 10'000;
   Client& first = *clients_.front();
+  is_preparing_ = true;
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
     std::uint64_t idle = 0;  // workers whose timers change nothing
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
       const auto next = forward(possible, idle);
-      LOCH_CHECK(next != possible.end() && made < most_moves,
-                 "an operation before the exploration does not end");
+      is_prepared_ = next != possible.end() && made < most_moves;
+      if (!is_prepared_) return;
       const Footprint print = apply(*next);
       idle = print.is_idle ? idle | std::uint64_t{1} << next->worker : 0;
     }
   }
+  is_preparing_ = false;
   if (plan_.scenario.prepared > 0) come_to_rest();
   left_.switches = plan_.bounds.switches;
 }
@@ -387,6 +389,8 @@ std::vector<Move> Run::moves() {
   if (is_over()) return all;
   const auto workers = static_cast<std::uint8_t>(workers_.size());
   for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
+  // A deadline passes where nobody can do anything else; what others could begin is not to be begun yet.
+  if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
   if (all.empty()) {
     for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
   }

@@ -118,6 +118,8 @@ class Run {
   // A worker that waits for something that never comes.
   [[nodiscard]] std::string stuck() const;
   // Whether the protocol moves keys.
+  // False: an operation before the exploration does not end, and nothing can be said of what comes after it.
+  [[nodiscard]] bool is_prepared() const { return is_prepared_; }
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
   // Hashes cost more than the steps: a run that only repeats moves leaves them out, and takes the chains
@@ -213,6 +215,7 @@ class Run {
   std::vector<Operation> operations_;
   std::uint64_t returned_ = 0;  // operations, as bits
   std::uint64_t moves_made_ = 0;
+  bool is_preparing_ = false, is_prepared_ = true;
   Bounds left_;
   std::optional<std::uint8_t> last_;  // worker that moved last, where left_.switches counts
   bool hashes_ = true;
