@@ -43,8 +43,8 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  // No shard has a copy, and no server serves another's. A server with a log, or over UC, is started again by
-  // hand.
+  // No shard has a copy, and no server serves another's. A server with a log, or over UC, or of the
+  // emulation, is started again by hand.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:
@@ -53,7 +53,8 @@ class PilafModule final : public kv::Module {
       case kv::Loss::server_killed:
         return kv::Promise::unavailable;
       case kv::Loss::memory_lost:
-        return options.text("pilaf.log").empty() && options.choice("pilaf.messages") != "uc"
+        return options.text("pilaf.log").empty() && options.choice("pilaf.messages") != "uc" &&
+                       options.choice("pilaf.variant") != "em-opt"
                    ? kv::Promise::after_return
                    : kv::Promise::unavailable;
     }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "common/cli/repair_plan.h"
@@ -149,6 +150,14 @@ void fit_load(Rng& rng, FuzzScenario& s) {
 
 }  // namespace
 
+bool promises_something(const kv::Module& module) {
+  const kv::Options defaults(module.options());
+  constexpr std::array all = {kv::Loss::client_killed, kv::Loss::server_killed, kv::Loss::memory_lost,
+                              kv::Loss::link_down};
+  return std::ranges::any_of(
+      all, [&](kv::Loss loss) { return module.promise(loss, defaults) != kv::Promise::unavailable; });
+}
+
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
@@ -156,7 +165,7 @@ void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzSce
   const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
   if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
-  const bool has_kills = storms.chance(0.25);
+  const bool has_kills = storms.chance(0.25) && promises_something(*s.plan.module);
   if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
   // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
   if (s.failures.has_schedule && !s.failures.retries)

@@ -6,6 +6,9 @@
 
 namespace loch::fuzz {
 
+// Of any loss: some emulations say nothing, and what is drawn for the repair of a store is not for them.
+[[nodiscard]] bool promises_something(const kv::Module& module);
+
 // Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`:
 // of the usual chance that something does. `storms`: a stream of its own, so that it moves no other draw.
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& scenario);

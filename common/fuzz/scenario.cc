@@ -241,7 +241,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   const double share = profile.faults == Profile::Faults::laggards ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");
-  const bool is_reborn = draw_rebirth(rebirths, s);
+  const bool is_reborn = promises_something(module) && draw_rebirth(rebirths, s);
   LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, is_reborn, s));
   if (!is_reborn) draw_repairs(failures, s);
   plan_repairs(s);
