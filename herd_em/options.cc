@@ -195,9 +195,9 @@ std::vector<kv::OptionSpec> option_specs() {
 
 std::map<std::string, kv::Mutant> mutants() {
   return {
-      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 2}},
+      {"no-duplicate-detection", {"a repeated PUT or DELETE is executed again (Q1)", 15}},
       {"reply-not-awaited", {"a PUT or DELETE is over when its request is posted", 1}},
-      {"any-reply-accepted", {"a late reply counts for the slot's next request", 6}},
+      {"any-reply-accepted", {"a late reply counts for the slot's next request", 7}},
       {"sequence-not-advanced", {"after a time-out the slot's next request has the same number", 7}},
       {"trailer-alone", {"a request of several lines is here when its trailer is (Q5)", 7}},
       {"log-not-checked", {"an entry that the log has overwritten counts as there", 1}},

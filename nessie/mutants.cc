@@ -41,7 +41,7 @@ std::map<std::string, kv::Mutant> mutants() {
        {"an unfinished MIGRATE is completed whatever its source holds (A3)", 0, "explore_suite_test"}},
       {"move-settles-back",
        {"an unfinished MIGRATE is taken back whatever its source holds (A3)", 0, "explore_suite_test"}},
-      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 113}},
+      {"keys-not-renewed", {"a node that restarted is addressed with the keys of its lost regions", 2}},
       {"suspicion-frees",
        {"a suspected entry is free after E, without a look at the index", 0, "nothing within 500 seeds"}},
       {"doubt-ignores-previous",

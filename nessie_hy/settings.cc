@@ -140,9 +140,9 @@ std::vector<kv::OptionSpec> option_specs() {
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
-      {"early-switch", {"the word is stored before its entry is written", 6}},
+      {"early-switch", {"the word is stored before its entry is written", 8}},
       {"immediate-reuse", {"an entry that left the index is used again at once", 1}},
-      {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 25}},
+      {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 97}},
       {"move-clears-first", {"a move empties its source, then fills its target", 408}},
       {"reply-before-store", {"a PUT or DELETE is answered before its store", 8}},
       {"no-reverse-pass", {"a GET that finds nothing does not read the slots again", 15}},
@@ -158,7 +158,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"lost-row-served", {"a row that came back empty is served before it is declared lost", 2}},
       {"words-begin-anew",
        {"a row laid out anew stores words of its former lives again", 0, "nessie_hy_test"}},
-      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 5}},
+      {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 8}},
       {"reply-names-low-bits",
        {"a reply says of the number that it answers the 16 low bits alone", 0, "found in nessie-sd"}},
       {"repeated-word", {"a request that is sent again has the polled word that it had before", 3}},

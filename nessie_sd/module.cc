@@ -17,8 +17,8 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 1}},
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 2}},
-      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 1207}},
-      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 27}},
+      {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 1565}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 76}},
       {"shared-reply-buffer",
        {"a server worker's replies are made in one buffer, which the NIC may not have "
         "read yet (rule 5)",

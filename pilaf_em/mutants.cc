@@ -50,7 +50,7 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
   std::map<std::string, kv::Mutant> all = {
       {"reply-before-apply", {"a PUT is answered, then applied", protocol == "pilaf" ? 8U : 22U}},
       {"no-duplicate-detection",
-       {"a repeated request is executed again (P3)", protocol == "pilaf" ? 1U : 2U}},
+       {"a repeated request is executed again (P3)", protocol == "pilaf" ? 1U : 7U}},
       {"any-reply-accepted", {"a late reply counts for the lane's next request", 1}},
       {"timeout-is-no-effect", {"a PUT or DELETE without an answer says that it did nothing", 1}},
       {"lost-server-serves",
