@@ -207,6 +207,13 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->attempts = static_cast<std::uint32_t>(options.integer("pilaf.attempts"));
   s->reconnect_timeout = options.integer("pilaf.reconnect-timeout");
   s->step_pause = options.integer("pilaf.step-pause");
+  constexpr Nanos steps = 5;  // of a PUT that makes room by moving a key
+  if (s->step_pause > 0 && options.integer("pilaf.patience") < steps * s->step_pause) {
+    return refuse(fmt::format(
+        "pilaf.step-pause: {} between two of some {} steps of a PUT; expected pilaf.patience, {}, "
+        "to be longer than all of them",
+        format_duration(s->step_pause), steps, format_duration(options.integer("pilaf.patience"))));
+  }
   s->log_path = options.text("pilaf.log");
   s->repairs_log = options.boolean("pilaf.log-repair");
   s->log_disk = static_cast<double>(options.integer("pilaf.log-disk"));

@@ -1,14 +1,14 @@
-// One execution: deployment, clients, moves, and what identifies its states.
+// One execution: deployment, clients and moves.
 #include "common/explore/run.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "common/coro/scope.h"
+#include "common/explore/words.h"
 #include "common/kv/value.h"
 
 namespace loch::explore {
@@ -18,36 +18,6 @@ using fabric::WorkRequest;
 using fabric::step::Fate;
 using fabric::step::StepFabric;
 using Alarms = StepFabric::Alarms;
-
-Hash hash_of(const void* data, std::size_t bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(data, bytes);
-  return {hash.low64, hash.high64};
-}
-
-// Gathers what is hashed together, and takes no memory for it: it is asked of a run whose memory is saved
-// and put back. What does not fit is folded.
-class Words {
- public:
-  void add(std::uint64_t word) {
-    if (count_ == words_.size()) fold();
-    words_[count_++] = word;
-  }
-  void add(const Hash& hash) {
-    add(hash.low);
-    add(hash.high);
-  }
-  [[nodiscard]] Hash hash() const { return hash_of(words_.data(), count_ * sizeof(std::uint64_t)); }
-
- private:
-  void fold() {
-    const Hash so_far = hash();
-    words_[0] = so_far.low;
-    words_[1] = so_far.high;
-    count_ = 2;
-  }
-  std::array<std::uint64_t, 256> words_;
-  std::size_t count_ = 0;
-};
 
 // The keys of the scenario as they are before the run.
 class Start final : public kv::Dataset {
@@ -645,67 +615,6 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
   print.is_idle = move.kind == Kind::alarm && print.changed == 0 && fabric_->posted(who) == posted &&
                   returned == returned_ && !fabric_->is_done(who) && !fabric_->has_news(who) &&
                   fabric_->timers(who) == timers;
-}
-
-// ---- what identifies a state
-
-// By client: the numbers of operations depend on which was begun first.
-Hash Run::history_id() const {
-  Words words;
-  for (const auto& client : clients_) {
-    words.add(client->number);
-    for (const Operation& o : operations_) {
-      if (o.client != client->number) continue;
-      words.add(static_cast<std::uint64_t>(o.step.verb));
-      words.add(o.step.key);
-      words.add(by_client(o.predecessors));
-      words.add(o.ended ? 1U + static_cast<std::uint64_t>(o.status) : 0U);
-      if (!o.ended) continue;
-      words.add(static_cast<std::uint64_t>(o.effect));
-      words.add(hash_of(o.value.data(), o.value.size()));
-    }
-  }
-  return words.hash();
-}
-
-Hash Run::id() {
-  refresh();
-  Words words;
-  for (const Hash& each : memory_hash_) words.add(each);
-  for (const Hash& each : chains_) words.add(each);
-  for (const auto& client : clients_) {
-    words.add(client->next);
-    words.add(client->is_dead ? 1 : 0);
-    for (const Operation& o : operations_) {
-      if (o.client != client->number) continue;
-      words.add(by_client(o.predecessors));
-      words.add(o.dead);
-    }
-  }
-  for (fabric::Worker* each : workers_) {
-    for (const auto transport : {fabric::Transport::rc, fabric::Transport::uc, fabric::Transport::ud}) {
-      for (const fabric::Received& message : fabric_->arrived(*each, transport)) {
-        words.add(static_cast<std::uint64_t>(transport) << 32U | message.from << 16U | message.from_worker);
-        words.add(std::uint64_t{message.length} << 32U | message.immediate);
-        words.add(message.buffer.offset);
-        words.add(message.user);
-      }
-    }
-  }
-  words.add(std::uint64_t{left_.cuts} << 32U | std::uint64_t{left_.fails} << 24U | left_.kills << 16U |
-            left_.clocks << 8U | left_.late);
-  words.add(static_cast<std::uint64_t>(fabric_->now()));
-  if (left_.switches) words.add(std::uint64_t{*left_.switches} << 32U | last_.value_or(UINT8_MAX));
-  return words.hash();
-}
-
-// How many operations of each client are among these, as bytes of a word.
-std::uint64_t Run::by_client(std::uint64_t operations) const {
-  std::uint64_t counts = 0;
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if ((operations >> i & 1U) != 0) counts += std::uint64_t{1} << (8 * operations_[i].client);
-  }
-  return counts;
 }
 
 }  // namespace loch::explore

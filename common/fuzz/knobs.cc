@@ -83,7 +83,7 @@ const std::vector<Knob>& impatient_knobs() {
 // was remembered of it is looked up there.
 const std::vector<Knob>& rebirth_knobs() {
   static const std::vector<Knob> all = {
-      {Role::give_up, 0, {"300us", "1ms", "3ms"}},
+      {Role::give_up, 0, {"1ms", "1ms", "3ms"}},
       {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
       {Role::reply_timeout, 0, {"10us", "40us", "100us"}},
       {Role::cache, 0.3, {"true"}},
