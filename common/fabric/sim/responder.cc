@@ -93,7 +93,9 @@ void Stages::arrive(Event* event) {
   }
   if (timing.port_buffer != 0 && r->from != r->to && held_at_switch(r, source)) return;
   if (sim.now() < node.stalled_until) {
-    sim.queue.push(r, node.stalled_until + ++node.stall_order);
+    const Nanos again = node.stalled_until + ++node.stall_order;
+    if (qp->blocker == r) qp->blocked_until = again;  // those behind it need not look before
+    sim.queue.push(r, again);
     return;
   }
   if (held_back(r, &Stages::depart)) return;

@@ -129,6 +129,20 @@ coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   co_await scope.join();
 }
 
+// Found by seed 1612520849000001000 of pilaf: a request that was tried again and then waited for a NIC that stood
+// still had those behind it look every nanosecond, five million events a millisecond.
+TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
+  SimConfig config = with_fault({Kind::nic_stall, 1, 0, 1'000'000, 5'000'000});
+  config.faults.schedule.push_back({Kind::cut, 0, 0, 1'000'000, 10'000});
+  TestCluster cluster(config);
+  cluster.fabric->start(*cluster.clients[0], add_side_by_side(cluster.clients[0], cluster.remote[1], 4000));
+  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  const FabricReport report = cluster.fabric->report();
+  EXPECT_GT(report.nodes[0].counters.at("nic_retries"), 0);
+  EXPECT_EQ(load_word(cluster.memory[1]->at(0)), 4000u);
+  EXPECT_LT(report.sim->events, 100'000u);
+}
+
 // Found by seed 20014189 of nessie: while a CAS was between its two halves, the loss of an earlier request on
 // its connection held it back for a retry timer, and another connection's CAS was let in.
 TEST(SimFailures, AtomicsAreAtomicAmongEachOtherWhateverIsLost) {
