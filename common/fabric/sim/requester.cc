@@ -182,6 +182,7 @@ bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
   if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
+  if (!r->from->is_up) return true;             // nobody tries again: both end with their worker
   r->fire = stage;
   sim.queue.push(r, std::max(qp->blocked_until, sim.now()) + behind);
   return true;

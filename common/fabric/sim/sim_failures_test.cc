@@ -143,6 +143,32 @@ TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
   EXPECT_LT(report.sim->events, 100'000u);
 }
 
+coro::Task<void> add_all_the_time(Worker* worker, RemoteRegion to) {
+  while (true) EXPECT_TRUE((co_await worker->faa(to, 0, 1)).ok());
+}
+
+coro::Task<void> add_while_able(Worker* worker, RemoteRegion to) {
+  coro::Scope scope(worker->run_queue());
+  for (int i = 0; i < 4; ++i) scope.spawn(add_all_the_time(worker, to));
+  co_await scope.join();
+}
+
+// Found by seed 30007053 of nessie: the requester crashed while one of its requests was to be tried again; what
+// had arrived behind it waited at the responder for ever, and looked every nanosecond.
+TEST(SimFailures, WhatWaitsBehindARetriedRequestOfACrashedNodeEndsWithIt) {
+  for (Nanos at = 200'000; at < 300'000; at += 2'003) {
+    SimConfig config = with_fault({Kind::crash, 0, 0, at, 0});
+    config.faults.rc_loss = 0.2;
+    TestCluster cluster(config);
+    cluster.fabric->start(*cluster.clients[0], add_while_able(cluster.clients[0], cluster.remote[1]));
+    Outcome outcome;
+    cluster.fabric->start(*cluster.clients[1], read_on(&cluster, 1, 1'000'000, &outcome));
+    ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+    EXPECT_GT(load_word(cluster.memory[1]->at(0)), 10u);
+    EXPECT_LT(cluster.fabric->report().sim->events, 50'000u) << "crashed at " << at;
+  }
+}
+
 // Found by seed 20014189 of nessie: while a CAS was between its two halves, the loss of an earlier request on
 // its connection held it back for a retry timer, and another connection's CAS was let in.
 TEST(SimFailures, AtomicsAreAtomicAmongEachOtherWhateverIsLost) {
