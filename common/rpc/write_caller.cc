@@ -11,7 +11,16 @@ namespace {
 // Between two looks at a frame whose trailer came before its body.
 constexpr Nanos look_again_after = 100;
 
+// A clock may be behind zero, by less than this.
+constexpr Nanos behind_zero = Nanos{1} << 40;
+
 }  // namespace
+
+std::uint64_t first_number_of_a_life(Nanos now, std::uint64_t within_turn) {
+  constexpr std::uint64_t turn = 0x10000, microsecond = 1'000;
+  const auto clock = static_cast<std::uint64_t>(behind_zero + now);
+  return within_turn == 0 ? clock : (clock / microsecond + 1) * turn + within_turn;
+}
 
 WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane)
     : channel_(channel),
@@ -23,13 +32,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       rows_(config_.parties.rows()),
       peers_(channel.peers()),
       lives_(channel.peers().size()) {
-  // A client that comes back goes on from numbers beyond all that it used before: from its clock, which may
-  // be behind zero, and with every microsecond another turn of what a trailer has of a number where it shall
-  // begin elsewhere in it.
-  constexpr std::uint64_t turn = 0x10000, behind_zero = std::uint64_t{1} << 40, a_life = 1'000;
-  std::uint64_t first = behind_zero + static_cast<std::uint64_t>(worker.now());
-  if (config_.flaws.numbers_from_zero) first = 0;
-  if (config_.first_number > 0) first = (first / a_life + 1) * turn + config_.first_number;
+  const Nanos began = config_.flaws.numbers_from_zero ? -behind_zero : worker.now();
+  const std::uint64_t first = first_number_of_a_life(began, config_.first_number);
   for (Row& row : rows_) row.sequence = first;
 }
 

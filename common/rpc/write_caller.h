@@ -29,6 +29,12 @@ struct Reply {
   const std::byte* frame = nullptr;
 };
 
+// The number of the first request of a client that begins, or comes back, at `now` of its clock, in
+// nanoseconds: beyond all that it can have used in a life that began a microsecond or more before.
+// `within_turn` says where in the low 16 bits, which a request's trailer has of it, the numbers shall begin;
+// 0: anywhere.
+std::uint64_t first_number_of_a_life(Nanos now, std::uint64_t within_turn);
+
 class WriteCaller {
  public:
   struct Counts {

@@ -129,8 +129,8 @@ coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   co_await scope.join();
 }
 
-// Found by seed 1612520849000001000 of pilaf: a request that was tried again and then waited for a NIC that stood
-// still had those behind it look every nanosecond, five million events a millisecond.
+// Found by seed 1612520849000001000 of pilaf: a request that was tried again and then waited for a NIC that
+// stood still had those behind it look every nanosecond, five million events a millisecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
   SimConfig config = with_fault({Kind::nic_stall, 1, 0, 1'000'000, 5'000'000});
   config.faults.schedule.push_back({Kind::cut, 0, 0, 1'000'000, 10'000});
@@ -153,8 +153,8 @@ coro::Task<void> add_while_able(Worker* worker, RemoteRegion to) {
   co_await scope.join();
 }
 
-// Found by seed 30007053 of nessie: the requester crashed while one of its requests was to be tried again; what
-// had arrived behind it waited at the responder for ever, and looked every nanosecond.
+// Found by seed 30007053 of nessie: the requester crashed while one of its requests was to be tried again;
+// what had arrived behind it waited at the responder for ever, and looked every nanosecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestOfACrashedNodeEndsWithIt) {
   for (Nanos at = 200'000; at < 300'000; at += 2'003) {
     SimConfig config = with_fault({Kind::crash, 0, 0, at, 0});
