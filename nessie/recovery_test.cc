@@ -328,6 +328,37 @@ TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   expect_service(cluster, {key}, {0, 1});
 }
 
+// A client dies in the middle of a MIGRATE, and the node that its copy was going to is lost: no word names
+// the copy, for which the slot that it came from was reserved (seed 30025432).
+bool is_slot_of_lost_copy_freed(const std::string& mutant) {
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}, {"nessie.commit", "cas"}}, 4, mutant));
+  std::uint64_t key = cluster.key_at({1, 0});
+  while (cluster.candidate(key, 1).node != 2) key = cluster.key_at({1, 0});
+  EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
+  cluster.begin_migrate(3, {1, 0});
+  cluster.step_through_cas(3, 2);  // the copy is in its target, the source is reserved
+  cluster.kill(3);
+  cluster.kill(2);
+  cluster.fabric().cut_off(2, true);
+  EXPECT_TRUE(cluster.settings().format.is_tagged(cluster.word({1, 0})));
+  EXPECT_TRUE(cluster.declare_lost(0, {2}).is_complete);
+  EXPECT_TRUE(cluster.scrub(0, {3}).is_complete);
+  EXPECT_EQ(cluster.get(1, key).result.status, OpStatus::not_found);
+  const bool is_freed = !cluster.settings().format.is_tagged(cluster.word({1, 0}));
+  const std::vector<std::string> found = cluster.store().audit({2});
+  EXPECT_EQ(found.empty(), is_freed) << (found.empty() ? "" : found.front());
+  if (is_freed) {
+    EXPECT_EQ(cluster.put(1, key, 2).result.status, OpStatus::ok);
+    EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word({1, 0})));
+    expect_service(cluster, {key}, {0, 1});
+  }
+  return is_freed;
+}
+TEST(LostMemory, TheSlotOfACopyThatWasLostWithItsTargetIsFreed) {
+  EXPECT_TRUE(is_slot_of_lost_copy_freed(""));
+  EXPECT_FALSE(is_slot_of_lost_copy_freed("scrub-keeps-tags"));
+}
+
 TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   TestCluster cluster(shape_with({{"nessie.spare-shares", "0"}}));
   cluster.kill(2);

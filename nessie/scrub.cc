@@ -6,6 +6,7 @@
 //   MIGRATE's copy   committed if its source holds EMPTY|id of this copy, else dropped. ("The source
 //                    has changed" would be wrong: a DELETE may have changed it, and the copy would
 //                    bring the value back from the dead.)
+//   a tag            of a copy that is in no slot, because its target was declared lost: EMPTY without it
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -22,6 +23,8 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
   store_.abandon(dead);
   Counts& counts = repaired.counts;
   std::vector<Finding> held;
+  std::vector<Finding> tags;
+  bool is_whole = true;
   // The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).
   const auto is_dead = [&](const EntryId& id) {
     const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
@@ -35,11 +38,11 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
     const bool is_read = co_await scan_index(node, &found);
     if (!is_read) {
       ++counts["index_unreachable"];
-      repaired.is_complete = false;
+      is_whole = false;
     }
     for (const Finding& each : found) {
-      if (settings_.format.is_empty(each.word)) continue;
-      if (is_dead(settings_.format.entry(each.word))) held.push_back(each);
+      if (!is_dead(settings_.format.entry(each.word))) continue;
+      (settings_.format.is_empty(each.word) ? tags : held).push_back(each);
     }
   }
   counts["entries_examined"] = held.size();
@@ -51,6 +54,18 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
     if (kind == "unreachable" && !worker_.connected(static_cast<fabric::NodeId>(node))) silent.insert(node);
     if (kind == "unreachable" || kind == "raced") repaired.is_complete = false;
     if (!kind.empty()) ++counts[kind];
+  }
+  if (!is_whole) {
+    repaired.is_complete = false;
+  } else if (settings_.scrub_repairs && !has(Flaw::scrub_keeps_tags)) {
+    for (const Finding& each : tags) {
+      const EntryId copy = settings_.format.entry(each.word);
+      const auto names_it = [&](const Finding& other) { return settings_.format.names(other.word, copy); };
+      if (std::ranges::any_of(held, names_it)) continue;  // repaired, or to be repaired
+      const bool is_free = co_await free_reserved(each);
+      ++counts[is_free ? "slots_freed" : "unreachable"];
+      repaired.is_complete = repaired.is_complete && is_free;
+    }
   }
   if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
     const LeakScan leaks = co_await stamp_leaks();
@@ -152,6 +167,19 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
   if (!swap.done()) co_return "raced";
   co_await recycle(id);
   co_return "copies_dropped";
+}
+
+// A slot that a dead client's MIGRATE has emptied, while the copy is in no slot: the share of its target was
+// declared lost. The copy's generation is never linked again, so that the slot's word is one that it never
+// had. False: it is not known whether the slot is reserved.
+coro::Task<bool> Session::free_reserved(Finding tag) {
+  stats_ = nullptr;
+  started_ = worker_.now();
+  const Reserve reserve = co_await is_reserved(tag.word);
+  if (reserve != Reserve::reserved) co_return reserve == Reserve::free;
+  const Word emptied = settings_.format.emptied(tag.word);
+  const Swap swap = co_await swap_index(tag.place, tag.word, emptied, Proof::none);
+  co_return swap.outcome != Swap::Outcome::unknown;
 }
 
 coro::Task<bool> Session::write_remote_word(EntryId id, std::uint32_t within, Word word) {
