@@ -62,7 +62,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   if (row.is_former) {
     if (!row.is_unanswered) number(server, &row, take_over_code);
     const Reply taken_over = co_await exchange(server, &row, nullptr);
-    row.is_former = taken_over.outcome != Reply::Outcome::answered;
+    row.is_former = taken_over.outcome != Reply::Outcome::answered || taken_over.code != take_over_code;
     if (!row.is_former) {
       LOCH_PROBE("rpc.write.slot-taken-over");
       co_return true;
