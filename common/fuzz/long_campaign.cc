@@ -45,7 +45,7 @@ class LongCampaign {
       for (std::thread& thread : threads) thread.join();
     }
     check(corpus_.save());
-    fmt::print("{}: {}; {} found in this session\n", options_.corpus, line(), found_);
+    fmt::print("{}: {}; {} found in this session\n", options_.corpus, line(), found_.load());
     if (broken_) {
       fmt::print(stderr, "loch fuzz: {}\n", *broken_);
       return 2;
