@@ -111,8 +111,10 @@ coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected
   constexpr int most_tries = 4;
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = own_.shares[place.node];
-    if (share.is_void) [[unlikely]]
-      co_return Swap{};  // what it held is gone
+    if (share.is_void) [[unlikely]] {
+      // What it held is gone; but an own word may be in it as it was laid out anew since, where it was.
+      co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
+    }
     const fabric::NodeId peer = share.index.node;
     fabric::WorkRequest request =
         one_sided(fabric::Verb::cas, share.index, share.base + place.slot * 8, landing, 8, stats_);

@@ -75,6 +75,7 @@ coro::Task<bool> Session::settle_one(Unfinished left) {
 // operation had taken place: its link never did (and nobody ever saw the entry), or it was taken back, or
 // its commit had come.
 coro::Task<bool> Session::settle_taking_back(Unfinished left) {
+  if (own_.shares[left.place.node].is_void) co_return false;
   const Swap swap = co_await swap_index(left.place, left.own, left.back, Proof::none);
   if (swap.outcome == Swap::Outcome::unknown && swap.seen == 0) co_return false;
   const bool was_there = swap.done() || (swap.outcome == Swap::Outcome::unknown && swap.seen == left.back);
