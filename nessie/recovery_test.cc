@@ -342,7 +342,10 @@ bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   cluster.fabric().cut_off(2, true);
   EXPECT_TRUE(cluster.settings().format.is_tagged(cluster.word({1, 0})));
   EXPECT_TRUE(cluster.declare_lost(0, {2}).is_complete);
-  EXPECT_TRUE(cluster.scrub(0, {3}).is_complete);
+  const Outcome scrubbed = cluster.scrub(0, {3});
+  EXPECT_TRUE(scrubbed.is_complete);
+  EXPECT_EQ(scrubbed.scrubbed.contains("slots_freed"), mutant.empty());
+  EXPECT_FALSE(cluster.scrub(0, {3}).scrubbed.contains("slots_freed")) << "it is counted once";
   EXPECT_EQ(cluster.get(1, key).result.status, OpStatus::not_found);
   const bool is_freed = !cluster.settings().format.is_tagged(cluster.word({1, 0}));
   const std::vector<std::string> found = cluster.store().audit({2});

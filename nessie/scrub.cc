@@ -62,9 +62,9 @@ coro::Task<kv::Repair> Session::scrub(std::vector<kv::ClientId> dead) {
       const EntryId copy = settings_.format.entry(each.word);
       const auto names_it = [&](const Finding& other) { return settings_.format.names(other.word, copy); };
       if (std::ranges::any_of(held, names_it)) continue;  // repaired, or to be repaired
-      const bool is_free = co_await free_reserved(each);
-      ++counts[is_free ? "slots_freed" : "unreachable"];
-      repaired.is_complete = repaired.is_complete && is_free;
+      const std::string kind = co_await free_reserved(each);
+      if (kind == "unreachable") repaired.is_complete = false;
+      if (!kind.empty()) ++counts[kind];
     }
   }
   if (settings_.scrub_finds_leaks && settings_.scrub_repairs) {
@@ -171,15 +171,16 @@ coro::Task<std::string> Session::repair_copy(Finding finding, EntryMeta meta) {
 
 // A slot that a dead client's MIGRATE has emptied, while the copy is in no slot: the share of its target was
 // declared lost. The copy's generation is never linked again, so that the slot's word is one that it never
-// had. False: it is not known whether the slot is reserved.
-coro::Task<bool> Session::free_reserved(Finding tag) {
+// had. What was done about it; empty if it is not reserved.
+coro::Task<std::string> Session::free_reserved(Finding tag) {
   stats_ = nullptr;
   started_ = worker_.now();
   const Reserve reserve = co_await is_reserved(tag.word);
-  if (reserve != Reserve::reserved) co_return reserve == Reserve::free;
+  if (reserve == Reserve::failed) co_return "unreachable";
+  if (reserve == Reserve::free) co_return std::string();
   const Word emptied = settings_.format.emptied(tag.word);
   const Swap swap = co_await swap_index(tag.place, tag.word, emptied, Proof::none);
-  co_return swap.outcome != Swap::Outcome::unknown;
+  co_return swap.done() ? "slots_freed" : swap.outcome == Swap::Outcome::unknown ? "unreachable" : "";
 }
 
 coro::Task<bool> Session::write_remote_word(EntryId id, std::uint32_t within, Word word) {

@@ -251,7 +251,7 @@ class Session {
   [[nodiscard]] coro::Task<bool> scan_index(std::uint32_t share, std::vector<Finding>* found);
   [[nodiscard]] coro::Task<std::string> repair(Finding finding);
   [[nodiscard]] coro::Task<std::string> repair_copy(Finding finding, EntryMeta meta);
-  [[nodiscard]] coro::Task<bool> free_reserved(Finding tag);
+  [[nodiscard]] coro::Task<std::string> free_reserved(Finding tag);
   [[nodiscard]] coro::Task<bool> write_remote_word(EntryId id, std::uint32_t within, Word word);
   struct Orphan {
     EntryId id;
