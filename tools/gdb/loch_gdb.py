@@ -445,7 +445,8 @@ def mark_joining(frames: Frames) -> None:
             scope = gdb.Value(frame.words[2]).cast(scope_type).dereference()
             joiner = frames.found.get(handle(scope["joiner_"]))
             if joiner is not None:
-                joiner.state = f"the {int(scope['running_'])} children of its Scope"
+                running = int(scope["running_"])
+                joiner.state = f"the {running} children of its Scope" if running > 1 else "the child of its Scope"
 
 
 def report() -> list[str]:
