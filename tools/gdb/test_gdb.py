@@ -103,7 +103,7 @@ class Coroutines(unittest.TestCase):
         shown = gdb(BENCH, "break loch::fabric::sim::SimWorker::begin_watch", "ignore 1 300", run,
                     "loch coroutines", "kill")
         workers = workers_of(shown)
-        self.assertEqual(len(workers), 9, shown)  # two clients and a server on each node
+        self.assertEqual(len(workers), 15, shown)  # two clients and three servers on each node
         self.assertNotIn("suspension point", shown)
         text = "".join(text for texts in workers.values() for text in texts)
         places = PLACE.findall(text)
