@@ -1,5 +1,5 @@
-// Gives a program the layouts of the types that tools/gdb/loch_gdb.py reads. The presets compile everything with
-// line tables alone; this one file is compiled with full debug information and holds no code.
+// Gives a program the layouts of the types that tools/gdb/loch_gdb.py reads. The presets compile everything
+// with line tables alone; this one file is compiled with full debug information and holds no code.
 #include "common/coro/frame_pool.h"
 #include "common/coro/scope.h"
 #include "common/fabric/decorator.h"

@@ -1,6 +1,6 @@
-// A program that stops on purpose, at stop_here(), while coroutines of several workers wait: for a READ, a timer,
-// a watch, a message, the children of a Scope and a Task. test_gdb.py asks gdb for them, and finds the lines by
-// their comments "waits: NAME". Its argument is the fabric: sim or shm.
+// A program that stops on purpose, at stop_here(), while coroutines of several workers wait: for a READ, a
+// timer, a watch, a message, the children of a Scope and a Task. test_gdb.py asks gdb for them, and finds the
+// lines by their comments "waits: NAME". Its argument is the fabric: sim or shm.
 #include <fmt/format.h>
 
 #include <memory>
@@ -105,7 +105,8 @@ int run(const std::string& name) {
   static_cast<void>(must(cluster.fabric->register_region(1, spec)));
   cluster.reader = must(cluster.fabric->add_worker({.node = 0, .name = "reader"}));
   cluster.stopper = must(cluster.fabric->add_worker({.node = 1, .name = "stopper"}));
-  cluster.server = must(cluster.fabric->add_worker({.node = 1, .role = Role::server, .index = 1, .name = "server"}));
+  cluster.server =
+      must(cluster.fabric->add_worker({.node = 1, .role = Role::server, .index = 1, .name = "server"}));
   const auto exchanged = cluster.fabric->exchange(10'000'000'000);
   LOCH_CHECK(exchanged.has_value(), "{}", exchanged.error().message);
   cluster.remote = must(cluster.fabric->lookup(1, "memory"));
