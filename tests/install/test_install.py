@@ -49,7 +49,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(done.stdout)
         self.assertGreater(result["sim"]["events"], 1000)
-        self.assertGreater(result["throughput_ops"], 0)
+        self.assertGreater(result["throughput_ops_s"], 0)
 
     def test_reads_the_files_of_the_prefix(self) -> None:
         profile = self.share / "experiments/hardware/connectx3-10gbe.yaml"
