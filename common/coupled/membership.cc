@@ -22,6 +22,7 @@ constexpr Nanos look_again_after = 20'000;
 
 Result<> Tables::restart_node(fabric::NodeId node) {
   NodeTables& tables = local(node);
+  channel_.restart_node(node);
   for (const auto& row : tables.rows) {
     row->is_laid_out = row->is_changing = false;
     ++row->life;

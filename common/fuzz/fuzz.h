@@ -16,8 +16,10 @@
 
 namespace loch::fuzz {
 
-// Of one run; none of 3,000 seeds of each storing protocol takes as many. What does would go on for minutes.
-constexpr std::uint64_t most_events = 20'000'000;
+// Of one run, or so many for each operation if that is more. None of 3,000 seeds of each storing protocol takes
+// as many; thousands of requests that are sent again long before a slow server comes to them take up to half.
+// What takes more would go on for minutes.
+constexpr std::uint64_t most_events = 20'000'000, most_events_an_operation = 20'000;
 
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";

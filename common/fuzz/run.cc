@@ -160,7 +160,9 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
     nic.rnr_timer_ns = static_cast<double>(retries->rnr_timer);
     nic.rnr_retry_count = retries->rnr_count;
   }
-  if (scenario.sim.most_events == 0) scenario.sim.most_events = most_events;
+  if (scenario.sim.most_events == 0)
+    scenario.sim.most_events =
+        std::max(most_events, scenario.plan.load.operations * most_events_an_operation);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::sim::make_sim(scenario.sim));
   scenario.plan.logs = [&](std::int32_t client) {
     return std::make_unique<MemoryLog>(finding.history, client);

@@ -35,6 +35,10 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   const Nanos began = config_.flaws.numbers_from_zero ? -behind_zero : worker.now();
   const std::uint64_t first = first_number_of_a_life(began, config_.first_number);
   for (Row& row : rows_) row.sequence = first;
+  if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
+  for (std::uint32_t i = 0; i < rows_.size(); ++i)
+    rows_[i].is_former =
+        i / config_.parties.servers != worker_.node();  // its own node's slots are fresh, too
 }
 
 std::uint32_t WriteCaller::row_number(ServerId server) const {
@@ -55,6 +59,17 @@ fabric::LocalSlice WriteCaller::body(ServerId server, std::uint8_t code) { retur
 
 coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
+  if (row.is_former) {
+    if (!row.is_unanswered) number(server, &row, take_over_code);
+    const Reply taken_over = co_await exchange(server, &row, nullptr);
+    row.is_former = taken_over.outcome != Reply::Outcome::answered || taken_over.code != take_over_code;
+    if (!row.is_former) {
+      LOCH_PROBE("rpc.write.slot-taken-over");
+      co_return true;
+    }
+    ++counts_.unsent;
+    co_return false;
+  }
   if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-unanswered");
   const Reply late = co_await exchange(server, &row, nullptr);
@@ -65,19 +80,23 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   co_return false;
 }
 
-coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
-  Row& row = rows_[row_number(server)];
-  ++row.sequence;
-  if (static_cast<std::uint16_t>(row.sequence) == 0) {  // 0 is what an unused slot says
+void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
+  ++row->sequence;
+  if (static_cast<std::uint16_t>(row->sequence) == 0) {  // 0 is what an unused slot says
     LOCH_PROBE("rpc.write.number-wrapped");
-    ++row.sequence;
+    ++row->sequence;
   }
-  row.attempt = 0;
-  row.code = code;
-  row.was_sent = false;
+  row->attempt = 0;
+  row->code = code;
+  row->was_sent = false;
   const fabric::LocalSlice request = frame(server, code);
   const std::uint32_t bytes = config_.request_bytes[code];
-  fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row.sequence);
+  fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row->sequence);
+}
+
+coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
+  Row& row = rows_[row_number(server)];
+  number(server, &row, code);
   const Reply reply = co_await exchange(server, &row, stats);
   if (reply.outcome == Reply::Outcome::timed_out) {
     LOCH_PROBE("rpc.write.timed-out");

@@ -44,7 +44,8 @@ class WriteCaller {
   // `lane` of the worker's node; the channel outlives it. Made on the worker's thread.
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
-  // First: is the slot at that server free? If an earlier request is unanswered, asks for its reply again.
+  // First: is the slot at that server free? If an earlier request is unanswered, asks for its reply again; if
+  // an earlier life of this client may have left one there, takes the slot over.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
   // Then: where to write a request with this code, up to its sequence number (request_tail_bytes from its
   // end). Whoever is on the server's node writes into the server's slot itself.
@@ -62,11 +63,14 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
+    bool is_former = false;  // what the slot holds may be of an earlier life of this client
     std::uint32_t life = 0;  // of the server's node, to which the request was sent first
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
+  // Gives the row its next request, of which no more is written yet than its number.
+  void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
   [[nodiscard]] coro::Task<Reply> exchange(ServerId server, Row* row, fabric::OpStats* stats);

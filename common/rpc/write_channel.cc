@@ -10,7 +10,12 @@ WriteChannel::WriteChannel(ChannelConfig config)
       requests_(config_.parties.requests(config_.request)),
       replies_(config_.parties.replies(config_.reply)),
       staged_requests_(config_.parties.replies(config_.request)),
-      staged_replies_(config_.parties.requests(config_.reply)) {}
+      staged_replies_(config_.parties.requests(config_.reply)) {
+  LOCH_CHECK(config_.request_bytes[take_over_code] == 0 && config_.reply_bytes[take_over_code] == 0,
+             "code {} is the channel's own", take_over_code);
+  config_.request_bytes[take_over_code] = request_tail_bytes;
+  config_.reply_bytes[take_over_code] = trailer_bytes;
+}
 
 Result<> WriteChannel::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   Node own;
@@ -48,6 +53,8 @@ Result<WriteChannel::Peer> WriteChannel::look_up(fabric::NodeId node) const {
   }
   return peer;
 }
+
+void WriteChannel::restart_node(fabric::NodeId node) { nodes_.at(node).is_restarted = true; }
 
 const WriteChannel::Node& WriteChannel::local(fabric::NodeId node) const {
   const auto found = nodes_.find(node);

@@ -77,6 +77,12 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_await answer_again(column);
     co_return;
   }
+  if (request.code == take_over_code) {
+    // One request at a time: none of the client's former life is under way any more.
+    known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
+    answer(column, sequence, take_over_code);
+    co_return;
+  }
   ++counts_.executed;
   const std::uint8_t code = co_await handler->handle(request, place(column));
   known_.executed(column, sequence, config_.reply_bytes[code]);

@@ -212,7 +212,8 @@ void SimFabric::add_hogs() {
 
 RunEnd SimFabric::run_events() {
   if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
-  while (sim_.live_tasks > 0) {
+  // Memory at rest holds all that was acknowledged.
+  while (sim_.live_tasks > 0 || sim_.late_writes > 0) {
     if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
     const Nanos deadline = sim_.config.deadline;
     Event* event = deadline == forever ? sim_.queue.pop() : sim_.queue.pop_until(deadline);

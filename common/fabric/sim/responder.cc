@@ -333,6 +333,7 @@ void Stages::execute(Event* event) {
       late->owns_wr = late->is_carrier = true;
       r->data = nullptr;
       late->fire = &Stages::land_late;
+      ++sim.late_writes;
       sim.queue.push(late, sim.now() + r->late_by);
       r->is_executed = true;
       return respond(r);
@@ -359,6 +360,7 @@ void Stages::land_late(Event* event) {
     touch_memory(r);
     if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
   }
+  --sim.late_writes;
   release(r);
 }
 

@@ -210,6 +210,7 @@ class Simulation {
   std::function<void(NodeId)> tell_restart;  // a crashed node is back; may be empty
   bool stopping = false;
   std::uint32_t live_clients = 0, live_tasks = 0;
+  std::uint32_t late_writes = 0;  // acknowledged and not visible yet
 };
 
 // The events of a request, in order; each is one hop of the diagram in docs/simulator.md.
