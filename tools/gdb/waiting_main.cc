@@ -3,6 +3,7 @@
 // lines by their comments "waits: NAME". Its argument is the fabric: sim or shm.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -20,20 +21,25 @@ using namespace loch;
 using namespace loch::fabric;
 
 constexpr std::uint64_t region_bytes = 64 * 1024;
-constexpr Nanos soon = 20'000'000;  // all others wait by then
+constexpr Nanos soon = 20'000'000;     // whoever has begun to wait waits by then
+constexpr Nanos late = 2'000'000'000;  // long after the stop
+constexpr int waiting_coroutines = 5;
 
 struct Cluster {
   std::unique_ptr<Fabric> fabric;
-  Worker* reader = nullptr;   // node 0
-  Worker* stopper = nullptr;  // node 1
-  Worker* server = nullptr;   // node 1
-  Region* memory = nullptr;   // of node 0
-  RemoteRegion remote;        // of node 1
-  bool is_over = false;
+  Worker* reader = nullptr;    // node 0
+  Worker* stopper = nullptr;   // node 1
+  Worker* server = nullptr;    // node 1
+  Region* memory = nullptr;    // of node 0
+  RemoteRegion remote;         // of node 1
+  bool is_over = false;        // the reader's own
+  std::atomic<int> begun = 0;  // coroutines that are about to wait
+  std::atomic<bool> has_stopped = false;
 };
 
 coro::Task<void> read_far(Cluster* cluster) {
   Worker& worker = *cluster->reader;
+  ++cluster->begun;
   const LocalSlice landing{cluster->memory, 1024};
   while (!cluster->is_over) {
     const Completion done = co_await worker.read(cluster->remote, 0, landing, 32768);  // waits: read
@@ -45,13 +51,17 @@ coro::Task<void> sleep_long(Cluster* cluster) {
   Worker& worker = *cluster->reader;
   const Nanos first = worker.now() + 1'000;
   co_await worker.sleep_until(first);
-  const Nanos later = worker.now() + 3 * soon;
-  co_await worker.sleep_until(later);  // waits: timer
+  ++cluster->begun;
+  while (!cluster->has_stopped) {
+    const Nanos later = worker.now() + late;
+    co_await worker.sleep_until(later);  // waits: timer
+  }
   cluster->is_over = true;
   worker.store_word(*cluster->memory, 8, 1);
 }
 
 coro::Task<WatchOutcome> watch_word(Cluster* cluster, std::uint64_t offset) {
+  ++cluster->begun;
   const WatchWord word{cluster->memory, offset, ~std::uint64_t{0}, 1, true, std::nullopt};
   const WatchOutcome outcome = co_await cluster->reader->watch(word);  // waits: watch
   co_return outcome;
@@ -73,12 +83,18 @@ coro::Task<void> reader_main(Cluster* cluster) {
 
 coro::Task<void> stopper_main(Cluster* cluster) {
   Worker& worker = *cluster->stopper;
-  const Nanos at = worker.now() + soon;
-  co_await worker.sleep_until(at);
+  bool have_all_begun = false;
+  while (!have_all_begun) {
+    have_all_begun = cluster->begun == waiting_coroutines;
+    const Nanos at = worker.now() + soon;
+    co_await worker.sleep_until(at);
+  }
   stop_here();
+  cluster->has_stopped = true;
 }
 
 coro::Task<void> server_main(Cluster* cluster) {
+  ++cluster->begun;
   const Received message = co_await cluster->server->receive(Transport::rc);  // waits: receive
   LOCH_CHECK(message.outcome == Received::Outcome::stopping, "nobody sends here");
 }
