@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The rules of the house that a compiler cannot see: who may include whom, how long a file may be, shell syntax."""
+"""The rules of the house that a compiler cannot see: who may include whom, how long a file may be, shell and Python
+syntax, links between pages, one version everywhere."""
 
 from __future__ import annotations
 
@@ -18,6 +19,11 @@ FABRICS = ("common/fabric/sim/", "common/fabric/shm/", "common/fabric/verbs/", "
            "common/fabric/trace/", "common/fabric/count/", "common/fabric/step/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 SOURCES = {".cc", ".h", ".py", ".sh", ".cmake"}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+VERSIONS = {  # where the version stands besides CMakeLists.txt
+    "CITATION.cff": re.compile(r"^version: (\S+)$", re.M),
+    "CHANGELOG.md": re.compile(r"^## (\d\S*)", re.M),
+}
 
 
 def files() -> list[Path]:
@@ -70,6 +76,33 @@ def source_faults(path: Path, name: str) -> Iterator[str]:
             yield f"{name}:{number}: includes {include.group(1)}: {fault}"
 
 
+def python_faults(path: Path, name: str) -> Iterator[str]:
+    try:
+        compile(path.read_bytes(), name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        yield f"{name}:{getattr(error, 'lineno', 0)}: {error}"
+
+
+def link_faults(path: Path, name: str) -> Iterator[str]:
+    """Links of a page to files that are not there; code is no link."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", lambda code: re.sub(r"[^\n]", " ", code.group()), path.read_text(encoding="utf-8"),
+                  flags=re.S)
+    for number, line in enumerate(text.splitlines(), 1):
+        for target in LINK.findall(line):
+            place = target.split("#")[0]
+            if place and "://" not in place and not place.startswith("mailto:") and not (path.parent / place).exists():
+                yield f"{name}:{number}: links to {target}, which is not there"
+
+
+def version_faults() -> Iterator[str]:
+    found = re.search(r"project\(loch VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
+    version = found.group(1) if found else "none"
+    for name, pattern in VERSIONS.items():
+        said = pattern.search((ROOT / name).read_text(encoding="utf-8"))
+        if said is None or said.group(1) != version:
+            yield f"{name}: says version {said.group(1) if said else 'none'}; CMakeLists.txt says {version}"
+
+
 def shell_faults(path: Path, name: str) -> Iterator[str]:
     checks = [["bash", "-n", str(path)]]
     if shutil.which("shellcheck"):
@@ -81,10 +114,15 @@ def shell_faults(path: Path, name: str) -> Iterator[str]:
 
 
 def faults() -> Iterator[str]:
+    yield from version_faults()
     for path in files():
         name = path.relative_to(ROOT).as_posix()
         if path.suffix in SOURCES:
             yield from source_faults(path, name)
+        if path.suffix == ".py":
+            yield from python_faults(path, name)
+        if path.suffix == ".md" and not name.startswith("reference/"):  # those name figures that are drawn on demand
+            yield from link_faults(path, name)
         with path.open("rb") as opened:
             head = opened.readline(64)
         if head.startswith(b"#!") and (b"bash" in head or head.rstrip().endswith(b"/sh")):

@@ -1,0 +1,29 @@
+# cmake --install BUILD --prefix PREFIX: what using Loch needs, and nothing that building it does.
+#
+#   bin/loch                            the command, without what needs the source tree (test, mutate, softroce, reference)
+#   libexec/loch/loch-bench             the program
+#   share/loch/                         experiments and their runner, plots, workloads, doctor, reference results, gdb's script
+#   share/doc/loch/                     README, pages, licence
+#
+# Everything is found from the command's own place, so that a prefix can be moved.
+include(GNUInstallDirs)
+set(LOCH_SHARE ${CMAKE_INSTALL_DATADIR}/loch)
+
+install(TARGETS loch-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/loch)
+
+file(RELATIVE_PATH LOCH_SHARE_FROM_BIN /${CMAKE_INSTALL_BINDIR} /${LOCH_SHARE})
+file(RELATIVE_PATH LOCH_PROGRAM_FROM_BIN /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBEXECDIR}/loch/loch-bench)
+configure_file(cmake/loch.in ${CMAKE_BINARY_DIR}/installed/loch @ONLY)
+install(PROGRAMS ${CMAKE_BINARY_DIR}/installed/loch DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+install(DIRECTORY experiments plots DESTINATION ${LOCH_SHARE}
+  PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY workloads/ycsb DESTINATION ${LOCH_SHARE}/workloads)
+install(DIRECTORY common/cluster/doctor DESTINATION ${LOCH_SHARE}/common/cluster
+  FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY reference DESTINATION ${LOCH_SHARE}
+  PATTERN report.html EXCLUDE PATTERN figure.* EXCLUDE)  # drawn by ./loch plot reference
+install(FILES tools/gdb/loch_gdb.py DESTINATION ${LOCH_SHARE}/tools/gdb)
+
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
