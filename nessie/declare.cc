@@ -68,7 +68,7 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   }
   ++members.version;
   done.counts["nodes_declared"] += losing.size();
-  done.is_complete = co_await tell_members(members, lost, is_up);
+  done.is_complete = co_await tell_members(members, lost, &is_up);
   if (!done.is_complete) {
     LOCH_PROBE("nessie.declare-interrupted");
     ++done.counts["members_unreachable"];
@@ -84,7 +84,7 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
     }
   }
   ++members.version;
-  const bool were_told = co_await tell_members(members, lost, is_up);
+  const bool were_told = co_await tell_members(members, lost, &is_up);
   done.is_complete = done.is_complete && were_told;
   look_at_members();
   const bool is_swept = co_await bury_all(&done.counts);
@@ -137,18 +137,17 @@ coro::Task<bool> Session::read_member_words(fabric::NodeId peer, MemberTable* ou
   co_return true;
 }
 
-// Every node that is up gets the words, and then the version by which its workers notice. False: a node that
-// is not lost could not be told.
+// Every node that is up gets the words, and then the version by which its workers notice. A lost node that
+// can be told is up: from then on it takes part, and has to be told the end as well, or it would never learn
+// where the shares lie. False: a node that is up, or was not lost, could not be told.
 coro::Task<bool> Session::tell_members(MemberTable members, std::vector<fabric::NodeId> lost,
-                                       std::vector<bool> is_up) {
+                                       std::vector<bool>* is_up) {
   bool are_all = true;
   for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
     const auto peer = static_cast<fabric::NodeId>(node);
     bool is_told = false;
     constexpr int most_tries = 8;
     for (int i = 0; i < most_tries && !is_told; ++i) {
-      const bool is_reachable = is_up[node] || i == 0;
-      if (!is_reachable) break;
       is_told = co_await write_member_words(peer, members);
       if (!is_told) {
         const bool is_back = co_await reconnect(peer);
@@ -157,7 +156,11 @@ coro::Task<bool> Session::tell_members(MemberTable members, std::vector<fabric::
     }
     own_.counters.members_told += is_told ? 1 : 0;
     const bool is_lost_now = std::ranges::find(lost, peer) != lost.end();
-    if (!is_told && !is_lost_now) are_all = false;
+    if (!is_told && ((*is_up)[node] || !is_lost_now)) are_all = false;
+    if (is_told && !(*is_up)[node]) {
+      LOCH_PROBE("nessie.lost-node-came-back");
+      (*is_up)[node] = true;
+    }
   }
   co_return are_all;
 }

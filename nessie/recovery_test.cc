@@ -423,6 +423,30 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
+// A lost node that is back while the members are told takes part from then on; a declaration that leaves it
+// without the end, where the shares lie now, is not complete.
+TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  cluster.fabric().cut_off(2, true);  // not yet back when it is asked
+  cluster.begin_declare(1, {2});
+  while (cluster.store().counters().at("members_told") < 1) ASSERT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(2, false);
+  while (cluster.store().counters().at("members_told") < 5) ASSERT_TRUE(cluster.step(1));
+  EXPECT_EQ(incarnation_told(cluster, 2, 2), 1u);
+  // The share has been laid out, and the first node knows where.
+  cluster.fabric().cut_off(2, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  cluster.fabric().cut_off(2, false);
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  for (const fabric::NodeId node : {0, 1, 2, 3}) {
+    const Word said = fabric::load_word(cluster.store().local(node).members->at(8 * (1 + 2)));
+    EXPECT_FALSE(Member::unpack(said, 2).is_void) << "as node " << node << " knows it";
+    EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
+  }
+}
+
 // Connecting anew says nothing of which incarnation a node is: the members do.
 TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   TestCluster cluster(shape_with({}));
