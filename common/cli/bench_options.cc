@@ -59,7 +59,8 @@ po::options_description bench_flags() {
        "uniform (default), zipfian (YCSB's), zipfian-n (over the real n), latest, hotspot, "
        "exponential, sequential, locality");
   flag("zipf-theta", "THETA", "skew of zipfian-n and latest (0.99)");
-  flag("locality", "SHARE", "locality: share of accesses drawn from the node's own part of the keys, others from all (0.8)");
+  flag("locality", "SHARE",
+       "locality: share of accesses drawn from the node's own part of the keys, others from all (0.8)");
   flag("hotspot-data", "SHARE", "hotspot: share of the records that are hot (0.2)");
   flag("hotspot-operations", "SHARE", "hotspot: share of the operations that go there (0.8)");
   list("workload", "FILE", "YAML workload, or YCSB property file(s) unchanged");

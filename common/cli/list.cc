@@ -133,7 +133,8 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const auto& [name, module] : registry) {
     for (const auto& [mutant, what] : module->mutants()) {
-      Entry entry{mutant, fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed, what.found_by))};
+      Entry entry{mutant,
+                  fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed, what.found_by))};
       entry.more["protocol"] = name;
       entry.more["breaks"] = what.breaks;
       if (what.first_seed > 0) entry.more["seeds_to_find"] = what.first_seed;
