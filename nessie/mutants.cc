@@ -2,7 +2,7 @@
 
 namespace loch::nessie {
 
-// The seeds are what `loch fuzz --mutants` prints; common/fuzz/mutants_test.cc finds each again.
+// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> mutants() {
   return {
       {"no-reverse-pass", {"single-read version check: neither GET nor PUT reads the slots again", 13}},

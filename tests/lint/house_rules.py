@@ -52,14 +52,14 @@ def include_fault(name: str, target: str) -> str | None:
             return "a protocol includes no other protocol"
         if target.startswith(FABRICS) and not is_test(name):
             return "a protocol knows the contract, not a fabric"
-        if target.startswith(("workloads/", "common/cli/", "common/fuzz/")) and not is_test(name):
+        if target.startswith(("workloads/", "app/cli/", "app/fuzz/")) and not is_test(name):
             return "a protocol knows no load generator and no command line"
     if name.startswith("common/cuckoo/") and target.startswith("common/fabric"):
         return "common/cuckoo is pure memory and knows no fabric"
     if name.startswith(("common/base/", "common/coro/")) and target.startswith("common/fabric"):
         return "base and coro lie below the fabric"
-    if room == "common" and target.split("/")[0] in PROTOCOLS and name != "common/cli/registry.cc" and not is_test(name):
-        return "only the registry of common/cli knows the protocols by name"
+    if room == "common" and target.split("/")[0] in PROTOCOLS and name != "app/cli/registry.cc" and not is_test(name):
+        return "only the registry of app/cli knows the protocols by name"
     return None
 
 
