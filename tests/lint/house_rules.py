@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES_MAX = 700  # a file is read in one sitting
-PROTOCOLS = ("nessie", "nessie_sd", "nessie_hy", "pilaf_em", "herd_em", "farm_em", "drtm_em", "sequencer", "baselines")
+PROTOCOLS = tuple(module.parent.name for module in ROOT.glob("*/module.h"))
 FABRICS = ("common/fabric/sim/", "common/fabric/shm/", "common/fabric/verbs/", "common/fabric/fault/",
            "common/fabric/trace/", "common/fabric/count/", "common/fabric/step/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
