@@ -169,7 +169,7 @@ std::vector<kv::OptionSpec> option_specs() {
             {},
             1,
             16},
-           kv::OptionRole::none, {"1", "2"}),
+           kv::OptionRole::search_depth, {"1", "2"}),
       with({"nessie.commit",
             choice,
             "flip",

@@ -123,7 +123,8 @@ class KnobDrawer {
   // deployment says so.
   void draw_own() {
     for (const kv::OptionSpec& spec : module_.options()) {
-      if (spec.role != Role::none || spec.fuzz_values.empty()) continue;
+      const bool is_own = spec.role == Role::none || spec.role == Role::search_depth;
+      if (!is_own || spec.fuzz_values.empty()) continue;
       const bool is_left = rng_.chance(0.5);
       const std::string& value = pick(rng_, spec.fuzz_values);
       if (is_left || is_fixed(spec.key) || s_.knobs.contains(spec.key)) continue;
@@ -212,6 +213,14 @@ class KnobDrawer {
       s_.plan.load.may_be_full = true;
   }
 
+  // An insertion that may move one key or two can find every way blocked in a roomy table as well (with one,
+  // once in some 50,000 scenarios).
+  void judge_search() {
+    constexpr std::int64_t thorough = 3;
+    const std::optional<kv::OptionSpec> depth = option_with(module_, Role::search_depth);
+    if (depth && s_.plan.options.integer(depth->key) < thorough) s_.plan.load.may_be_full = true;
+  }
+
   // What is served again is served within a few of the longest spans that something may take.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
@@ -264,6 +273,7 @@ Result<> draw_knobs(Rng& rng, FuzzTable table,
   drawer.lengthen_expiry();
   drawer.set_patience();
   drawer.draw_own();
+  drawer.judge_search();
   return {};
 }
 

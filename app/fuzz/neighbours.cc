@@ -19,12 +19,14 @@ void change_option(FuzzScenario& s, Rng& rng) {
   std::vector<kv::OptionSpec> specs = s.plan.module->options();
   // Not those that were fixed: a knob that was drawn, or one that could have been.
   std::erase_if(specs, [&](const kv::OptionSpec& spec) {
-    return spec.fuzz_values.empty() || spec.role != kv::OptionRole::none || !s.knobs.contains(spec.key);
+    const bool is_own = spec.role == kv::OptionRole::none || spec.role == kv::OptionRole::search_depth;
+    return spec.fuzz_values.empty() || !is_own || !s.knobs.contains(spec.key);
   });
   if (!specs.empty() && rng.chance(0.5)) {
     const kv::OptionSpec& spec = pick(rng, specs);
     const std::string& value = pick(rng, spec.fuzz_values);
     if (s.plan.options.set(spec.key, value)) s.knobs[spec.key] = value;
+    if (spec.role == kv::OptionRole::search_depth) s.plan.load.may_be_full = true;
     return;
   }
   const std::vector<std::string> knobs = droppable_knobs(s);

@@ -145,8 +145,8 @@ std::optional<FuzzScenario> without_weakness(FuzzScenario s, std::size_t number)
 std::vector<std::string> droppable_knobs(const FuzzScenario& s) {
   using Role = kv::OptionRole;
   constexpr std::array free = {
-      Role::none,        Role::cache,        Role::cache_share, Role::background_period,
-      Role::backoff_cap, Role::first_number, Role::attempts};
+      Role::none,         Role::cache,       Role::cache_share,  Role::background_period,
+      Role::search_depth, Role::backoff_cap, Role::first_number, Role::attempts};
   std::vector<std::string> keys;
   for (const kv::OptionSpec& spec : s.plan.module->options()) {
     if (s.knobs.contains(spec.key) && std::ranges::find(free, spec.role) != free.end())

@@ -34,6 +34,7 @@ enum class OptionRole : std::uint8_t {
   first_number,       // where a counter that wraps begins
   reply_timeout,      // how long a reply is waited for before its request is sent again
   give_up,            // how long before an unanswered request is given up
+  search_depth,       // keys that one insertion may move to make room
   file,               // where it keeps something outside of the fabric's memory; empty: it does not
 };
 
@@ -48,8 +49,8 @@ struct OptionSpec {
   // empty: `initial`.
   std::string initial_on_one_machine = {};
   OptionRole role = OptionRole::none;
-  // Role none: values that a fuzz run may draw, one as likely as another, the default with half of the
-  // chances. Only what the protocol claims to stay correct under.
+  // Roles none and search_depth: values that a fuzz run may draw, one as likely as another, the default with
+  // half of the chances. Only what the protocol claims to stay correct under.
   std::vector<std::string> fuzz_values = {};
 };
 
