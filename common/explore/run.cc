@@ -29,7 +29,7 @@ class Start final : public kv::Dataset {
   }
   void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
     const kv::Key key{plan_.keys[i].data(), key_bytes};
-    kv::write_value({kv::key_digest(key), kv::initial_writer, 0, value_bytes}, out, bytes);
+    kv::write_value({kv::key_digest(key), kv::initial_writer, 0, plan_.value_bytes}, out, bytes);
   }
 
  private:
@@ -107,7 +107,7 @@ void Run::start_workers() {
     client.number = c;
     client.worker = static_cast<std::uint8_t>(c);
     client.store = store_->client(*workers_[c], 0);
-    client.value.resize(value_bytes);
+    client.value.resize(plan_.value_bytes);
     fabric_->start(*workers_[c], client_main(&client));
     fabric_->drain(*workers_[c]);
   }
@@ -235,10 +235,11 @@ coro::Task<void> Run::perform(Client* client, std::size_t operation) {
     result = got;
     if (got.status == kv::OpStatus::ok) run.operations_[operation].value = kv::value_name(got.value);
   } else if (step.verb == Verb::put) {
-    const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, value_bytes};
-    kv::write_value(stamp, client->value.data(), value_bytes);
+    const std::uint32_t bytes = run.plan_.value_bytes;
+    const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
+    kv::write_value(stamp, client->value.data(), bytes);
     run.operations_[operation].value = kv::value_name(stamp);
-    const kv::ValueView value{client->value.data(), value_bytes, value_bytes};
+    const kv::ValueView value{client->value.data(), bytes, bytes};
     const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
     result = put;
   } else if (step.verb == Verb::remove) {
@@ -354,6 +355,36 @@ void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
   }
 }
 
+// Every edge between lines at which a request can be torn, either half first. Where a READ's data lands is
+// looked at early only by whoever does not wait for its completion.
+void Run::add_tears(std::uint8_t w, std::vector<Move>& into) {
+  const Client* client = client_of(w);
+  if (left_.torn == 0 || (client != nullptr && client->is_dead)) return;
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    const WorkRequest& request = fabric_->request(worker(w), i);
+    const bool is_reliable = request.transport == fabric::Transport::rc;
+    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
+      continue;
+    const bool is_watched = !request.is_signaled || request.sink == nullptr;
+    for (const bool is_at_landing : {false, true}) {
+      if (is_at_landing && !is_watched) continue;
+      const std::uint32_t pieces = fabric_->pieces(worker(w), i, is_at_landing);
+      for (std::uint32_t piece = 1; piece < pieces; ++piece) {
+        for (const std::uint32_t is_upper_first : {0U, 1U}) {
+          const std::uint32_t half = 4 * piece + 2 * is_upper_first + (is_at_landing ? 1 : 0);
+          into.push_back({Kind::tear, w, static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(half)});
+        }
+      }
+    }
+  }
+}
+
+fabric::step::Tear Run::tear_of(const Move& move) {
+  return fabric_->tear_at(worker(move.worker), move.request, (move.half & 1U) != 0, (move.half & 2U) != 0,
+                          move.half >> 2U);
+}
+
 std::vector<Move> Run::moves() {
   std::vector<Move> all;
   if (is_over()) return all;
@@ -372,6 +403,7 @@ std::vector<Move> Run::moves() {
   }
   if (all.empty()) return all;
   for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
+  for (std::uint8_t w = 0; w < workers; ++w) add_tears(w, all);
   if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
   if (left_.switches && *left_.switches == 0)
     std::erase_if(all, [&](const Move& each) { return is_switch(each); });
@@ -384,7 +416,46 @@ std::string Run::stuck() const {
     if (client->is_done || client->is_dead) continue;
     who += fmt::format("{}client {}", who.empty() ? "" : ", ", static_cast<char>('A' + client->number));
   }
-  return who + " waits for ever";
+  return who + " does not end: waits for ever, and nobody can do anything";
+}
+
+std::string Run::stopped() const {
+  // Where time has gone by while somebody could go on, a deadline says nothing.
+  if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
+  const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
+  // What a dead client held is in the way of others until it is repaired.
+  const bool is_held =
+      has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
+  if (is_held) return {};
+  for (const Operation& o : operations_) {
+    if (!o.ended || o.is_troubled || o.status != kv::OpStatus::timeout) continue;
+    return fmt::format(
+        "{} of client {} does not end: it waits until it gives up, and nothing of its own has failed",
+        plan_.scenario.describe(o.step), static_cast<char>('A' + o.client));
+  }
+  return {};
+}
+
+void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
+  for (const auto& client : clients_) {
+    const bool is_its =
+        client->worker == w || (client_of(w) == nullptr && worker(client->worker).node() == request.peer);
+    if (is_its && client->running) operations_[*client->running].is_troubled = true;
+  }
+}
+
+// Whether another worker would have gone on before that: its own deadline comes sooner.
+bool Run::is_early(std::uint8_t w) {
+  const auto left = [this](fabric::Worker& each) {
+    const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
+    return at == fabric::forever ? at : at - each.now();
+  };
+  const Nanos own = left(worker(w));
+  return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
+}
+
+void Run::note_trouble_of_all() {
+  for (Operation& each : operations_) each.is_troubled = each.is_troubled || !each.ended;
 }
 
 // ---- moves
@@ -395,6 +466,7 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
                          .predecessors = returned_,
                          .dead = 0,
                          .begun = moves_made_,
+                         .is_troubled = false,
                          .ended = {},
                          .status = kv::OpStatus::ok,
                          .effect = kv::Effect::none,
@@ -507,14 +579,21 @@ Footprint Run::apply(const Move& move, std::string* text) {
   print.is_ordered = left_.switches.has_value();
   const std::uint64_t returned_before = returned_;
   std::optional<WorkRequest> before, done;
+  bool is_rest = false;
   const auto execute = [&](Fate fate) {
     before = fabric_->request(who, move.request);
     note_request(w, *before, print);
+    is_rest = fabric_->torn(who, move.request) != nullptr;
     done = fabric_->execute(who, move.request, fate);
     if (before->verb == fabric::Verb::cas) print.is_write = done->result == before->compare;
     if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
     if (print.is_message) mark_node(before->peer);
     mark_node(node);
+  };
+  const auto fail = [&](Fate fate) {
+    note_trouble(w, fabric_->request(who, move.request));
+    execute(fate);
+    print.fails = print.is_write = true;
   };
   switch (move.kind) {
     case Kind::begin:
@@ -526,16 +605,23 @@ Footprint Run::apply(const Move& move, std::string* text) {
       break;
     case Kind::unheard:
     case Kind::not_executed:
-      execute(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
+      fail(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
       --left_.fails;
-      print.fails = print.is_write = true;
       break;
     case Kind::unheard_cut:
     case Kind::not_executed_cut:
       fabric_->refuse_reconnect(who, fabric_->request(who, move.request).peer);
-      execute(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
+      fail(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
       --left_.cuts;
-      print.fails = print.is_write = true;
+      break;
+    case Kind::tear:
+      before = fabric_->request(who, move.request);
+      note_request(w, *before, print);
+      fabric_->execute_half(who, move.request, tear_of(move));
+      if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+      mark_node(node);
+      print.fails = true;  // it takes of what is left, as a failure does
+      --left_.torn;
       break;
     case Kind::news:
       fabric_->take_news(who);
@@ -548,6 +634,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
       break;
     case Kind::late: {
       print.is_global = true;
+      if (is_early(w)) note_trouble_of_all();
       const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
       fabric_->advance(std::max<Nanos>(0, at - who.now()));
       fabric_->ring(who, Alarms::deadlines);
@@ -573,7 +660,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(w, print);
   print.is_global = print.is_global || is_over();  // nothing can be done after it
-  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr);
+  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr, is_rest);
   return print;
 }
 
@@ -591,6 +678,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
+  if (move.kind == Kind::tear) return;  // nobody hears of it
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;
