@@ -36,6 +36,12 @@ class Start final : public kv::Dataset {
   const Plan& plan_;
 };
 
+// Every byte of it counts: of a torn value the stamp may be whole.
+std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
+  const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
+  return (is_whole ? "" : "corrupt:") + kv::value_name(value);
+}
+
 }  // namespace
 
 // The client waits here until the explorer begins its next operation.
@@ -233,7 +239,8 @@ coro::Task<void> Run::perform(Client* client, std::size_t operation) {
   if (step.verb == Verb::get) {
     const kv::OpResult got = co_await client->store->get(key, &client->stats);
     result = got;
-    if (got.status == kv::OpStatus::ok) run.operations_[operation].value = kv::value_name(got.value);
+    if (got.status == kv::OpStatus::ok)
+      run.operations_[operation].value = name_of(got.value, kv::key_digest(key));
   } else if (step.verb == Verb::put) {
     const std::uint32_t bytes = run.plan_.value_bytes;
     const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
