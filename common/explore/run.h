@@ -41,8 +41,9 @@ enum class Kind : std::uint8_t {
   not_executed,  // a request fails without having been executed
   unheard_cut,   // … and connecting anew fails the first time
   not_executed_cut,
-  late,           // a deadline passes; request 1: because nobody can do anything else
-  kill,           // the client dies; what it posted is lost
+  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for who looks
+         // again and again
+  kill,  // the client dies; what it posted is lost
   kill_executed,  // … and the request that it posted is executed
   clock,          // every clock passes the expiry period
   tear,           // one half of a posted READ or WRITE is executed; the other by a later `request`
@@ -231,6 +232,7 @@ class Run {
   std::uint64_t returned_ = 0;  // operations, as bits
   std::uint64_t moves_made_ = 0;
   bool is_preparing_ = false, is_prepared_ = true;
+  std::uint32_t waits_in_vain_ = 0;
   Bounds left_;
   std::optional<std::uint8_t> last_;  // worker that moved last, where left_.switches counts
   bool hashes_ = true;

@@ -63,6 +63,7 @@ Hash Run::id() {
   words.add(std::uint64_t{left_.torn} << 40U | std::uint64_t{left_.cuts} << 32U |
             std::uint64_t{left_.fails} << 24U | left_.kills << 16U | left_.clocks << 8U | left_.late);
   words.add(static_cast<std::uint64_t>(fabric_->now()));
+  words.add(waits_in_vain_);
   if (left_.switches) words.add(std::uint64_t{*left_.switches} << 32U | last_.value_or(UINT8_MAX));
   return words.hash();
 }

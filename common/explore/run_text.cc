@@ -90,7 +90,7 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
       text += "has waited its time";
       break;
     case Kind::late:
-      text += "a deadline passes";
+      text += move.request == 2 ? "looks again and again while time passes" : "a deadline passes";
       break;
     case Kind::kill:
       text += "dies";
