@@ -469,6 +469,15 @@ bool Run::is_early(std::uint8_t w) {
   return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
 }
 
+// Its time passes while somebody could go on: what it gives up for may only be slow.
+void Run::note_impatience(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;
+  bool is_slow = false;
+  for (std::uint8_t each = 0; each < workers_.size() && !is_slow; ++each) is_slow = can_go_on(each);
+  operations_[*client->running].is_troubled = is_slow;
+}
+
 void Run::note_trouble_of_all() {
   for (Operation& each : operations_) each.is_troubled = each.is_troubled || !each.ended;
 }
@@ -645,6 +654,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
       // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
       if (print.polls && hashes_) looked_at(w) = shared_by(node);
+      note_impatience(w);
       fabric_->ring_timer(who, move.request);
       break;
     case Kind::late: {

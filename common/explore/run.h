@@ -88,8 +88,9 @@ struct Operation {
   std::uint64_t predecessors = 0;  // operations, by number, that had returned when it was begun
   std::uint64_t dead = 0;          // of a SCRUB: clients that were dead when it was begun
   std::uint64_t begun = 0;         // move
-  // A request or reply of its own failed while it ran, or a deadline passed before another one that comes
-  // sooner: it may end without an answer. No part of the state: of two ways to one state the first counts.
+  // A request or reply of its own failed while it ran, or its time passed while somebody could go on, or a
+  // deadline before another one that comes sooner: it may end without an answer. No part of the state: of two
+  // ways to one state the first counts.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -201,6 +202,7 @@ class Run {
   // Notes on which operation a failure falls: the worker's, or its whose peer's message it was.
   void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
   void note_trouble_of_all();
+  void note_impatience(std::uint8_t w);
   [[nodiscard]] bool is_early(std::uint8_t w);
   void begin(Client& client);
   void note_request(std::uint8_t w, const fabric::WorkRequest& request, Footprint& print) const;
