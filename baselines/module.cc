@@ -4,12 +4,10 @@
 
 #include <utility>
 
+#include "baselines/micro/module.h"
 #include "baselines/model_store.h"
 #include "baselines/settings.h"
 #include "baselines/store.h"
-#ifdef LOCH_HAVE_MICRO
-#include "baselines/micro/module.h"
-#endif
 
 namespace loch::baselines {
 namespace {
@@ -104,9 +102,7 @@ std::unique_ptr<kv::Module> make_module(System system) { return std::make_unique
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules) {
   modules.push_back(make_module(System::memcached));
   modules.push_back(make_module(System::redis));
-#ifdef LOCH_HAVE_MICRO
   micro::add_modules(modules);
-#endif
 }
 
 }  // namespace loch::baselines

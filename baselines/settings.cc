@@ -120,7 +120,8 @@ std::vector<kv::OptionSpec> option_specs(System system) {
       {key("work"),
        OptionType::choice,
        "store",
-       "sim: what a modelled server does beyond an echo: a store's work, as measured of the real one, or none",
+       "sim: what a modelled server does beyond an echo: a store's work, as measured of the real one, or "
+       "none",
        {"store", "echo"}},
   };
 }

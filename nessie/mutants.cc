@@ -2,7 +2,7 @@
 
 namespace loch::nessie {
 
-// The seeds are what `loch fuzz --mutants` prints; common/fuzz/mutants_test.cc finds each again.
+// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> mutants() {
   return {
       {"no-reverse-pass", {"single-read version check: neither GET nor PUT reads the slots again", 13}},
@@ -46,6 +46,9 @@ std::map<std::string, kv::Mutant> mutants() {
        {"that look forgets the pending entry that may give it back", 0, "explore_suite_test"}},
       {"lost-words-stay", {"a word that names lost memory reads as EMPTY but is not emptied (A4)", 2}},
       {"no-new-incarnation", {"a declaration of loss leaves the node's incarnation as it was (A4)", 2}},
+      {"declares-by-some",
+       {"a declaration goes on although somebody who may know more cannot be asked (A4)", 60042511,
+        "nessie_recovery_test; once in some 50,000 seeds"}},
       {"scrub-by-change",
        {"a dead client's MIGRATE is completed if its source has changed (H12)", 0, "explore_suite_test"}},
       {"scrub-keeps-tags",

@@ -423,6 +423,61 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
+// A lost node that is back while the members are told takes part from then on; a declaration that leaves it
+// without the end, where the shares lie now, is not complete.
+TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  cluster.fabric().cut_off(2, true);  // not yet back when it is asked
+  cluster.begin_declare(1, {2});
+  while (cluster.store().counters().at("members_told") < 1) ASSERT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(2, false);
+  while (cluster.store().counters().at("members_told") < 5) ASSERT_TRUE(cluster.step(1));
+  EXPECT_EQ(incarnation_told(cluster, 2, 2), 1u);
+  // The share has been laid out, and the first node knows where.
+  cluster.fabric().cut_off(2, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  cluster.fabric().cut_off(2, false);
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  for (const fabric::NodeId node : {0, 1, 2, 3}) {
+    const Word said = fabric::load_word(cluster.store().local(node).members->at(8 * (1 + 2)));
+    EXPECT_FALSE(Member::unpack(said, 2).is_void) << "as node " << node << " knows it";
+    EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
+  }
+}
+
+// The one who repairs is cut off from its own NIC, and with it from what it laid out a moment ago: it must
+// not begin again from what the lost node knows, which is nothing.
+bool is_kept_by_a_blind_repair(const std::string& mutant) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  cluster.fabric().cut_off(2, true);
+  cluster.begin_declare(1, {2});  // the share of node 2 is adopted; then the last node cannot be read
+  while (cluster.store().counters().at("members_told") < 6) EXPECT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(3, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  cluster.fabric().cut_off(3, false);
+  const std::uint64_t key = cluster.key_at({2, 1}, {});
+  EXPECT_EQ(cluster.put(0, key, 7).result.status, OpStatus::ok);
+  cluster.fabric().cut_off(2, false);
+  cluster.begin_declare(1, {2});
+  for (const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(1));
+       next != nullptr && next->verb == fabric::Verb::read; next = cluster.fabric().next(cluster.worker(1))) {
+    if (next->peer != 2) cluster.fabric().fail_next(cluster.worker(1), false);
+    if (next->peer == 2) EXPECT_TRUE(cluster.step(1));
+  }
+  EXPECT_EQ(cluster.finish(1).is_complete, !mutant.empty());
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  const Outcome got = cluster.get(0, key);
+  return got.result.status == OpStatus::ok && got.value == 7;
+}
+TEST(LostMemory, ARepairThatCannotAskWhoIsNotLostDoesNothing) {
+  EXPECT_TRUE(is_kept_by_a_blind_repair(""));
+  EXPECT_FALSE(is_kept_by_a_blind_repair("declares-by-some"));
+}
+
 // Connecting anew says nothing of which incarnation a node is: the members do.
 TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   TestCluster cluster(shape_with({}));

@@ -235,7 +235,7 @@ class Session {
                                                  std::vector<bool>* is_new);
   [[nodiscard]] coro::Task<bool> read_member_words(fabric::NodeId peer, MemberTable* out);
   [[nodiscard]] coro::Task<bool> tell_members(MemberTable members, std::vector<fabric::NodeId> lost,
-                                              std::vector<bool> is_up);
+                                              std::vector<bool>* is_up);
   [[nodiscard]] coro::Task<bool> write_member_words(fabric::NodeId peer, MemberTable members);
   [[nodiscard]] coro::Task<bool> lay_out_share(std::uint32_t share, MemberTable* members,
                                                std::vector<bool> is_up, std::vector<fabric::NodeId> lost);

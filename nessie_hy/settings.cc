@@ -137,7 +137,7 @@ std::vector<kv::OptionSpec> option_specs() {
   return specs;
 }
 
-// The seeds are what `loch fuzz --mutants` prints; common/fuzz/mutants_test.cc finds each again.
+// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},

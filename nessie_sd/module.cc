@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* protocol = "nessie-sd";
 
-// The seeds are what `loch fuzz --mutants` prints; common/fuzz/mutants_test.cc finds each again.
+// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 1}},

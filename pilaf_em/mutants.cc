@@ -39,7 +39,7 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   return true;
 }
 
-// These seeds are what `loch fuzz --mutants` and `--holes` print; common/fuzz/mutants_test.cc finds each
+// These seeds are what `loch fuzz --mutants` and `--holes` print; app/fuzz/mutants_test.cc finds each
 // again.
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/bench.h"
-#include "common/cli/bench_options.h"
-#include "common/cli/registry.h"
+#include "app/cli/bench.h"
+#include "app/cli/bench_options.h"
+#include "app/cli/registry.h"
 
 namespace loch::sequencer {
 namespace {

@@ -311,9 +311,7 @@ TEST_P(DriverOn, RefusesBadLoads) {
 // Real time does not repeat; virtual time does.
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
-#ifdef LOCH_HAVE_SIM
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
-#endif
 
 // Nothing is allocated for the time series of an operation, and nothing of the run changes.
 TEST_P(DriverOnSim, ATimelineCostsTheRunNothing) {

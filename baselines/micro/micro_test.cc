@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/cli/bench.h"
-#include "common/cli/registry.h"
+#include "app/cli/bench.h"
+#include "app/cli/registry.h"
 
 namespace loch::cli {
 namespace {

@@ -15,11 +15,12 @@
 // A loss is a removal that may be left out and that has a deadline all the same, so that none of the three
 // holds for it: whenever one of them could matter (an absent point or a put is due, or the loss itself ends)
 // both ways are tried. There are few.
-// What is left to choose is how many pending puts to use up before a DELETE (those kept make the key present again
-// later). Of two configurations the one that can do all that the other can is kept: while the key is present, one more
-// pending put never hurts (it can be used up at once) and a later deadline is better than a sooner one. What remains
-// is about one configuration for each number of puts kept while the key is absent, for each set of pending DELETEs.
-// Exact; with more configurations than KeyRules::search_limit at once it gives up (undecided).
+// What is left to choose is how many pending puts to use up before a DELETE (those kept make the key present
+// again later). Of two configurations the one that can do all that the other can is kept: while the key is
+// present, one more pending put never hurts (it can be used up at once) and a later deadline is better than a
+// sooner one. What remains is about one configuration for each number of puts kept while the key is absent,
+// for each set of pending DELETEs. Exact; with more configurations than KeyRules::search_limit at once it
+// gives up (undecided).
 #pragma once
 
 #include "common/check/zones.h"

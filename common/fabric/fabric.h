@@ -81,7 +81,7 @@ struct Capabilities {
   std::uint32_t datagram_queue_pairs = 1;  // of a worker: its lanes of datagrams share them
   // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.
   Nanos request_lifetime = 0;
-  bool simulated = false;                  // decides labels of results, never protocol behaviour
+  bool simulated = false;  // decides labels of results, never protocol behaviour
 };
 
 // What a protocol needs; check() names the first thing that is missing.

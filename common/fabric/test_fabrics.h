@@ -11,9 +11,7 @@
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
-#if LOCH_HAS_VERBS
 #include "common/fabric/verbs/verbs.h"
-#endif
 
 namespace loch::fabric::testing {
 
@@ -31,13 +29,11 @@ inline std::unique_ptr<Fabric> make_fabric(const std::string& name, const Fabric
   Result<std::unique_ptr<Fabric>> made = fail(ErrorCode::internal, "no such fabric");
   if (name == "shm") {
     made = shm::make_shm({.nodes = options.nodes, .seed = options.seed});
-#if LOCH_HAS_VERBS
   } else if (name == "verbs") {
     verbs::VerbsConfig config;
     config.nodes = options.nodes;
     config.seed = options.seed;
     made = verbs::make_verbs(config);
-#endif
   } else {
     const auto hardware = sim::load_hardware(options.hardware);
     LOCH_CHECK(hardware.has_value(), "{}", hardware.error().message);
@@ -57,9 +53,7 @@ inline std::unique_ptr<Fabric> make_fabric(const std::string& name, const Fabric
 
 // A machine with an RDMA device says so: then the suite runs over that device alone (tests/fabric/backend.h).
 inline std::vector<std::string> fabrics() {
-#if LOCH_HAS_VERBS
   if (std::getenv("LOCH_TEST_VERBS") != nullptr) return {"verbs"};
-#endif
   return {"sim", "shm"};
 }
 

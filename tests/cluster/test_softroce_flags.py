@@ -39,7 +39,7 @@ class Inside(InAFolder):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_what_is_built_runs_though_the_tree_is_newer(self) -> None:
-        program = self.folder / "build/release/common/cli/loch-bench"
+        program = self.folder / "build/release/bin/loch-bench"
         program.parent.mkdir(parents=True)
         program.write_text("#!/bin/sh\necho as it was: $*\n")
         program.chmod(0o755)

@@ -8,7 +8,7 @@ import unittest
 
 from support import ROOT, InAFolder
 
-BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-bench"))
+BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 LOST_AFTER_S = 20
 # Long enough that the loss, also of a silent machine, is noticed while the load goes on: scrub follows the load.
 LOAD_S = {"child": 20, "machine": 45}

@@ -16,7 +16,7 @@ from pathlib import Path
 from support import LOCH, ROOT
 
 RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
-BENCH = str(RELEASE / "common/cli/loch-bench")
+BENCH = str(RELEASE / "bin/loch-bench")
 IS_SHORT = os.environ.get("LOCH_SOFTROCE") == "short"
 # The test gives up after ten minutes; without KVM and with others at work, 230 a second have been seen.
 STRESS_OPERATIONS = os.environ.get("LOCH_STRESS_OPERATIONS") or ("20000" if IS_SHORT else "100000")

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-bench"))
+BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 # Small enough for a second, large enough for every path of a GET and a PUT.
 SIM = ["bench", "--protocol", "nessie", "--fabric", "sim", "--hardware", "connectx3-10gbe", "--nodes", "3",
        "--clients", "2", "--keys", "2000", "--value-size", "256", "--warmup", "200us", "--duration", "2ms"]

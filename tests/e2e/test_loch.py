@@ -16,9 +16,9 @@ echo "$$ $*" >> "$CALLS"
 if [ "$1" = --build ]; then
   echo '[1/2] Building CXX object'
   sleep "$BUILD_S"
-  mkdir -p "$2/common/cli"
-  printf '#!/bin/sh\necho "built: $*"\n' > "$2/common/cli/loch-bench"
-  chmod +x "$2/common/cli/loch-bench"
+  mkdir -p "$2/bin"
+  printf '#!/bin/sh\necho "built: $*"\n' > "$2/bin/loch-bench"
+  chmod +x "$2/bin/loch-bench"
 else
   mkdir -p "$4"
 fi

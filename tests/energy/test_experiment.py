@@ -15,7 +15,7 @@ from support import ROOT, Power
 from harness import samples as trace
 from harness.samples import Span, integrate
 
-BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-bench"))
+BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 
 
 class Experiment(Power):

@@ -4,12 +4,8 @@
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/memory.h"
 #include "common/fabric/shm/shm.h"
-#if LOCH_HAS_SIM
 #include "common/fabric/sim/sim.h"
-#endif
-#if LOCH_HAS_VERBS
 #include "common/fabric/verbs/verbs.h"
-#endif
 
 #include <cstdlib>
 
@@ -46,7 +42,6 @@ Made make_delayed(std::uint32_t nodes, std::uint64_t seed) {
   return inject_faults(std::move(inner), config);
 }
 
-#if LOCH_HAS_SIM
 Made make_simulated(std::uint32_t nodes, std::uint64_t seed) {
   sim::SimConfig config;
   config.nodes = nodes;
@@ -75,9 +70,7 @@ Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
   config.faults.slow_dma = 0.05;
   return sim::make_sim(config);
 }
-#endif
 
-#if LOCH_HAS_VERBS
 Made make_devices(std::uint32_t nodes, std::uint64_t seed) {
   verbs::VerbsConfig config;
   config.nodes = nodes;
@@ -89,25 +82,18 @@ Made make_counted_devices(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_devices(nodes, seed));
   return count_requests(std::move(inner), CountConfig{});
 }
-#endif
 
 std::vector<Backend> embedded_backends() {
   return {
-      {"shm", make_threads},         {"shm_counted", make_counted},     {"shm_faultless", make_faultless},
-      {"shm_delayed", make_delayed},
-#if LOCH_HAS_SIM
-      {"sim", make_simulated},       {"sim_counted", make_counted_sim}, {"sim_weak", make_weak_sim},
-#endif
+      {"shm", make_threads},         {"shm_counted", make_counted}, {"shm_faultless", make_faultless},
+      {"shm_delayed", make_delayed}, {"sim", make_simulated},       {"sim_counted", make_counted_sim},
+      {"sim_weak", make_weak_sim},
   };
 }
 
 // A machine with an RDMA device says so: its suites run over that device alone.
 std::vector<Backend> device_backends() {
-#if LOCH_HAS_VERBS
   return {{"verbs", make_devices}, {"verbs_counted", make_counted_devices}};
-#else
-  return {};
-#endif
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/common/cli/loch-bench"))
+BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 PYTHON = "/usr/bin/python3"
 BOUND_S = 30.0  # of a call that refuses something; the machine may be busy
 # Runs in a moment; `loch run` and `plot` take it through all their stages.

@@ -25,7 +25,7 @@ from rooms import Room
 MEMORY_MAX = 12 << 30       # bytes of address space: an edit may make a program allocate without end
 BUILD_LIMIT_S = 900.0
 FIRST_BUILD_LIMIT_S = 7200.0
-BENCH = "common/cli/loch-bench"
+BENCH = "bin/loch-bench"
 
 
 class ScratchError(Exception):

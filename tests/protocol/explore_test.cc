@@ -2,7 +2,7 @@
 // found, known holes and known-bad variants are found, and reduction changes no state.
 #include <gtest/gtest.h>
 
-#include "common/explore/explorer.h"
+#include "app/explore/explorer.h"
 #include "herd_em/module.h"
 #include "nessie/module.h"
 #include "nessie_hy/module.h"

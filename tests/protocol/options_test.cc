@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/registry.h"
-#include "common/fuzz/fuzz.h"
+#include "app/cli/registry.h"
+#include "app/fuzz/fuzz.h"
 
 namespace loch::fuzz {
 namespace {

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/bench.h"
+#include "app/cli/judging.h"
+#include "app/cli/registry.h"
+#include "app/fuzz/fuzz.h"
 #include "common/check/linearizable.h"
-#include "common/cli/bench.h"
-#include "common/cli/judging.h"
-#include "common/cli/registry.h"
-#include "common/fuzz/fuzz.h"
 
 namespace loch::cli {
 namespace {

@@ -1,6 +1,6 @@
 """gdb command `loch coroutines`: each worker's coroutines, what they wait for, and the file and line of their co_await.
 
-  gdb -x tools/gdb/loch_gdb.py build/release/common/cli/loch-bench
+  gdb -x tools/gdb/loch_gdb.py build/release/bin/loch-bench
   (gdb) loch coroutines
 
 Works on a running program and on a core file; x86-64, and not in builds with a sanitizer, where frames lie in no pool.

@@ -2,29 +2,20 @@
 
 #include "common/base/check.h"
 
-#ifdef LOCH_HAVE_SIM
-#include "common/fabric/sim/sim.h"
-#endif
-#ifdef LOCH_HAVE_SHM
 #include "common/fabric/shm/shm.h"
-#endif
+#include "common/fabric/sim/sim.h"
 
 namespace loch::workloads::testing {
 
 std::vector<std::string> fabrics() {
   std::vector<std::string> names;
-#ifdef LOCH_HAVE_SIM
   names.emplace_back("sim");
-#endif
-#ifdef LOCH_HAVE_SHM
   names.emplace_back("shm");
-#endif
   return names;
 }
 
 std::unique_ptr<fabric::Fabric> open(const std::string& name, [[maybe_unused]] std::uint32_t nodes,
                                      [[maybe_unused]] std::uint64_t seed, [[maybe_unused]] bool is_torn) {
-#ifdef LOCH_HAVE_SIM
   if (name == "sim") {
     fabric::sim::SimConfig config;
     config.nodes = nodes;
@@ -37,8 +28,6 @@ std::unique_ptr<fabric::Fabric> open(const std::string& name, [[maybe_unused]] s
     LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
     return std::move(*fabric);
   }
-#endif
-#ifdef LOCH_HAVE_SHM
   if (name == "shm") {
     fabric::shm::ShmConfig config;
     config.nodes = nodes;
@@ -47,7 +36,6 @@ std::unique_ptr<fabric::Fabric> open(const std::string& name, [[maybe_unused]] s
     LOCH_CHECK(fabric.has_value(), "{}", fabric.error().message);
     return std::move(*fabric);
   }
-#endif
   check_failed(__FILE__, __LINE__, "a fabric of this build", name);
 }
 

@@ -218,8 +218,7 @@ RunEnd SimFabric::run_events() {
     const Nanos deadline = sim_.config.deadline;
     Event* event = deadline == forever ? sim_.queue.pop() : sim_.queue.pop_until(deadline);
     if (event == nullptr) return sim_.queue.empty() ? RunEnd::deadlock : RunEnd::deadline;
-    if (sim_.config.most_events > 0 && sim_.queue.popped() > sim_.config.most_events)
-      return RunEnd::deadline;
+    if (sim_.config.most_events > 0 && sim_.queue.popped() > sim_.config.most_events) return RunEnd::deadline;
     event->fire(event);
     if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
   }

@@ -284,7 +284,8 @@ void Stages::execute(Event* event) {
   if (!node.is_up || (qp->transport != Transport::ud && node.life != qp->target_life)) {
     return unreachable(r, &Stages::depart);
   }
-  // A split atomic that holds the lock ends: whatever stops the NIC meanwhile stops those who wait for it, too.
+  // A split atomic that holds the lock ends: whatever stops the NIC meanwhile stops those who wait for it,
+  // too.
   if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
   if (r->is_executed || r->status != WcStatus::success) return respond(r);  // a repeated try

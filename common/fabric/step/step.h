@@ -1,5 +1,5 @@
 // A fabric that executes work requests one at a time, when its user says so: interleavings are scripts
-// (tests), or are enumerated (common/explore). Memory is sequentially consistent, and what a coroutine
+// (tests), or are enumerated (app/explore). Memory is sequentially consistent, and what a coroutine
 // does between two waits is one step with the request before it.
 //
 // Each worker keeps its requests in the order in which it posted them; a connection (a peer of the

@@ -1,0 +1,492 @@
+#include "app/cli/bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "app/cli/interrupt.h"
+#include "app/cli/progress.h"
+#include "app/cli/registry.h"
+#include "app/cli/search.h"
+#include "app/cli/standard_streams.h"
+#include "common/base/output_place.h"
+#include "common/check/history.h"
+#include "common/hog/beside.h"
+#include "common/hog/cores.h"
+#include "common/hog/cpu_group.h"
+#include "common/measure/file.h"
+#include "workloads/run.h"
+
+#include "app/cli/repair_plan.h"
+#include "common/cluster/launch_env.h"
+#include "common/cluster/rank.h"
+#include "common/cluster/supervise.h"
+#include "common/fabric/shm/shm.h"
+
+namespace loch::cli {
+namespace {
+
+constexpr int exit_failed = 1, exit_bad_input = 2, exit_interrupted = 130;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "loch bench: {}\n", error.message);
+  const bool is_input = error.code == ErrorCode::invalid_argument || error.code == ErrorCode::unsupported;
+  return is_input ? exit_bad_input : exit_failed;
+}
+
+// Kills this process as `kill -9` does, at an instant that is not its workers' choice.
+class OwnDeath {
+ public:
+  explicit OwnDeath(Nanos after)
+      : thread_([after](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::condition_variable_any never;
+          std::unique_lock lock(mutex);
+          never.wait_for(lock, stop, std::chrono::nanoseconds(after), [] { return false; });
+          if (!stop.stop_requested()) kill(getpid(), SIGKILL);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+std::string history_part(const std::string& path, const Place& place) {
+  return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
+}
+
+// One process puts all histories together; that of a process that died is what it had written when
+// it did.
+Result<> join_histories(const std::string& path, std::uint32_t ranks) {
+  LOCH_ASSIGN(const OutputPlace place, output_place(path));
+  const std::string whole = place.path + ".partial";
+  std::ofstream out(whole, std::ios::binary | std::ios::trunc);
+  std::vector<std::string> parts;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    std::string part = fmt::format("{}.rank{}", path, rank);
+    if (!std::filesystem::exists(part)) part += ".partial";
+    std::ifstream in(part, std::ios::binary);
+    if (!in) continue;
+    if (in.peek() != std::ifstream::traits_type::eof()) out << in.rdbuf();
+    parts.push_back(std::move(part));
+  }
+  out.close();
+  std::error_code failure;
+  if (out) std::filesystem::rename(whole, place.path, failure);
+  if (!out || failure) {
+    std::filesystem::remove(whole, failure);
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: the history could not be written", path));
+  }
+  for (const std::string& part : parts) std::filesystem::remove(part, failure);
+  return {};
+}
+
+nlohmann::ordered_json option_values(const kv::Options& options) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : options.values()) {
+    std::visit([&](const auto& v) { out[key] = v; }, value);
+  }
+  return out;
+}
+
+// Cores that the store's workers had in the mean of the window, over all machines.
+double cores_of_store(const BenchOptions& o, const measure::PointResult& point) {
+  const kv::DeployConfig deploy = deploy_config(o);
+  double cores = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    const auto id = static_cast<fabric::NodeId>(node.node);
+    if (deploy.drives(id)) cores += node.report.client_busy * deploy.client_workers;
+    if (deploy.serves(id)) cores += node.report.server_busy * deploy.server_workers;
+  }
+  return cores;
+}
+
+// What the hogs of all machines did from the end of the warm-up to the end of the run, which may be a little
+// after that of the window; and what they left.
+nlohmann::ordered_json hogs_json(const BenchOptions& o, const measure::PointResult& point) {
+  double hashes = 0, cpu = 0, wall = 0, lost = 0;
+  std::uint32_t machines = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    const auto of = [&](const char* key) {
+      const auto found = node.report.counters.find(key);
+      return found == node.report.counters.end() ? 0.0 : found->second;
+    };
+    if (of(hog::wall_counter) <= 0) continue;
+    ++machines;
+    hashes += of(hog::hashes_counter);
+    cpu += of(hog::cpu_counter);
+    wall += of(hog::wall_counter);
+    lost += of(hog::lost_counter);
+  }
+  nlohmann::ordered_json out;
+  out["workers"] = o.hogs;
+  out["machines"] = machines;
+  out["pin"] = o.hog_pin;
+  out["hashes"] = hashes;
+  const double hogs = static_cast<double>(o.hogs) * machines;
+  out["hashes_per_s"] = wall > 0 ? hashes / (wall / hogs) : 0;
+  out["cpu_share"] = wall > 0 ? cpu / wall : 0;
+  out["cores_used"] = wall > 0 ? cpu / wall * hogs : 0;
+  out["store_cores_used"] = cores_of_store(o, point);
+  out["lost"] = lost;
+  if (o.fabric == "sim") return out;
+  const hog::GroupFacts group = hog::current_group();
+  out["cores"] = hog::format_cores(hog_cores(o).value_or(std::vector<std::uint32_t>()));
+  out["group"] = hog::to_json(group);
+  return out;
+}
+
+measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
+                              workloads::RunOutcome outcome, std::uint64_t seed) {
+  measure::PointResult point;
+  point.protocol = o.protocol;
+  point.fabric = o.fabric;
+  point.seed = seed;
+  point.config = config_json(o, seed);
+  point.capabilities = fabric.capabilities();
+  point.transport = outcome.transport;
+  point.duration_s = outcome.window_s;
+  point.value_size = module.useful_bytes(deploy_config(o));
+  point.nodes = std::move(outcome.nodes);
+  point.sim = outcome.sim;
+  point.protocol_counters = std::move(outcome.protocol_counters);
+  point.fabric_counters = std::move(outcome.fabric_counters);
+  point.run_end = workloads::name(outcome.end);
+  point.lost_nodes = std::move(outcome.lost_nodes);
+  point.declared_lost = std::move(outcome.declared_lost);
+  point.timeline = std::move(outcome.timeline);
+  point.probed_keys = static_cast<std::uint32_t>(std::min<std::uint64_t>(o.load.probe_keys, o.keys));
+  if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
+  point.notes = o.notes;
+  for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
+  if (!point.declared_lost.empty()) {
+    point.notes.push_back(
+        fmt::format("node {} was declared lost: what only its memory held is gone, and the rest is served",
+                    fmt::join(point.declared_lost, ", ")));
+  }
+  if (outcome.outstanding > 0) {
+    point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
+  }
+  point.argv = o.argv;
+  point.hogs = hogs_json(o, point);
+  return point;
+}
+
+workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std::uint64_t seed,
+                           const Place& place, std::uint32_t cores) {
+  workloads::RunPlan plan;
+  plan.module = &module;
+  plan.options = o.protocol_options;
+  plan.mutant = o.mutant;
+  plan.deploy = deploy_config(o);
+  plan.deploy.seed = seed;
+  plan.load = o.load;
+  plan.load.seed = seed;
+  plan.load.scrub = o.scrub.value_or(place.ranks > 1);
+  plan.load.repair_after = o.repair_after;
+  plan.records = {o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding};
+  plan.pin = cores;
+  return plan;
+}
+
+// What a simulation's schedule of failures dooms, and the repairs that were asked for.
+Result<std::optional<workloads::FailurePlan>> planned_failures([[maybe_unused]] const BenchOptions& o,
+                                                               [[maybe_unused]] const kv::Module& module) {
+  if (o.fabric == "sim" && o.repair_after && !o.faults.empty()) {
+    LOCH_ASSIGN(const fabric::sim::SimFaults faults, fabric::sim::load_faults(o.faults));
+    return plan_failures(faults, module, o.protocol_options, deploy_config(o), *o.repair_after);
+  }
+  return std::nullopt;
+}
+
+// The exit status that a finished run deserves, with its reason on standard error.
+int judge(const measure::PointResult& point) {
+  std::uint64_t corrupt = 0;
+  for (const measure::NodePart& node : point.nodes) corrupt += node.tally.corrupt;
+  if (corrupt > 0) {
+    fmt::print(stderr, "loch bench: {} GETs returned a value that nobody wrote\n", corrupt);
+    return exit_failed;
+  }
+  const auto own = point.protocol_counters.find(std::string(kv::violations_counter));
+  if (own != point.protocol_counters.end() && own->second > 0) {
+    fmt::print(stderr, "loch bench: {}'s own check failed {} times\n", point.protocol, own->second);
+    return exit_failed;
+  }
+  if (point.run_end != "finished") {
+    fmt::print(stderr, "loch bench: the run ended in a {}\n", point.run_end);
+    return exit_failed;
+  }
+  return 0;
+}
+
+Result<> write_histogram(const std::string& path, const measure::PointResult& point) {
+  measure::Histogram all;
+  for (const measure::NodePart& node : point.nodes) {
+    for (const measure::KindTally& kind : node.tally.kinds) all.merge(kind.latency_ns);
+  }
+  return measure::write_whole(path, all.percentile_text(1000));
+}
+
+// Writes what was asked for. Nothing is written before all is known to be whole.
+int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
+  nlohmann::ordered_json document;
+  if (points.size() == 1) {
+    document = measure::to_json(points.front());
+  } else {
+    for (const measure::PointResult& point : points) document.push_back(measure::to_json(point));
+  }
+  if (!o.histogram.empty()) {
+    if (auto ok = write_histogram(o.histogram, points.front()); !ok) return complain(ok.error());
+  }
+  if (o.json.empty()) {
+    fmt::print("{}\n", document.dump(1));
+  } else {
+    if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
+    for (const measure::PointResult& point : points) {
+      if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
+    }
+  }
+  for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
+  int status = 0;
+  for (const measure::PointResult& point : points) status = std::max(status, judge(point));
+  return status;
+}
+
+Result<RunResult> search_point(const BenchOptions& o, const kv::Module& module, const Place& place) {
+  if (place.ranks > 1) return fail(ErrorCode::unsupported, "--search: in one process only");
+  LOCH_ASSIGN(const Goal goal, parse_goal(o.search));
+  LOCH_ASSIGN(Found found, search_rate(goal, [&](double rate) -> Result<measure::PointResult> {
+                BenchOptions step = o;
+                step.load.rate = rate;
+                LOCH_ASSIGN(RunResult result, run_point(step, module, 0, place));
+                return std::move(result.point);
+              }));
+  nlohmann::ordered_json tried = nlohmann::ordered_json::array();
+  double best = 0;
+  for (const auto& [rate, is_met] : found.tried) {
+    tried.push_back({{"rate", rate}, {"met", is_met}});
+    if (is_met) best = std::max(best, rate);
+  }
+  found.point.search = {
+      {"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
+  if (!found.is_met)
+    found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
+  return RunResult{.is_joint = true, .point = std::move(found.point)};
+}
+
+int run_here(const BenchOptions& o, const kv::Module& module, const Place& place) {
+  std::vector<measure::PointResult> points;
+  bool delivers = place.rank == 0;
+  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
+    auto run = o.search.empty() ? run_point(o, module, repeat, place) : search_point(o, module, place);
+    if (!run) return complain(run.error());
+    measure::PointResult& point = run->point;
+    if (point.run_end == "interrupted" || was_interrupted()) {
+      if (place.rank == 0) fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
+      return exit_interrupted;
+    }
+    const bool is_last = repeat + 1 == o.repeats;
+    // The next run would wait for the dead process, and be of a smaller cluster.
+    const bool ends_early = place.ranks > 1 && !point.lost_nodes.empty() && !is_last;
+    if (ends_early)
+      point.notes.push_back(fmt::format("repeats {} to {} were not run: node {} was lost", repeat + 2,
+                                        o.repeats, fmt::join(point.lost_nodes, ", ")));
+    delivers = run->is_joint;
+    points.push_back(std::move(point));
+    if (ends_early) break;
+  }
+  return delivers ? deliver(o, points) : 0;
+}
+
+// A process of several does its work in a child, so that its death is not the job's. Those of verbs may
+// be on several machines, and meet over MPI; those of shm meet in its memory.
+int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
+  if (o.fabric == "verbs") {
+    const auto env = cluster::launch_env();
+    if (!env) return complain(env.error());
+    const auto config = cluster::rank_config();
+    if (!config) return complain(config.error());
+    return cluster::run_as_rank(*env, *config, [&](cluster::Control& control) {
+      Place here = place;
+      here.control = &control;
+      return with_output_checked("bench", [&] { return run_here(o, module, here); });
+    });
+  }
+  cluster::SuperviseConfig config;
+  config.label = fmt::format("node {}", place.rank);
+  config.on_killed = [&](pid_t, int) { fabric::shm::mark_lost(place.job, place.rank); };
+  return cluster::supervise(
+      [&] { return with_output_checked("bench", [&] { return run_here(o, module, place); }); }, config);
+}
+
+Result<Place> place_of_this_process() {
+  Place place;
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  place = {env.rank, env.ranks, env.rank_here, env.job};
+  return place;
+}
+
+Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
+  if (o.history.empty()) return nullptr;
+  LOCH_ASSIGN(const OutputPlace whole, output_place(o.history));
+  if (place.ranks > 1 && !whole.is_file) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--history {}: expected a regular file: that of several processes is put together "
+                    "from one of each",
+                    o.history));
+  }
+  return check::HistoryWriter::create(history_part(o.history, place),
+                                      {.durable = place.ranks > 1,
+                                       // A machine may be lost with what its kernel had not written.
+                                       .is_synced = place.control != nullptr && place.ranks > 1});
+}
+
+}  // namespace
+
+nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
+  const workloads::LoadConfig& load = o.load;
+  const workloads::DistributionSpec& d = load.distribution;
+  nlohmann::ordered_json out;
+  out["protocol"] = o.protocol;
+  out["fabric"] = o.fabric;
+  out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
+  out["nodes"] = o.nodes;
+  out["server_nodes"] = o.server_nodes;
+  out["clients"] = o.clients;
+  out["servers"] = o.servers;
+  out["window"] = o.window;
+  out["keys"] = o.keys;
+  out["max_keys"] = o.max_keys;
+  out["key_size"] = o.key_size;
+  out["value_size"] = o.value_size;
+  out["kept_value_bytes"] = o.kept_value_bytes;
+  out["values_elided"] = o.kept_value_bytes < o.value_size;
+  out["mix"] = {{"get", load.mix.get},
+                {"put", load.mix.put},
+                {"delete", load.mix.remove},
+                {"insert", load.mix.insert},
+                {"read_modify_write", load.mix.read_modify_write}};
+  out["distribution"] = workloads::name(d.kind);
+  out["zipf_theta"] = d.zipf_theta;
+  out["locality"] = d.locality;
+  out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
+  out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
+  out["workload"] = o.workload_files;
+  out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
+  out["rate"] = load.rate;
+  out["think_s"] = static_cast<double>(load.think) / 1e9;
+  out["arrivals"] = load.rate == 0 ? "closed" : load.fixed_gaps ? "fixed" : "poisson";
+  out["settle_s"] = static_cast<double>(load.settle) / 1e9;
+  out["warmup_s"] = static_cast<double>(load.warmup) / 1e9;
+  out["duration_s"] = static_cast<double>(load.duration) / 1e9;
+  out["operations"] = load.operations;
+  out["seed"] = seed;
+  out["repeats"] = o.repeats;
+  out["hogs"] = o.hogs;
+  out["hog_pin"] = o.hog_pin;
+  out["hog_nodes"] = o.hog_nodes;
+  out["cores"] = o.cores;
+  out["pin"] = o.pin;
+  out["verify"] = load.verify;
+  out["timeline_s"] = static_cast<double>(load.timeline) / 1e9;
+  out["probe_keys"] = load.probe_keys;
+  out["repair_after_s"] = o.repair_after ? nlohmann::ordered_json(static_cast<double>(*o.repair_after) / 1e9)
+                                         : nlohmann::ordered_json(nullptr);
+  out["faults"] = o.faults;
+  out["mutant"] = o.mutant;
+  out["memory_bytes"] = o.memory_bytes;
+  out["options"] = option_values(o.protocol_options);
+  return out;
+}
+
+Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
+                            const Place& place) {
+  const std::uint64_t seed = o.load.seed + repeat;
+  LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
+  LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
+  workloads::RunPlan plan = plan_of(o, module, seed, place, open.cores);
+  LOCH_ASSIGN(plan.load.failures, planned_failures(o, module));
+  plan.logs = workloads::file_logs(history.get());
+  std::unique_ptr<OwnDeath> death;
+  std::unique_ptr<Progress> progress;
+  plan.on_start = [&](const workloads::Driver& driver) {
+    for (const ProcessKill& kill : open.kills) {
+      if (place.ranks > 1 && kill.node == place.rank) death = std::make_unique<OwnDeath>(kill.at);
+    }
+    if (place.rank != 0) return;
+    progress = std::make_unique<Progress>([&driver, &o] {
+      return fmt::format("{} {} on {}  {:3.0f} %  {} operations", bar(driver.progress()), o.protocol,
+                         o.fabric, 100 * driver.progress(), driver.operations_so_far());
+    });
+  };
+  plan.on_end = [&](const workloads::Driver&) { progress.reset(); };
+  const InterruptScope guard(open.fabric.get());
+  auto outcome = workloads::run_load(*open.fabric, plan);
+  progress.reset();
+  if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
+  if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
+    // A durable history outlives its writer on purpose; not here.
+    history.reset();
+    std::error_code ignored;
+    if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial", ignored);
+    RunResult stopped;
+    stopped.point.run_end = "interrupted";
+    return stopped;
+  }
+  if (history != nullptr) {
+    LOCH_TRY(history->close());
+    if (place.ranks > 1) {
+      LOCH_TRY(open.fabric->barrier("history written", plan.control_timeout));
+      if (outcome->is_joint) LOCH_TRY(join_histories(o.history, place.ranks));
+    }
+  }
+  if (open.trace != nullptr) LOCH_TRY(open.trace->close());
+  RunResult result{.is_joint = outcome->is_joint, .point = {}};
+  result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
+  result.point.repeat = repeat;
+  result.point.hardware = open.hardware;
+  for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
+  if (open.beside != nullptr) result.point.window_began_unix_ns = open.beside->window_began();
+  return result;
+}
+
+int run_bench(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != "--help" && arguments[i] != "-h") continue;
+    if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("-")) {
+      const auto text = protocol_help(registry, arguments[i + 1]);
+      if (!text) return complain(text.error());
+      fmt::print("{}", *text);
+    } else {
+      fmt::print("{}", bench_help(registry));
+    }
+    return 0;
+  }
+  const auto options = parse_bench(arguments, registry);
+  if (!options) return complain(options.error());
+  const auto module = find_protocol(registry, options->protocol);
+  if (!module) return complain(module.error());
+  if (auto ok = validate(*options, **module); !ok) return complain(ok.error());
+  if (options->dry_run) {
+    if (const auto ok = check_files(*options); !ok) return complain(ok.error());
+    const auto planned = planned_failures(*options, **module);
+    return planned ? 0 : complain(planned.error());
+  }
+  const auto place = place_of_this_process();
+  if (!place) return complain(place.error());
+  return place->ranks > 1 ? run_as_rank(*options, **module, *place) : run_here(*options, **module, *place);
+}
+
+}  // namespace loch::cli

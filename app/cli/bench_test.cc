@@ -1,0 +1,431 @@
+// The command line: what is refused and how, and whole runs in this process with a toy store.
+#include "app/cli/bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "app/cli/list.h"
+#include "app/cli/registry.h"
+#include "common/check/linearizable.h"
+#include "common/measure/file.h"
+#include "workloads/testing/fabrics.h"
+#include "workloads/testing/slot_store.h"
+
+namespace loch::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+kv::Registry toys() {
+  kv::Registry registry;
+  registry.emplace("slots", workloads::testing::make_slot_store());
+  return registry;
+}
+
+// A fabric of this build; the tests of flags need one to name.
+std::string a_fabric() { return workloads::testing::fabrics().front(); }
+
+Words with(Words words) {
+  Words all = {"--protocol", "slots", "--fabric", a_fabric()};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::string refusal(Words words) {
+  const kv::Registry registry = toys();
+  const auto options = parse_bench(with(std::move(words)), registry);
+  if (!options) return options.error().message;
+  const auto ok = validate(*options, *registry.at("slots"));
+  return ok ? "accepted" : ok.error().message;
+}
+
+BenchOptions accepted(Words words) {
+  const auto options = parse_bench(with(std::move(words)), toys());
+  EXPECT_TRUE(options) << options.error().message;
+  return options ? *options : BenchOptions();
+}
+
+// Pilaf and Pilaf-VO, say: two protocols of one room with the same options.
+TEST(BenchOptions, ProtocolsMayShareAnOption) {
+  kv::Registry registry = toys();
+  registry.emplace("slots-too", workloads::testing::make_slot_store());
+  const auto parsed = parse_bench({"--protocol", "slots-too", "--slots.spare", "64"}, registry);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
+}
+
+TEST(BenchOptions, EveryFlagOfTheManual) {
+  const BenchOptions o = accepted({"--nodes",
+                                   "15",
+                                   "--server-nodes",
+                                   "3",
+                                   "--clients",
+                                   "12",
+                                   "--servers",
+                                   "2",
+                                   "--window",
+                                   "4",
+                                   "--keys",
+                                   "1000",
+                                   "--key-size",
+                                   "64",
+                                   "--value-size",
+                                   "16K",
+                                   "--get",
+                                   "0.5",
+                                   "--delete",
+                                   "0.1",
+                                   "--distribution",
+                                   "zipfian-n",
+                                   "--zipf-theta",
+                                   "0.9",
+                                   "--rate",
+                                   "1000",
+                                   "--warmup",
+                                   "5ms",
+                                   "--duration",
+                                   "50ms",
+                                   "--seed",
+                                   "9",
+                                   "--repeats",
+                                   "3",
+                                   "--verify",
+                                   "--trace",
+                                   "t",
+                                   "--faults",
+                                   "f",
+                                   "--mutant",
+                                   "no-lock",
+                                   "--json",
+                                   "j",
+                                   "--slots.spare",
+                                   "1K"});
+  EXPECT_EQ(o.nodes, 15U);
+  EXPECT_EQ(o.server_nodes, 3U);
+  EXPECT_EQ(deploy_config(o).server_nodes, 3U);
+  EXPECT_EQ(o.clients, 12U);
+  EXPECT_EQ(o.servers, 2U);
+  EXPECT_EQ(o.window, 4U);
+  EXPECT_EQ(o.keys, 1000U);
+  EXPECT_EQ(o.key_size, 64U);
+  EXPECT_EQ(o.value_size, 16'384U);
+  EXPECT_DOUBLE_EQ(o.load.mix.get, 0.5);
+  EXPECT_NEAR(o.load.mix.put, 0.4, 1e-12);
+  EXPECT_EQ(o.load.distribution.kind, workloads::Distribution::zipfian_n);
+  EXPECT_EQ(o.load.rate, 1000);
+  EXPECT_EQ(o.load.warmup, 5'000'000);
+  EXPECT_EQ(o.load.duration, 50'000'000);
+  EXPECT_EQ(o.load.seed, 9U);
+  EXPECT_EQ(o.repeats, 3U);
+  EXPECT_TRUE(o.load.verify);
+  EXPECT_EQ(o.mutant, "no-lock");
+  EXPECT_EQ(o.protocol_options.integer("slots.spare"), 1024);
+}
+
+TEST(BenchOptions, SetIsTheSameAsTheFlag) {
+  const BenchOptions o = accepted({"--set", "value_size=2K", "--set", "slots.spare=64", "--set=get=1"});
+  EXPECT_EQ(o.value_size, 2048U);
+  EXPECT_EQ(o.protocol_options.integer("slots.spare"), 64);
+  EXPECT_EQ(o.load.mix.get, 1);
+}
+
+TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
+  for (const auto& [words, expected] : std::vector<std::pair<Words, std::string>>{
+           {{"--nods", "3"}, "did you mean --nodes?"},
+           {{"--slots.spair", "3"}, "did you mean --slots.spare?"},
+           {{"--set", "slots.spair=3"}, "did you mean --slots.spare?"},
+           {{"--set", "nonsense"}, "--set"},
+           {{"--node", "3"}, "did you mean --nodes?"},  // no guessing at prefixes
+           {{"--nodes", "many"}, "--nodes"},
+           {{"--nodes", "0"}, "--nodes"},
+           {{"--nodes", "-3"}, "--nodes"},
+           {{"--nodes"}, "--nodes"},
+           {{"--nodes", "3", "--nodes", "4"}, "--nodes"},
+           {{"--window", "0"}, "--window"},
+           {{"--nodes", "3", "--server-nodes", "3"}, "--server-nodes 3: leaves no node of 3 to drive load"},
+           {{"--value-size", "big"}, "--value-size"},
+           {{"--value-size", "0"}, "--value-size"},
+           {{"--get", "1.5"}, "--get"},
+           {{"--get", "0.9", "--delete", "0.2"}, "over 1"},
+           {{"--duration", "50"}, "with its unit"},
+           {{"--duration", "0s"}, "--duration"},
+           {{"--duration", "1s", "--operations", "5"}, "one of them"},
+           {{"--distribution", "zipf"}, "zipfian-n"},
+           {{"--distribution", "zipfian", "--zipf-theta", "0.5"}, "zipfian-n"},
+           {{"--mutant", "no-look"}, "did you mean no-lock?"},
+           {{"--seed", "-1"}, "--seed"},
+           {{"--hog-pin", "everywhere"}, "--hog-pin"},
+           {{"--hog-nodes", "4", "--nodes", "3"}, "--hog-nodes"},
+           {{"--think", "5"}, "with its unit"},
+           {{"--think", "5us", "--rate", "100"}, "--think: of a closed loop"},
+           {{"--settle", "2"}, "with its unit"},
+           {{"--verify", "perhaps"}, "--verify"},
+           {{"--keys", "1000000000", "--value-size", "128K", "--memory", "1G"}, "do not fit"},
+           {{"--value-size", "2M", "--keys", "100"}, "a slot holds 1M"},
+           {{"--slots.spare", "1G"}, "--slots.spare"},
+           {{"--keys", "300", "--key-size", "1"}, "cannot tell 300 keys apart"},
+           {{"--max-keys", "5"}, "--max-keys"},
+           {{"--history", "h", "--value-size", "4"}, "--history"},
+           {{"--workload", "/nonexistent"}, "/nonexistent"},
+           {{"stray"}, "belongs to no flag"},
+       }) {
+    const std::string message = refusal(words);
+    EXPECT_THAT(message, HasSubstr(expected));
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(BenchOptions, HogsInRealTimeArePinnedBesidePinnedWorkers) {
+  Words words = {"--protocol", "slots", "--fabric", "shm", "--hogs", "2", "--hog-pin", "shared"};
+  const auto refused = parse_bench(words, toys());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("--hog-pin shared: workers have no cores"));
+  words.push_back("--pin");
+  EXPECT_TRUE(parse_bench(words, toys()).has_value());
+}
+
+TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
+  const auto message = [](const Words& words) {
+    const auto options = parse_bench(words, toys());
+    return options ? std::string("accepted") : options.error().message;
+  };
+  EXPECT_THAT(message({"--protocol", "herd", "--fabric", a_fabric()}), HasSubstr("expected one of slots"));
+  EXPECT_THAT(message({"--protocol", "slot", "--fabric", a_fabric()}), HasSubstr("did you mean slots?"));
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--device", "mlx5_0"}),
+              HasSubstr("--device: for --fabric verbs"));
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--settle", "2s"}),
+              HasSubstr("--settle: for --fabric sim"));
+  for (const Words& words :
+       {Words{"--cores", "1"}, Words{"--hog-nodes", "1"}, Words{"--hog-pin", "clients"}}) {
+    Words all = {"--protocol", "slots", "--fabric", "shm"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_THAT(message(all), HasSubstr("for --fabric sim, not shm"));
+  }
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
+}
+
+TEST(BenchOptions, AYcsbFileIsTheDefaultAndFlagsWin) {
+  const std::string file = std::string(LOCH_SOURCE_DIR) + "/workloads/ycsb/workloada";
+  const BenchOptions o = accepted({"--workload", file, "--keys", "500", "-p", "fieldcount=1"});
+  EXPECT_EQ(o.keys, 500U);
+  EXPECT_EQ(o.load.operations, 1000U);
+  EXPECT_EQ(o.value_size, 100U);
+  EXPECT_DOUBLE_EQ(o.load.mix.put, 0.5);
+  EXPECT_EQ(accepted({"--workload", file, "--duration", "1s"}).load.operations, 0U);
+  EXPECT_THAT(refusal({"--workload", std::string(LOCH_SOURCE_DIR) + "/workloads/ycsb/workloade"}),
+              HasSubstr("workload E"));
+}
+
+TEST(BenchOptions, SimulationElidesValuesOnlyWhereTheyAreMany) {
+  const auto kept = [](Words words) {
+    words.insert(words.begin(), {"--protocol", "slots", "--fabric", "sim"});
+    const auto options = parse_bench(words, toys());
+    EXPECT_TRUE(options) << options.error().message;
+    return options ? options->kept_value_bytes : 0;
+  };
+  EXPECT_EQ(kept({"--nodes", "15", "--keys", "1000000", "--value-size", "16K"}), 32U);
+  EXPECT_EQ(kept({"--nodes", "15", "--keys", "1000", "--value-size", "16K"}), 16'384U);
+  EXPECT_EQ(kept({"--nodes", "15", "--keys", "100000", "--value-size", "16K", "--verify-full"}), 16'384U);
+}
+
+TEST(BenchOptions, ATimelineNeedsADurationThatItCutsIntoBins) {
+  EXPECT_THAT(refusal({"--timeline", "1ms", "--operations", "5"}), HasSubstr("goes with --duration"));
+  EXPECT_THAT(refusal({"--timeline", "10", "--duration", "1s"}), HasSubstr("--timeline"));
+  EXPECT_THAT(refusal({"--timeline", "0ms", "--duration", "1s"}), HasSubstr("above 0"));
+  EXPECT_THAT(refusal({"--timeline", "1us", "--duration", "1s"}), HasSubstr("at most 10000 bins"));
+  EXPECT_THAT(refusal({"--probe-keys", "5"}), HasSubstr("--probe-keys: goes with --timeline"));
+  EXPECT_THAT(refusal({"--probe-keys", "5", "--timeline", "1ms", "--duration", "10ms", "--nodes", "1"}),
+              HasSubstr("drive no load"));
+  EXPECT_THAT(refusal({"--repair-after", "soon"}), HasSubstr("--repair-after"));
+}
+
+TEST(BenchHelp, ListsEveryFlagAndEveryProtocolOption) {
+  const kv::Registry registry = toys();
+  for (const char* flag : {"--protocol", "--hog-pin", "--value-size", "--history", "--set"}) {
+    EXPECT_THAT(bench_help(registry), HasSubstr(flag));
+  }
+  EXPECT_THAT(protocol_help(registry, "slots").value(),
+              AllOf(HasSubstr("--slots.spare"), HasSubstr("no-lock")));
+  EXPECT_FALSE(protocol_help(registry, "herd"));
+}
+
+class BenchOn : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("loch_bench_test_" + GetParam());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  int bench(Words words) {
+    Words all = {"--protocol", "slots",  "--fabric", GetParam(),     "--nodes",
+                 "3",          "--keys", "20",       "--operations", "500"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run_bench(all, toys());
+  }
+  [[nodiscard]] std::string file(const char* name) const { return folder_ / name; }
+  [[nodiscard]] nlohmann::json read(const char* name) const {
+    return nlohmann::json::parse(measure::read_whole(file(name)).value());
+  }
+  std::filesystem::path folder_;
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, BenchOn, ::testing::ValuesIn(workloads::testing::fabrics()));
+
+TEST_P(BenchOn, WritesOneWholeResult) {
+  ASSERT_EQ(bench({"--json", file("a.json"), "--verify", "--get", "0.5"}), 0);
+  const auto json = read("a.json");
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["protocol"], "slots");
+  EXPECT_EQ(json["config"]["nodes"], 3);
+  EXPECT_EQ(json["config"]["options"]["slots.spare"], 0);
+  EXPECT_EQ(json["operations"]["total"], 500);
+  EXPECT_EQ(json["operations"]["corrupt"], 0);
+  EXPECT_GT(json["operations"]["verified"], 0);
+  EXPECT_GT(json["throughput_ops_s"], 0);
+  EXPECT_EQ(json["nodes"].size(), 3U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+int bench_timed(const std::string& fabric, const std::string& json, Words words) {
+  Words all = {"--protocol", "slots", "--fabric", fabric, "--nodes", "3",
+               "--keys",     "20",    "--get",    "1",    "--json",  json};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_bench(all, toys());
+}
+
+TEST_P(BenchOn, ATimelineIsThereWhereItWasAskedFor) {
+  const bool is_sim = GetParam() == "sim";
+  ASSERT_EQ(bench_timed(GetParam(), file("a.json"),
+                        {"--duration", is_sim ? "2ms" : "100ms", "--timeline", is_sim ? "500us" : "25ms"}),
+            0);
+  const auto json = read("a.json");
+  ASSERT_EQ(json["timeline"].size(), 4U);
+  EXPECT_EQ(json["timeline"][1]["t_s"], is_sim ? 0.0005 : 0.025);
+  EXPECT_EQ(json["config"]["timeline_s"], is_sim ? 0.0005 : 0.025);
+  EXPECT_EQ(json["events"].size(), 0U);
+  ASSERT_EQ(bench({"--json", file("b.json")}), 0);
+  EXPECT_TRUE(read("b.json")["timeline"].is_null());
+}
+
+// A node whose workers stand still for two of six milliseconds is seen as two bins with a third less.
+TEST_P(BenchOn, APausedNodeIsADipInTheTimeline) {
+  if (GetParam() != "sim") GTEST_SKIP() << "pauses are simulated";
+  ASSERT_TRUE(measure::write_whole(file("pause.yaml"),
+                                   "schedule:\n  - {kind: pause, node: 1, at: 2ms, span: 2ms}\n"));
+  ASSERT_EQ(bench_timed("sim", file("a.json"),
+                        {"--warmup", "0ms", "--duration", "6ms", "--timeline", "1ms", "--faults",
+                         file("pause.yaml"), "--repair-after", "1ms"}),
+            0);
+  const auto json = read("a.json");
+  const auto rate = [&](std::size_t bin) { return json["timeline"][bin]["ops_s"].get<double>(); };
+  for (const std::size_t bin : {0U, 1U, 4U, 5U}) EXPECT_NEAR(rate(bin) / rate(0), 1, 0.05) << bin;
+  for (const std::size_t bin : {2U, 3U}) EXPECT_NEAR(rate(bin) / rate(0), 2.0 / 3, 0.05) << bin;
+  ASSERT_EQ(json["events"].size(), 1U);
+  EXPECT_EQ(json["events"][0]["event"], "pause");
+  EXPECT_EQ(json["events"][0]["node"], 1);
+  EXPECT_NEAR(json["events"][0]["t_s"].get<double>(), 0.002, 1e-5);
+}
+
+TEST_P(BenchOn, OneNodeServesAndTheOthersDriveLoad) {
+  ASSERT_EQ(bench({"--json", file("a.json"), "--verify", "--get", "0.5", "--server-nodes", "1"}), 0);
+  const auto json = read("a.json");
+  EXPECT_EQ(json["config"]["server_nodes"], 1);
+  EXPECT_EQ(json["operations"]["total"], 500);
+  EXPECT_EQ(json["nodes"].size(), 3U);
+  EXPECT_EQ(json["nodes"][0]["throughput_ops_s"], 0);
+  EXPECT_GT(json["nodes"][1]["throughput_ops_s"], 0);
+  EXPECT_GT(json["nodes"][2]["throughput_ops_s"], 0);
+}
+
+TEST_P(BenchOn, HistoryHolds) {
+  ASSERT_EQ(
+      bench({"--json", file("a.json"), "--history", file("h.jsonl"), "--get", "0.5", "--warmup", "0ms"}), 0);
+  const auto report = check::check_history({file("h.jsonl")}, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->verdict(), check::Verdict::holds);
+  EXPECT_EQ(report->operations, 500U);
+}
+
+TEST_P(BenchOn, RepeatsAreAListWithSeedsThatGoUp) {
+  ASSERT_EQ(bench({"--json", file("a.json"), "--repeats", "2", "--seed", "7"}), 0);
+  const auto json = read("a.json");
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[0]["seed"], 7);
+  EXPECT_EQ(json[1]["seed"], 8);
+}
+
+TEST_P(BenchOn, HistogramAsHdrText) {
+  ASSERT_EQ(bench({"--json", file("a.json"), "--histogram", file("h.hgrm")}), 0);
+  EXPECT_THAT(measure::read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
+}
+
+// Hogs and workers have been on their cores for a while when the load begins, and take turns there at
+// instants that differ between machines.
+TEST_P(BenchOn, HogsHaveSettledWhenTheLoadBegins) {
+  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+  ASSERT_EQ(
+      run_bench({"--protocol", "slots", "--fabric", "sim", "--nodes", "3", "--clients", "12", "--keys", "50",
+                 "--hogs", "12", "--settle", "200ms", "--duration", "6ms", "--json", file("a.json")},
+                toys()),
+      0);
+  const auto json = read("a.json");
+  EXPECT_DOUBLE_EQ(json["config"]["settle_s"], 0.2);
+  EXPECT_GT(json["sim"]["virtual_s"], 0.2);
+  std::set<double> hashes;
+  for (const auto& node : json["nodes"]) hashes.insert(node["counters"]["hog_hashes"].get<double>());
+  EXPECT_EQ(hashes.size(), 3U);
+  EXPECT_GT(*hashes.begin(), 0);
+}
+
+TEST_P(BenchOn, SomeNodesHaveHogsAndNodesHaveFewerCores) {
+  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+  ASSERT_EQ(run_bench({"--protocol", "slots",   "--fabric",   "sim",    "--nodes", "3",           "--keys",
+                       "50",         "--cores", "6",          "--hogs", "6",       "--hog-nodes", "1",
+                       "--settle",   "50ms",    "--duration", "6ms",    "--json",  file("a.json")},
+                      toys()),
+            0);
+  const auto json = read("a.json");
+  EXPECT_EQ(json["config"]["cores"], 6);
+  EXPECT_GT(json["nodes"][0]["counters"]["hog_hashes"], 0);
+  EXPECT_EQ(json["nodes"][1]["counters"]["hog_hashes"], 0);
+  EXPECT_EQ(bench({"--cores", "7", "--dry-run"}), 2);  // not as many on each socket of 6
+  EXPECT_EQ(bench({"--cores", "13", "--dry-run"}), 2);
+}
+
+TEST_P(BenchOn, BadInputIsExitTwoAndLeavesNothing) {
+  EXPECT_EQ(bench({"--nods", "3"}), 2);
+  EXPECT_EQ(bench({"--json", file("none/a.json")}), 2);
+  EXPECT_EQ(bench({"--history", file("none/h.jsonl")}), 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_P(BenchOn, BrokenStoreIsExitOne) {
+  Words words = {"--json", file("a.json"), "--mutant", "no-lock",      "--verify", "--get", "0.5", "--keys",
+                 "1",      "--value-size", "64K",      "--operations", "20000"};
+  Words all = {"--protocol", "slots", "--fabric", GetParam(), "--nodes", "3"};
+  all.insert(all.end(), words.begin(), words.end());
+  if (GetParam() == "sim") {
+    // Lines move at different instants only where a fault says so.
+    std::ofstream(file("torn.yaml")) << "torn_read: 0.5\ntorn_write: 0.5\n";
+    all.insert(all.end(), {"--faults", file("torn.yaml")});
+  }
+  EXPECT_EQ(run_bench(all, toys()), 1);
+  EXPECT_GT(read("a.json")["operations"]["corrupt"], 0);
+}
+
+TEST(List, KnowsItsLists) {
+  EXPECT_EQ(run_list({"protocols"}, toys()), 0);
+  EXPECT_EQ(run_list({"mutants", "--json"}, toys()), 0);
+  EXPECT_EQ(run_list({"workloads"}, toys()), 0);
+  EXPECT_EQ(run_list({"protocol"}, toys()), 2);
+  EXPECT_EQ(run_list({}, toys()), 2);
+}
+
+}  // namespace
+}  // namespace loch::cli

@@ -1,0 +1,279 @@
+#include "app/cli/fabrics.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "common/hog/cores.h"
+#include "common/measure/file.h"
+
+#include "common/fabric/count/count.h"
+#include "common/fabric/fault/fault.h"
+#include "common/fabric/shm/shm.h"
+#include "common/fabric/sim/sim.h"
+#include "common/fabric/trace/trace_fabric.h"
+#include "common/fabric/verbs/verbs.h"
+
+namespace loch::cli {
+namespace {
+
+// The first `wanted` cores of a node, socket by socket, as if the others had been switched off.
+Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
+  if (wanted == 0) return {};
+  const std::uint32_t per_socket = cpu.cores / cpu.sockets;
+  const std::uint32_t sockets = (wanted + per_socket - 1) / per_socket;
+  if (wanted > cpu.cores || wanted % sockets != 0) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--cores {}: expected at most {}, and as many on each socket of {}", wanted,
+                            cpu.cores, per_socket));
+  }
+  cpu.cores = wanted;
+  cpu.sockets = sockets;
+  return {};
+}
+
+Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
+                                                 OpenFabric& open) {
+  using namespace fabric::sim;
+  SimConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  LOCH_ASSIGN(config.hardware, load_hardware(o.hardware));
+  LOCH_TRY(use_cores(o.cores, config.hardware.cpu));
+  open.hardware = config.hardware.name;
+  open.cores = o.pin ? config.hardware.cpu.cores : 0;
+  if (!o.faults.empty()) {
+    LOCH_ASSIGN(config.faults, load_faults(o.faults));
+  }
+  config.hogs = o.hogs;
+  config.hog_pin = o.hog_pin == "shared"     ? HogPin::shared
+                   : o.hog_pin == "separate" ? HogPin::separate
+                   : o.hog_pin == "clients"  ? HogPin::clients
+                                             : HogPin::none;
+  config.hog_nodes = o.hog_nodes;
+  config.trace = open.trace.get();
+  return make_sim(config);
+}
+
+std::unexpected<Error> bad_kill(const std::string& path, const YAML::Node& where, std::string_view expected) {
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{}:{}: schedule: expected {}", path, where.Mark().line + 1, expected));
+}
+
+Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) {
+  constexpr auto shape = "entries such as {kind: kill_process, node: 1, at: 2s}";
+  if (!entry.IsMap() || entry.size() != 3) return bad_kill(path, entry, shape);
+  for (const char* key : {"kind", "node", "at"}) {
+    if (!entry[key] || !entry[key].IsScalar()) return bad_kill(path, entry, shape);
+  }
+  if (entry["kind"].Scalar() != "kill_process")
+    return bad_kill(path, entry["kind"], "kind kill_process, all that a real fabric schedules");
+  const auto node = parse_size(entry["node"].Scalar(), "node");
+  if (!node || *node > 1023) return bad_kill(path, entry["node"], "node: a number from 0 to 1023");
+  const auto at = parse_duration(entry["at"].Scalar(), "at");
+  if (!at) return bad_kill(path, entry["at"], "at: a duration with its unit, such as 500ms");
+  return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
+}
+
+Result<std::vector<ProcessKill>> read_kills(const YAML::Node& list, const std::string& path) {
+  std::vector<ProcessKill> kills;
+  if (!list.IsSequence() || list.size() > 1024) return bad_kill(path, list, "a list of processes to kill");
+  for (const auto& entry : list) {
+    LOCH_ASSIGN(const ProcessKill kill, read_kill(entry, path));
+    kills.push_back(kill);
+  }
+  return kills;
+}
+
+// The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig, and a schedule of
+// processes to kill.
+struct RealFaults {
+  fabric::FaultConfig config;
+  std::vector<ProcessKill> kills;
+};
+Result<RealFaults> load_fault_config(const std::string& path) {
+  RealFaults all;
+  fabric::FaultConfig& faults = all.config;
+  double seed = 1, reorder = 20'000, delay = 100'000;
+  const std::array<std::pair<std::string, double*>, 10> fields = {
+      {{"seed", &seed},
+       {"uc_loss", &faults.uc_loss},
+       {"uc_partial_write", &faults.uc_partial_write},
+       {"ud_loss", &faults.ud_loss},
+       {"ud_reorder", &faults.ud_reorder},
+       {"ud_reorder_ns", &reorder},
+       {"delay", &faults.delay},
+       {"delay_ns_max", &delay},
+       {"rc_error", &faults.rc_error},
+       {"rc_error_executed", &faults.rc_error_executed}}};
+  LOCH_ASSIGN(const std::string text, measure::read_whole(path, 1 << 20));
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
+  }
+  if (!root.IsMap())
+    return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
+  std::vector<std::string> names;
+  names.reserve(fields.size());
+  for (const auto& field : fields) names.push_back(field.first);
+  for (const auto& item : root) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+    const int line = item.first.Mark().line + 1;
+    if (key == "schedule") {
+      LOCH_ASSIGN(all.kills, read_kills(item.second, path));
+      continue;
+    }
+    double* into = nullptr;
+    for (const auto& [name, place] : fields) {
+      if (name == key) into = place;
+    }
+    if (into == nullptr) {
+      const std::string near = kv::nearest(key, names);
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}:{}: {}: no fault of this fabric{}", path, line, key,
+                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    }
+    try {
+      *into = item.second.as<double>();
+    } catch (const YAML::Exception&) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: {}: expected a number", path, line, key));
+    }
+  }
+  faults.seed = static_cast<std::uint64_t>(seed);
+  faults.ud_reorder_ns = static_cast<Nanos>(reorder);
+  faults.delay_ns_max = static_cast<Nanos>(delay);
+  return all;
+}
+
+// A real fabric, with the faults that were asked for.
+[[maybe_unused]] Result<std::unique_ptr<fabric::Fabric>> with_faults(std::unique_ptr<fabric::Fabric> fabric,
+                                                                     const BenchOptions& o,
+                                                                     [[maybe_unused]] std::uint64_t seed,
+                                                                     const Place& place, OpenFabric& open) {
+  if (o.faults.empty()) return fabric;
+  LOCH_ASSIGN(RealFaults all, load_fault_config(o.faults));
+  open.kills = std::move(all.kills);
+  if (!open.kills.empty() && place.ranks == 1) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: schedule: a process is killed where each node is one: start as many with mpirun",
+                    o.faults));
+  }
+  fabric::FaultConfig& faults = all.config;
+  faults.seed = sub_seed(seed, "faults", faults.seed);
+  return fabric::inject_faults(std::move(fabric), faults);
+}
+
+Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
+                                                 const Place& place, OpenFabric& open) {
+  fabric::shm::ShmConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.rank = place.rank;
+  config.ranks = place.ranks;
+  config.job = place.job;
+  config.pin_threads = o.pin;
+  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
+  return with_faults(std::move(fabric), o, seed, place, open);
+}
+
+Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::uint64_t seed,
+                                                   const Place& place, OpenFabric& open) {
+  fabric::verbs::VerbsConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.control = place.control;
+  config.device = o.device;
+  config.port = o.port;
+  config.gid_index = o.gid_index;
+  config.pin_threads = o.pin;
+  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
+  return with_faults(std::move(fabric), o, seed, place, open);
+}
+
+Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[maybe_unused]] std::uint64_t seed,
+                                                   const Place& place, [[maybe_unused]] OpenFabric& open) {
+  if (place.ranks > 1 && o.fabric == "sim") {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("fabric: sim runs in one process; it was launched as {}", place.ranks));
+  }
+  if (place.ranks > 1 && place.ranks != o.nodes) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--nodes {}: launched as {} processes; one node a process", o.nodes, place.ranks));
+  }
+  if (o.fabric == "sim") return open_sim(o, seed, open);
+  if (o.fabric == "shm") return open_shm(o, seed, place, open);
+  if (o.fabric == "verbs") return open_verbs(o, seed, place, open);
+  return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
+}
+
+// This machine's hogs: of several processes on it, the first has them.
+Result<std::unique_ptr<hog::Hogs>> start_hogs(const BenchOptions& o, const Place& place) {
+  if (o.hogs == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
+  hog::HogsConfig config;
+  config.workers = o.hogs;
+  LOCH_ASSIGN(config.cores, hog_cores(o));
+  return hog::Hogs::start(config);
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> hog_cores(const BenchOptions& o) {
+  if (o.hogs == 0 || o.fabric == "sim" || o.hog_pin == "none") return std::vector<std::uint32_t>();
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const kv::DeployConfig deploy = deploy_config(o);
+  std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
+  for (std::uint32_t i = 0; i < deploy.server_workers; ++i) servers.push_back(deploy.server_index(i) % cores);
+  for (std::uint32_t i = 0; i < deploy.client_workers; ++i) workers.push_back(i % cores);
+  std::ranges::copy(servers, std::back_inserter(workers));
+  return hog::place_hogs(o.hog_pin, "--hog-pin", o.hog_pin == "shared" ? servers : workers,
+                         hog::usable_cores());
+}
+
+Result<> check_files(const BenchOptions& o) {
+  LOCH_TRY(hog_cores(o));
+  if (o.fabric == "sim") {
+    LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
+    LOCH_TRY(use_cores(o.cores, hardware.cpu));
+    if (!o.faults.empty()) LOCH_TRY(fabric::sim::load_faults(o.faults));
+  }
+  if (o.fabric != "sim" && !o.faults.empty()) LOCH_TRY(load_fault_config(o.faults));
+  return {};
+}
+
+Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const Place& place) {
+  OpenFabric open;
+  LOCH_ASSIGN(std::unique_ptr<hog::Hogs> hogs, start_hogs(o, place));
+  if (!o.trace.empty()) {
+    LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
+  }
+  LOCH_ASSIGN(open.fabric, open_inner(o, seed, place, open));
+  if (open.trace != nullptr && o.fabric != "sim") {
+    open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
+  }
+  fabric::CountConfig count;
+  if (o.fabric == "sim") {
+    LOCH_ASSIGN(const fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
+    count.link = hardware.link.format;
+    count.mtu_bytes = hardware.link.mtu_bytes;
+    count.fabric_counts_wire = true;
+  }
+  open.fabric = fabric::count_requests(std::move(open.fabric), count);
+  if (o.fabric != "sim") {
+    auto beside = hog::run_beside(std::move(open.fabric), std::move(hogs));
+    open.beside = beside.get();
+    open.fabric = std::move(beside);
+  }
+  return open;
+}
+
+}  // namespace loch::cli

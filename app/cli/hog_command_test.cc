@@ -1,0 +1,87 @@
+#include "app/cli/hog_command.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/hog/cores.h"
+
+namespace loch::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+using ::testing::HasSubstr;
+
+TEST(HogCommand, DefaultsAndFlags) {
+  const auto plain = parse_hog({});
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->workers, 1U);
+  EXPECT_EQ(plain->duration, 10'000'000'000);
+  const auto all = parse_hog({"--workers=3", "--pin", "shared", "--cores", "0", "--quota", "1.5", "--buffer",
+                              "4K", "--", "sleep", "--json", "1"});
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->workers, 3U);
+  EXPECT_EQ(all->cores, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(all->quota, 1.5);
+  EXPECT_EQ(all->buffer_bytes, 4096U);
+  EXPECT_EQ(all->command, (Words{"sleep", "--json", "1"}));
+}
+
+TEST(HogCommand, RefusesInOneLineThatNamesTheFlag) {
+  const std::string everything = hog::format_cores(hog::usable_cores());
+  for (const auto& [words, expected] : std::vector<std::pair<Words, std::string>>{
+           {{"--worker", "3"}, "did you mean --workers?"},
+           {{"--workers", "0"}, "--workers"},
+           {{"--workers", "many"}, "--workers"},
+           {{"--workers"}, "--workers: expected a value"},
+           {{"--pin", "here"}, "none, shared, separate"},
+           {{"--cores", "0-"}, "--cores"},
+           {{"--cores", "1000"}, "--cores: core 1000"},
+           {{"--pin", "separate"}, "with --cores"},
+           {{"--pin", "separate", "--cores", everything}, "no core is left"},
+           {{"--duration", "10"}, "number with a unit"},
+           {{"--duration", "0s"}, "--duration"},
+           {{"--duration", "1s", "--", "true"}, "as long as COMMAND"},
+           {{"--quota", "0"}, "--quota"},
+           {{"--quota", "1", "--group", "session"}, "--quota"},
+           {{"--group", "pod"}, "auto, cgroup, session"},
+           {{"--buffer", "0"}, "--buffer"},
+           {{"--json", "/nonexistent/a.json"}, "/nonexistent/a.json"},
+           {{"sleep", "1"}, "COMMAND comes after --"},
+           {{"--"}, "expected COMMAND"},
+       }) {
+    const auto options = parse_hog(words);
+    ASSERT_FALSE(options.has_value()) << expected;
+    EXPECT_THAT(options.error().message, HasSubstr(expected));
+    EXPECT_EQ(options.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(HogCommand, CountsBesideACommandAndGivesItsStatus) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("loch_hog_test_{}", getpid());
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / "hog.json";
+  EXPECT_EQ(run_hog_command({"--workers", "2", "--group", "session", "--json", path, "--", "sh", "-c",
+                             "sleep 0.3; exit 7"}),
+            7);
+  std::ifstream in(path);
+  const auto json = nlohmann::json::parse(in);
+  EXPECT_EQ(json["command"]["exit_status"], 7);
+  EXPECT_GE(json["duration_s"], 0.3);
+  ASSERT_EQ(json["hogs"].size(), 2U);
+  EXPECT_EQ(json["hashes"],
+            json["hogs"][0]["hashes"].get<std::uint64_t>() + json["hogs"][1]["hashes"].get<std::uint64_t>());
+  for (const auto& hog : json["hogs"]) {
+    EXPECT_GT(hog["hashes"], 100);
+    EXPECT_GT(hog["cpu_share"], 0);
+    EXPECT_LE(hog["cpu_share"], 1.1);
+  }
+  EXPECT_EQ(json["group"]["session"], getsid(0));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace loch::cli

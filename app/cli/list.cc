@@ -1,0 +1,230 @@
+#include "app/cli/list.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/registry.h"
+#include "common/base/probe.h"
+#include "workloads/distribution.h"
+
+#include "common/fabric/sim/hardware.h"
+#ifndef LOCH_SOURCE_DIR
+#define LOCH_SOURCE_DIR "."
+#endif
+
+namespace loch::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace files = std::filesystem;
+
+struct Entry {
+  std::string name, about;
+  ordered_json more = ordered_json::object();
+};
+
+std::vector<Entry> protocols(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    const kv::Options options(module->options());
+    Entry entry{name, fmt::format("{} ({})", module->summary(), module->paper())};
+    entry.more["consistency"] = kv::name(module->consistency(options));
+    entry.more["default_servers"] = module->default_servers();
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+std::vector<Entry> fabrics() {
+  return {{"sim", "a simulated cluster in virtual time; one seed decides everything"},
+          {"shm", "this machine's memory: nodes are threads, or processes under mpirun"},
+          {"verbs", "RDMA devices by libibverbs"}};
+}
+
+std::vector<Entry> hardware() {
+  std::vector<Entry> out;
+  for (const std::string& name : fabric::sim::list_hardware()) {
+    const auto profile = fabric::sim::load_hardware(name);
+    out.push_back({name, profile ? profile->description : profile.error().message});
+  }
+  return out;
+}
+
+// The files below a folder that `accept` takes, by path relative to it.
+std::vector<std::string> files_below(const files::path& folder, bool (*accept)(const files::path&)) {
+  std::vector<std::string> out;
+  std::error_code failure;
+  for (files::recursive_directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->is_regular_file() && accept(at->path()))
+      out.push_back(files::relative(at->path(), folder).string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<Entry> workload_list() {
+  std::vector<Entry> out;
+  for (const std::string& name : workloads::distribution_names())
+    out.push_back({name, "a distribution (--distribution)"});
+  const files::path folder = files::path(home_folder()) / "workloads";
+  for (const std::string& file : files_below(folder, [](const files::path& path) {
+         return path.extension() == ".yaml" || path.parent_path().filename() == "ycsb";
+       })) {
+    out.push_back({"workloads/" + file, "a workload file (--workload)"});
+  }
+  return out;
+}
+
+std::vector<Entry> experiments() {
+  std::vector<Entry> out;
+  const files::path folder = files::path(home_folder()) / "experiments";
+  for (const std::string& file : files_below(folder, [](const files::path& path) {
+         return path.extension() == ".yaml" && path.parent_path().filename() != "hardware";
+       })) {
+    std::string title;
+    try {
+      title = YAML::LoadFile((folder / file).string())["title"].as<std::string>("");
+    } catch (const YAML::Exception&) {
+      title = "unreadable YAML";
+    }
+    out.push_back({"experiments/" + file, title});
+  }
+  return out;
+}
+
+std::string seeds_text(std::uint64_t first_seed, const std::string& found_by = {}) {
+  if (first_seed == 0 && !found_by.empty()) return "found by " + found_by;
+  return first_seed > 0 ? fmt::format("found by seed {}", first_seed) : std::string("not measured");
+}
+
+std::vector<Entry> holes(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    for (const kv::Hole& hole : module->holes()) {
+      std::string options;
+      for (const auto& [key, value] : hole.options) options += fmt::format(" --set {}={}", key, value);
+      Entry entry{fmt::format("{} {}", name, hole.name),
+                  fmt::format("{} ({};{})", hole.what, seeds_text(hole.first_seed), options)};
+      entry.more["protocol"] = name;
+      entry.more["options"] = hole.options;
+      if (hole.first_seed > 0) entry.more["seeds_to_find"] = hole.first_seed;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+std::vector<Entry> mutants(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    for (const auto& [mutant, what] : module->mutants()) {
+      Entry entry{mutant,
+                  fmt::format("{}: {} ({})", name, what.breaks, seeds_text(what.first_seed, what.found_by))};
+      entry.more["protocol"] = name;
+      entry.more["breaks"] = what.breaks;
+      if (what.first_seed > 0) entry.more["seeds_to_find"] = what.first_seed;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+// Each once, though several places may share a name.
+std::vector<Entry> probes(const kv::Registry& registry) {
+  std::map<std::string, std::vector<std::string>> by_name;
+  for (const ProbeSite& site : probe_sites()) {
+    std::vector<std::string>& protocols = by_name[site.name];
+    if (!protocols.empty()) continue;
+    for (const auto& [name, module] : registry) {
+      const std::vector<std::string> beginnings = module->probes();
+      if (std::ranges::any_of(
+              beginnings, [&](const std::string& b) { return std::string_view(site.name).starts_with(b); }))
+        protocols.push_back(name);
+    }
+  }
+  std::vector<Entry> out;
+  for (const auto& [name, protocols] : by_name) {
+    Entry entry{name, fmt::format("{}", fmt::join(protocols, ", "))};
+    entry.more["protocols"] = protocols;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+void print(const std::vector<Entry>& entries, bool as_json) {
+  if (!as_json) {
+    std::size_t width = 0;
+    for (const Entry& entry : entries) width = std::max(width, entry.name.size());
+    for (const Entry& entry : entries) fmt::print("{:<{}}  {}\n", entry.name, width, entry.about);
+    return;
+  }
+  ordered_json out = ordered_json::array();
+  for (const Entry& entry : entries) {
+    ordered_json one = {{"name", entry.name}, {"about", entry.about}};
+    one.update(entry.more);
+    out.push_back(std::move(one));
+  }
+  fmt::print("{}\n", out.dump(1));
+}
+
+}  // namespace
+
+std::string home_folder() {
+  const char* home = std::getenv("LOCH_HOME");
+  return home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
+}
+
+int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  const std::vector<std::string> kinds = {"protocols",   "fabrics", "hardware", "workloads",
+                                          "experiments", "mutants", "holes",    "probes"};
+  std::string kind;
+  bool as_json = false;
+  for (const std::string& argument : arguments) {
+    if (argument == "--help") {
+      fmt::print("Usage: loch list {} [--json]\n", fmt::join(kinds, "|"));
+      return 0;
+    }
+    if (argument == "--json") {
+      as_json = true;
+    } else if (kind.empty() && std::ranges::find(kinds, argument) != kinds.end()) {
+      kind = argument;
+    } else {
+      const std::string near = kv::nearest(argument, kinds);
+      fmt::print(stderr, "loch list: \"{}\": {}\n", argument,
+                 near.empty() || !kind.empty()
+                     ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))
+                     : fmt::format("no such list; did you mean {}?", near));
+      return 2;
+    }
+  }
+  if (kind.empty()) {
+    fmt::print(stderr, "loch list: expected one of {}\n", fmt::join(kinds, ", "));
+    return 2;
+  }
+  if (kind == "protocols")
+    print(protocols(registry), as_json);
+  else if (kind == "fabrics")
+    print(fabrics(), as_json);
+  else if (kind == "hardware")
+    print(hardware(), as_json);
+  else if (kind == "workloads")
+    print(workload_list(), as_json);
+  else if (kind == "experiments")
+    print(experiments(), as_json);
+  else if (kind == "probes")
+    print(probes(registry), as_json);
+  else if (kind == "holes")
+    print(holes(registry), as_json);
+  else
+    print(mutants(registry), as_json);
+  return 0;
+}
+
+}  // namespace loch::cli

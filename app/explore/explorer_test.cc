@@ -1,0 +1,301 @@
+// The explorer on a toy store: known races are found with their shortest traces, known numbers of outcomes
+// come out, and reduction changes neither states nor outcomes.
+#include "app/explore/explorer.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "app/explore/family.h"
+#include "app/explore/toy_store.h"
+
+namespace loch::explore {
+namespace {
+
+constexpr std::uint32_t two_lines = 96;  // with the 8 bytes behind it
+
+struct Case {
+  std::string scenario;
+  std::string variant = "correct";
+  Bounds bounds = {};
+  bool is_absent = false;
+  std::uint32_t value_bytes = least_value_bytes;
+};
+
+Plan plan_for(const Case& wanted) {
+  static const testing::ToyModule module;
+  auto scenario = parse_scenario(wanted.scenario);
+  LOCH_CHECK(scenario.has_value(), "{}", scenario.error().message);
+  auto plan = make_plan({.module = &module,
+                         .scenario = std::move(*scenario),
+                         .settings = {{"toy.variant", wanted.variant}},
+                         .mutant = "",
+                         .bounds = wanted.bounds,
+                         .is_absent = wanted.is_absent,
+                         .value_bytes = wanted.value_bytes});
+  LOCH_CHECK(plan.has_value(), "{}", plan.error().message);
+  return std::move(*plan);
+}
+
+Exploration explored(const Case& wanted, const Limits& limits = {}) {
+  const Plan plan = plan_for(wanted);
+  Count count;
+  return explore(plan, check::CheckOptions{}, limits, count, nullptr);
+}
+
+// Switches bound orders and nothing else: none leaves one operation after another, enough of them leave all.
+TEST(Switches, BoundOrders) {
+  const Case three = {"PUT K; GET K | DELETE K"};
+  const Exploration all = explored(three);
+  std::set<Hash> before;
+  for (const std::uint32_t switches : {0U, 1U, 2U, 12U}) {
+    const Exploration some = explored({three.scenario, "correct", {.switches = switches}});
+    EXPECT_EQ(some.ending, Ending::complete);
+    EXPECT_TRUE(std::ranges::includes(all.outcomes, some.outcomes)) << switches;
+    EXPECT_TRUE(std::ranges::includes(some.outcomes, before)) << switches;
+    before = some.outcomes;
+  }
+  EXPECT_EQ(before, all.outcomes);
+  EXPECT_LT(explored({three.scenario, "correct", {.switches = 0}}).states, all.states);
+}
+
+TEST(Switches, ARaceNeedsOne) {
+  EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 0}}).ending, Ending::complete);
+  EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 1}}).ending, Ending::found);
+}
+
+// The default Store::scrub repairs nothing and says so by having nothing to repair: what is tested is when it
+// runs.
+TEST(Scrub, WaitsForADeath) {
+  const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
+  // Nobody can die: it is an operation that does nothing.
+  EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
+}
+
+TEST(Families, HaveTheSizesThatTheyShould) {
+  const auto size = [](std::string_view family, bool migrates) {
+    const auto all = scenarios_of(family, "K", "X", migrates);
+    LOCH_CHECK(all.has_value(), "{}", all.error().message);
+    const std::set<std::string> different(all->begin(), all->end());
+    EXPECT_EQ(different.size(), all->size()) << family;
+    for (const std::string& text : *all) EXPECT_TRUE(parse_scenario(text, "K X").has_value()) << text;
+    return all->size();
+  };
+  EXPECT_EQ(size("pairs", true), 36U);    // 8 operations: 8 * 9 / 2
+  EXPECT_EQ(size("triples", true), 84U);  // 7: 7 * 8 * 9 / 6
+  EXPECT_EQ(size("triples", false), 35U);
+  EXPECT_EQ(size("pairs-2", true), 1'596U);    // 7 + 49 programs
+  EXPECT_EQ(size("writers", true), 903U);      // 6 + 36 programs
+  EXPECT_EQ(size("two-one-one", true), 160U);  // 16 * 10
+  EXPECT_EQ(size("two-two", true), 210U);      // 4 + 16 programs
+  EXPECT_EQ(size("scrubbed", true), 343U);     // 7 * 7 * 7
+  EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
+}
+
+// The toy keeps a key in one place: it is there or not.
+TEST(Families, StartsAreArrangements) {
+  const Plan plan = plan_for({"GET K | GET X"});
+  EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));
+  EXPECT_EQ(starts_of(plan, 2), (std::vector<std::string>{"", "DELETE K", "DELETE X", "DELETE K; DELETE X"}));
+}
+
+TEST(Scenario, IsReadAndRefused) {
+  const auto scenario = parse_scenario("DELETE K | PUT K2; GET  K;MIGRATE L");
+  ASSERT_TRUE(scenario.has_value());
+  ASSERT_EQ(scenario->clients.size(), 2u);
+  EXPECT_EQ(scenario->clients[1].size(), 3u);
+  EXPECT_EQ(scenario->keys, (std::vector<std::string>{"K", "K2", "L"}));
+  EXPECT_EQ(scenario->describe(scenario->clients[1][2]), "MIGRATE L");
+  const auto named = parse_scenario("GET X | SCRUB", "K  X");
+  ASSERT_TRUE(named.has_value());
+  EXPECT_EQ(named->keys, (std::vector<std::string>{"K", "X"}));
+  EXPECT_EQ(named->describe(named->clients[1][0]), "SCRUB");
+  EXPECT_NE(parse_scenario("GET K", "K K").error().message.find("expected"), std::string::npos);
+  for (const char* bad :
+       {"SCRUB K", "", "DELETE", "DELETE K |", "FROB K", "GET 7", "GET K K", "GET K;;GET K"}) {
+    const auto refused = parse_scenario(bad);
+    ASSERT_FALSE(refused.has_value()) << bad;
+    EXPECT_NE(refused.error().message.find("expected"), std::string::npos) << refused.error().message;
+  }
+}
+
+// Who wins, and whether the other one began after that: four outcomes, and no others.
+TEST(Explorer, TwoDeletesHaveFourOutcomes) {
+  const Exploration all = explored({"DELETE K | DELETE K"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_FALSE(all.violation.has_value());
+  EXPECT_EQ(all.outcomes.size(), 4u);
+}
+
+// A client by itself has one way to go: each of its moves is a state.
+TEST(Explorer, OneClientHasOneWay) {
+  const Exploration all = explored({"GET K"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_EQ(all.states, 4u);  // the start, begun, word read, value read
+  EXPECT_EQ(all.transitions, 3u);
+  EXPECT_EQ(all.ends, 1u);
+}
+
+// Two clients of two requests each that never meet: (1 + 3) * (1 + 3) positions, where the order in which
+// one ended and the other began tells some apart.
+TEST(Explorer, ClientsThatNeverMeetHaveAsManyStatesAsPositions) {
+  const Exploration all = explored({"GET A | GET B"}, {.states = 1'000'000, .time = 0, .reduces = true});
+  EXPECT_EQ(all.ending, Ending::complete);
+  // 16 positions; (begun or further, after the other ended) is told from (before): 3 more for each client.
+  EXPECT_EQ(all.states, 22u);
+  EXPECT_EQ(all.outcomes.size(), 3u);
+}
+
+TEST(Explorer, AKnownRaceIsFoundWithItsShortestTrace) {
+  const Exploration all = explored({"DELETE K | DELETE K", "racy"});
+  ASSERT_EQ(all.ending, Ending::found);
+  ASSERT_TRUE(all.violation.has_value());
+  EXPECT_TRUE(all.violation->is_shortest);
+  // Two begin, both READ, both WRITE: no fewer moves show it.
+  EXPECT_EQ(all.violation->moves.size(), 6u);
+  EXPECT_FALSE(all.violation->sub_history.empty());
+  const auto lines = trace_of(plan_for({"DELETE K | DELETE K", "racy"}), all.violation->moves);
+  EXPECT_NE(lines.back().find("DELETE K answers ok"), std::string::npos) << lines.back();
+}
+
+TEST(Explorer, ADeadClientsLockIsFoundAtRest) {
+  EXPECT_FALSE(explored({"PUT K | GET K", "locked"}).violation.has_value());
+  const Exploration all = explored({"PUT K | GET K", "locked", {.kills = 1}});
+  ASSERT_TRUE(all.violation.has_value());
+  EXPECT_NE(all.violation->reasons.front().find("at rest: GET K answers conflict"), std::string::npos)
+      << all.violation->reasons.front();
+  // Without the lock a dead client is in nobody's way.
+  EXPECT_EQ(explored({"PUT K | GET K", "correct", {.kills = 1}}).ending, Ending::complete);
+}
+
+TEST(Explorer, ABackgroundThatDoesNothingIsNoEndlessRun) {
+  const Exploration all = explored({"PUT K | DELETE K", "sleepy"});
+  EXPECT_EQ(all.ending, Ending::complete);
+  EXPECT_EQ(all.outcomes, explored({"PUT K | DELETE K"}).outcomes);
+}
+
+TEST(Explorer, ABoundIsReached) {
+  EXPECT_EQ(explored({"PUT K; GET K | DELETE K; PUT K"}, {.states = 50}).ending, Ending::bound);
+}
+
+TEST(Explorer, FailuresMultiplyOutcomes) {
+  const Exploration none = explored({"DELETE K | PUT K"});
+  const Exploration some = explored({"DELETE K | PUT K", "correct", {.fails = 1}});
+  EXPECT_EQ(some.ending, Ending::complete);
+  EXPECT_GT(some.outcomes.size(), none.outcomes.size());
+}
+
+// A value of two lines that is overwritten where it lies.
+Case in_place(const std::string& variant, Bounds bounds, const std::string& scenario = "PUT K | GET K") {
+  return {scenario, variant, bounds, false, two_lines};
+}
+
+TEST(Torn, AReaderThatBelievesEveryReadIsFound) {
+  EXPECT_EQ(explored(in_place("in-place", {})).ending, Ending::complete);
+  const Exploration all = explored(in_place("in-place", {.torn = 1}));
+  ASSERT_EQ(all.ending, Ending::found);
+  EXPECT_TRUE(all.violation->is_shortest);
+  EXPECT_NE(all.violation->reasons.front().find("corrupt"), std::string::npos)
+      << all.violation->reasons.front();
+  // Both begin; of one the first half, the other's request in whole, and of the one the second half; or the
+  // WRITE is half done when the GET ends.
+  EXPECT_EQ(all.violation->moves.size(), 4u);
+  const auto lines = trace_of(plan_for(in_place("in-place", {.torn = 1})), all.violation->moves);
+  EXPECT_NE((lines[1] + lines[2]).find("torn: "), std::string::npos) << lines[1] << lines[2];
+}
+
+TEST(Torn, AReaderThatChecksIsNotFound) {
+  const Exploration whole = explored(in_place("checked", {}));
+  const Exploration torn = explored(in_place("checked", {.torn = 1}));
+  EXPECT_EQ(torn.ending, Ending::complete);
+  EXPECT_GT(torn.states, whole.states);
+  // It reads again, and where that is in vain says so.
+  EXPECT_TRUE(std::ranges::includes(torn.outcomes, whole.outcomes));
+  EXPECT_GT(torn.outcomes.size(), whole.outcomes.size());
+}
+
+// READs are torn as WRITEs are: of a value that is there in whole before and after.
+TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
+  const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
+  class Run run(plan);
+  run.set_hashing(false);
+  const auto make = [&run](Kind kind, std::uint8_t worker, std::uint8_t half) {
+    const Move move{kind, worker, 0, half};
+    const std::vector<Move> possible = run.moves();
+    EXPECT_NE(std::ranges::find(possible, move), possible.end());
+    run.apply(move);
+  };
+  make(Kind::begin, 0, 0);
+  make(Kind::begin, 1, 0);
+  make(Kind::tear, 1, 4);  // before the second line, the first line first
+  make(Kind::request, 0, 0);
+  EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
+  make(Kind::request, 1, 0);
+  EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
+  // One was allowed.
+  EXPECT_TRUE(run.moves().empty());
+}
+
+TEST(Torn, MessagesOfOneLineAreNot) {
+  EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).ending, Ending::complete);
+  EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).states,
+            explored({"PUT K | GET K", "in-place"}).states);
+}
+
+// What was half written stays so when its writer dies, and the GET reads it for ever.
+TEST(Torn, AWriterThatDiesLeavesHalf) {
+  EXPECT_EQ(explored(in_place("in-place", {.kills = 1})).ending, Ending::complete);
+  EXPECT_EQ(explored(in_place("in-place", {.kills = 1, .torn = 1})).ending, Ending::found);
+}
+
+// A GET that gives up is an answer like any other to the checker of histories.
+TEST(Stops, AnOperationThatGivesUpWithoutAReasonIsFound) {
+  EXPECT_EQ(explored(in_place("once", {})).ending, Ending::complete);
+  const Exploration all = explored(in_place("once", {.torn = 1}));
+  ASSERT_EQ(all.ending, Ending::found);
+  EXPECT_NE(all.violation->reasons.front().find("GET K of client B does not end"), std::string::npos)
+      << all.violation->reasons.front();
+}
+
+class Reduction : public ::testing::TestWithParam<Case> {};
+
+// Sleep sets leave out moves, never states.
+TEST_P(Reduction, FindsTheSameStatesAndOutcomes) {
+  const Exploration reduced = explored(GetParam(), {.keeps_going = true});
+  const Exploration all = explored(GetParam(), {.reduces = false, .keeps_going = true});
+  EXPECT_EQ(reduced.states, all.states);
+  EXPECT_EQ(reduced.ends, all.ends);
+  EXPECT_EQ(reduced.outcomes, all.outcomes);
+  EXPECT_EQ(reduced.violation.has_value(), all.violation.has_value());
+  EXPECT_LT(reduced.transitions, all.transitions);
+}
+// Going back by saved memory is the same as making the moves again.
+TEST_P(Reduction, SavedMemoryIsTheStateThatTheMovesLeadTo) {
+  const Exploration saved = explored(GetParam(), {.keeps_going = true});
+  const Exploration repeated = explored(GetParam(), {.saves = false, .keeps_going = true});
+  EXPECT_EQ(saved.states, repeated.states);
+  EXPECT_EQ(saved.transitions, repeated.transitions);
+  EXPECT_EQ(saved.returns, repeated.returns);
+  EXPECT_EQ(saved.ends, repeated.ends);
+  EXPECT_EQ(saved.outcomes, repeated.outcomes);
+  EXPECT_GT(repeated.repeated, 0u);
+#if !defined(LOCH_ASAN) && !defined(LOCH_TSAN)
+  EXPECT_EQ(saved.repeated, 0u);
+#endif
+}
+INSTANTIATE_TEST_SUITE_P(Scenarios, Reduction,
+                         ::testing::Values(Case{"DELETE K | DELETE K"}, Case{"DELETE K | DELETE K", "racy"},
+                                           Case{"PUT A; GET B | PUT B; GET A"},
+                                           Case{"GET A | GET A | PUT A", "correct", {}, true},
+                                           Case{"PUT K | DELETE K | GET K"},
+                                           Case{"PUT K | GET K", "correct", {.fails = 1, .kills = 1}},
+                                           Case{"PUT K | SCRUB; GET K | DELETE K", "correct", {.kills = 1}},
+                                           in_place("checked", {.torn = 2}),
+                                           in_place("in-place", {.torn = 1}, "PUT K; PUT K | GET K; GET K"),
+                                           in_place("in-place", {.fails = 1, .kills = 1, .torn = 1}),
+                                           Case{"PUT K; GET K | PUT K", "locked", {.clocks = 1}}));
+
+}  // namespace
+}  // namespace loch::explore

@@ -1,0 +1,227 @@
+// Chooses the deployment of an exploration: shape, options by their role, and keys that compete.
+#include "app/explore/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "app/explore/run.h"
+
+namespace loch::explore {
+namespace {
+
+// A state is the product of what everybody may have done: attempts are few.
+constexpr const char* few_attempts = "3";
+// Of each worker's own reading of the clock, which its requests (100 ns) and timers move: whole operations
+// take some tens of microseconds, so that nothing is old unless a clock is made to jump.
+constexpr const char* expiry = "10ms";
+constexpr const char* clock_margin = "1ms";
+constexpr const char* backoff_cap = "10us";
+// What waits for a peer that is back by then (Bounds::cuts) tries again soon: every try is a state.
+constexpr const char* reconnect_timeout = "50us";
+constexpr std::uint64_t most_extra_keys = 16;    // by which the table grows until the protocol accepts it
+constexpr std::uint32_t most_candidates = 3000;  // keys that are tried for one name
+constexpr Nanos longest_period = 10'000'000'000;
+
+using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;  // region and offset
+
+std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
+  std::vector<std::byte> key(key_bytes);
+  key[0] = static_cast<std::byte>(letter);
+  std::memcpy(key.data() + 4, &number, sizeof number);
+  return key;
+}
+
+// Options that have a role: as small as the exploration wants them, unless the caller said otherwise.
+Result<> choose_options(const PlanRequest& request, Plan& plan) {
+  plan.options = kv::Options(request.module->options());
+  const auto is_given = [&](const std::string& key) {
+    return std::ranges::any_of(request.settings, [&](const auto& each) { return each.first == key; });
+  };
+  for (const kv::OptionSpec& spec : plan.options.specs()) {
+    if (is_given(spec.key)) continue;
+    std::string value;
+    if (spec.role == kv::OptionRole::load_factor)
+      value = fmt::format("{}", spec.maximum);
+    else if (spec.role == kv::OptionRole::spare_entries)
+      value = fmt::format("{}", std::max(spec.minimum, 2.0 + 2.0 * request.scenario.operations()));
+    else if (spec.role == kv::OptionRole::attempts)
+      value = few_attempts;
+    else if (spec.role == kv::OptionRole::expiry)
+      value = expiry;
+    else if (spec.role == kv::OptionRole::clock_margin)
+      value = clock_margin;
+    else if (spec.role == kv::OptionRole::backoff_cap)
+      value = backoff_cap;
+    else if (spec.role == kv::OptionRole::reconnect_timeout)
+      value = reconnect_timeout;
+    if (value.empty()) continue;
+    LOCH_TRY(plan.options.set(spec.key, value));
+    plan.chosen[spec.key] = value;
+  }
+  for (const auto& [key, value] : request.settings) LOCH_TRY(plan.options.set(key, value));
+  for (const kv::OptionSpec& spec : plan.options.specs()) {
+    if (spec.role != kv::OptionRole::file || plan.options.text(spec.key).empty()) continue;
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: \"{}\": every order begins with the same memory, and a file would go on from the "
+                    "order before; expected none",
+                    spec.key, plan.options.text(spec.key)));
+  }
+  plan.jump = longest_period;
+  for (const kv::OptionSpec& spec : plan.options.specs()) {
+    if (spec.role == kv::OptionRole::expiry)
+      plan.jump = 3 * plan.options.integer(spec.key);  // less than what a worker that ends waits for
+  }
+  return {};
+}
+
+kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uint64_t extra_keys,
+                          std::uint32_t window) {
+  const auto clients = static_cast<std::uint32_t>(plan.scenario.clients.size());
+  kv::DeployConfig deploy;
+  deploy.server_nodes = server_nodes;
+  deploy.nodes = server_nodes == 0 ? std::max(2U, clients) : server_nodes + clients;
+  deploy.client_workers = 1;
+  deploy.server_workers = plan.module->default_servers() > 0 ? 1 : 0;
+  deploy.key_size = key_bytes;
+  deploy.value_size = deploy.kept_value_bytes = plan.value_bytes;
+  deploy.window = window;
+  deploy.keys = plan.is_absent ? 0 : plan.scenario.keys.size();
+  deploy.max_keys = plan.scenario.keys.size() + extra_keys;
+  deploy.memory_bytes = std::uint64_t{1} << 24U;
+  return deploy;
+}
+
+// Whether the protocol takes the shape, with all that comes before the first client.
+Result<> try_shape(const Plan& plan) {
+  fabric::step::StepFabric fabric(plan.deploy.nodes);
+  fabric.set_capabilities(plan.capabilities);
+  LOCH_ASSIGN(const auto store, plan.module->deploy(plan.deploy, plan.options, plan.mutant));
+  for (std::uint32_t node = 0; node < plan.deploy.nodes; ++node)
+    LOCH_TRY(store->setup_node(fabric, static_cast<fabric::NodeId>(node)));
+  return {};
+}
+
+// The smallest shape that it takes; else what it says of the first.
+Result<> choose_shape(Plan& plan, std::uint32_t window) {
+  std::optional<Error> first;
+  const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
+  for (const std::uint32_t server_nodes : {servers, 0U}) {
+    for (std::uint64_t extra = 0; extra <= most_extra_keys; ++extra) {
+      plan.deploy = shape_of(plan, server_nodes, extra, window);
+      const Result<> tried = try_shape(plan);
+      if (tried.has_value()) return {};
+      if (!first) first = tried.error();
+    }
+  }
+  return std::unexpected(*first);
+}
+
+// Where a GET looks for a key in an empty table.
+Places places_of(const Plan& plan, const std::vector<std::byte>& key) {
+  Plan alone = plan;
+  alone.scenario.clients.assign(1, {Step{Verb::get, 0}});
+  alone.scenario.prepared = 0;
+  alone.keys = {key};
+  alone.is_absent = true;
+  alone.deploy.keys = 0;
+  alone.bounds = {};
+  Run run(alone);
+  run.set_hashing(false);
+  Places places;
+  for (int i = 0; i < 10'000 && !run.is_over(); ++i) {
+    const std::vector<Move> moves = run.moves();
+    if (moves.empty()) break;
+    const Footprint print = run.apply(moves.front());
+    if (print.region >= 0) places.emplace(print.region, print.from);
+  }
+  return places;
+}
+
+std::size_t overlap(const Places& a, const Places& b) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(a, [&](const auto& each) { return b.contains(each); }));
+}
+
+// Names that begin with the same letter get keys that a GET looks for in the same places, others get keys
+// that have `share` places in common, as far as there are such places.
+void choose_keys(Plan& plan) {
+  std::vector<Places> chosen;
+  for (const std::string& name : plan.scenario.keys) {
+    std::vector<std::byte> best;
+    Places best_places;
+    std::int64_t best_score = INT64_MIN;
+    for (std::uint32_t number = 1; number < most_candidates; ++number) {
+      const std::vector<std::byte> key = bytes_of_key(name.front(), number);
+      if (std::ranges::find(plan.keys, key) != plan.keys.end()) continue;
+      const Places places = places_of(plan, key);
+      std::int64_t score = 0, most = 0;
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        const bool is_rival = plan.scenario.keys[i].front() == name.front();
+        const auto common = static_cast<std::int64_t>(overlap(places, chosen[i]));
+        score += is_rival ? common : -std::abs(common - std::int64_t{plan.share});
+        if (is_rival) most += static_cast<std::int64_t>(std::max(places.size(), chosen[i].size()));
+      }
+      if (score > best_score) {
+        best_score = score;
+        best = key;
+        best_places = places;
+      }
+      if (score == most) break;
+      // Every key is looked for in the same places: there is nothing to choose.
+      if (number > 64 && places.size() <= 1) break;
+    }
+    plan.keys.push_back(best);
+    chosen.push_back(best_places);
+  }
+}
+
+// Where requests are torn it promises what a simulation that tears them does: whole lines, in any order.
+fabric::Capabilities capabilities(bool tears) {
+  fabric::Capabilities all;
+  all.fabric = "step";
+  all.device = "one request at a time";
+  all.in_order_placement = !tears;
+  if (tears) all.untorn_bytes = 64;
+  all.max_inline_bytes = 256;
+  all.datagram_queue_pairs = 8;
+  all.simulated = true;
+  return all;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(PlanRequest request) {
+  Plan plan;
+  LOCH_TRY(choose_options(request, plan));
+  plan.module = request.module;
+  plan.scenario = std::move(request.scenario);
+  plan.mutant = request.mutant;
+  plan.bounds = request.bounds;
+  plan.is_absent = request.is_absent;
+  plan.share = request.share;
+  plan.value_bytes = request.value_bytes;
+  plan.capabilities = capabilities(request.bounds.torn > 0);
+  if (plan.module->consistency(plan.options) == kv::Consistency::none) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",
+                                                         plan.module->name(), plan.module->unverifiable()));
+  }
+  fabric::Requirements needs = plan.module->requirements(plan.options);
+  // What becomes of a protocol that relies on the order of lines where there is none is the question.
+  if (request.bounds.torn > 0) needs.in_order_placement = false;
+  LOCH_TRY(fabric::check(needs, plan.capabilities));
+  LOCH_TRY(choose_shape(plan, request.window));
+  choose_keys(plan);
+  if (plan.scenario.prepared > 0 && !Run(plan).is_prepared()) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--before: an operation of {} does not end when nobody else does anything",
+                            plan.module->name()));
+  }
+  return plan;
+}
+
+}  // namespace loch::explore

@@ -1,0 +1,737 @@
+// One execution: deployment, clients and moves.
+#include "app/explore/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "app/explore/words.h"
+#include "common/coro/scope.h"
+#include "common/kv/value.h"
+
+namespace loch::explore {
+namespace {
+
+using fabric::WorkRequest;
+using fabric::step::Fate;
+using fabric::step::StepFabric;
+using Alarms = StepFabric::Alarms;
+
+// The keys of the scenario as they are before the run.
+class Start final : public kv::Dataset {
+ public:
+  explicit Start(const Plan& plan) : plan_(plan) {}
+  [[nodiscard]] std::uint64_t count() const override { return plan_.is_absent ? 0 : plan_.keys.size(); }
+  void key(std::uint64_t i, std::byte* out) const override {
+    std::memcpy(out, plan_.keys[i].data(), key_bytes);
+  }
+  void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
+    const kv::Key key{plan_.keys[i].data(), key_bytes};
+    kv::write_value({kv::key_digest(key), kv::initial_writer, 0, plan_.value_bytes}, out, bytes);
+  }
+
+ private:
+  const Plan& plan_;
+};
+
+// Time that passes where nobody does anything but look again: 1 us, then twice as long, 17 s in all.
+constexpr Nanos first_wait = 1'000;
+constexpr std::uint32_t most_waits = 24;
+
+// Every byte of it counts: of a torn value the stamp may be whole.
+std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
+  const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
+  return (is_whole ? "" : "corrupt:") + kv::value_name(value);
+}
+
+}  // namespace
+
+// The client waits here until the explorer begins its next operation.
+struct Run::Gate {
+  Client* client;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) const { client->gate = waiter; }
+  void await_resume() const noexcept {}
+};
+
+Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
+  fabric_ = std::make_unique<StepFabric>(fabric::step::StepConfig{
+      .nodes = plan.deploy.nodes, .seed = 1, .request_cost = 100, .has_own_time = true});
+  fabric_->set_capabilities(plan.capabilities);
+  set_up();
+  left_.switches.reset();
+  start_workers();
+  prepare();
+}
+
+// The coroutines refer to the store and to the clients.
+Run::~Run() { fabric_->abandon(); }
+
+// make_plan has deployed this shape before: an error here is the program's.
+void Run::set_up() {
+  const kv::DeployConfig& deploy = plan_.deploy;
+  auto store = plan_.module->deploy(deploy, plan_.options, plan_.mutant);
+  LOCH_CHECK(store.has_value(), "{}", store.error().message);
+  store_ = std::move(*store);
+  const auto check = [](const Result<>& done) {
+    LOCH_CHECK(done.has_value(), "{}", done.has_value() ? "" : done.error().message);
+  };
+  for (std::uint32_t node = 0; node < deploy.nodes; ++node)
+    check(store_->setup_node(*fabric_, static_cast<fabric::NodeId>(node)));
+  for (std::uint32_t c = 0; c < deploy.driving_nodes(); ++c)
+    workers_.push_back(*fabric_->add_worker({.node = plan_.node_of(c), .index = 0}));
+  for (std::uint32_t node = 0; node < deploy.nodes; ++node) {
+    if (!deploy.serves(static_cast<fabric::NodeId>(node))) continue;
+    for (std::uint32_t s = 0; s < deploy.server_workers; ++s) {
+      workers_.push_back(*fabric_->add_worker({.node = static_cast<fabric::NodeId>(node),
+                                               .role = fabric::Role::server,
+                                               .index = deploy.server_index(s)}));
+    }
+  }
+  check(store_->connect(*fabric_));
+  check(store_->preload(*fabric_, Start(plan_)));
+  memory_ = fabric_->memories();
+  LOCH_CHECK_LE(memory_.size(), std::size_t{64});
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const fabric::RegionSpec& spec = *memory_[i].spec;
+    if (spec.remote_read || spec.remote_write || spec.remote_atomic) shared_ |= std::uint64_t{1} << i;
+  }
+  memory_hash_.resize(memory_.size());
+  is_dirty_.assign(memory_.size(), true);
+  chains_.resize(deploy.nodes + workers_.size() + 1);
+  LOCH_CHECK_LE(workers_.size(), std::size_t{64});
+}
+
+void Run::start_workers() {
+  const kv::DeployConfig& deploy = plan_.deploy;
+  for (std::uint32_t s = deploy.driving_nodes(); s < workers_.size(); ++s) {
+    const std::uint32_t index = (s - deploy.driving_nodes()) % deploy.server_workers;
+    fabric_->start(*workers_[s], store_->serve(*workers_[s], index));
+    fabric_->drain(*workers_[s]);
+  }
+  for (std::uint32_t c = 0; c < plan_.scenario.clients.size(); ++c) {
+    auto& client = *clients_.emplace_back(std::make_unique<Client>());
+    client.run = this;
+    client.number = c;
+    client.worker = static_cast<std::uint8_t>(c);
+    client.store = store_->client(*workers_[c], 0);
+    client.value.resize(plan_.value_bytes);
+    fabric_->start(*workers_[c], client_main(&client));
+    fabric_->drain(*workers_[c]);
+  }
+}
+
+// What comes before the exploration, in one order: the first move that is possible, others' operations left
+// out.
+void Run::prepare() {
+  constexpr int most_moves = 10'000;
+  Client& first = *clients_.front();
+  is_preparing_ = true;
+  for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
+    static_cast<void>(apply({Kind::begin, 0, 0}));
+    std::uint64_t idle = 0;  // workers whose timers change nothing
+    for (int made = 0; first.running; ++made) {
+      const std::vector<Move> possible = moves();
+      const auto next = forward(possible, idle);
+      is_prepared_ = next != possible.end() && made < most_moves;
+      if (!is_prepared_) return;
+      const Footprint print = apply(*next);
+      idle = print.is_idle ? idle | std::uint64_t{1} << next->worker : 0;
+    }
+  }
+  is_preparing_ = false;
+  if (plan_.scenario.prepared > 0) come_to_rest();
+  left_.switches = plan_.bounds.switches;
+}
+
+// A request, or news; else the first timer, so that nobody's repetitions come before another one's work; else
+// a deadline.
+std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible, std::uint64_t idle) {
+  const auto at = [&](const Move& m) {
+    if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
+    return fabric_->next_alarm(worker(m.worker), Alarms::all).at;
+  };
+  auto best = possible.end();
+  for (auto each = possible.begin(); each != possible.end(); ++each) {
+    const bool goes_on = each->kind == Kind::request || each->kind == Kind::news ||
+                         (each->kind == Kind::alarm && (idle >> each->worker & 1U) == 0) ||
+                         each->kind == Kind::late;
+    if (goes_on && (best == possible.end() || at(*each) < at(*best))) best = each;
+  }
+  return best;
+}
+
+// What the operations left to their background is done: else the moments at which it may be done would be
+// told apart for all the rest of the exploration.
+void Run::come_to_rest() {
+  constexpr int most_moves = 10'000;
+  std::uint64_t idle = 0;  // workers whose timers change nothing
+  for (int made = 0; made < most_moves; ++made) {
+    const std::vector<Move> possible = moves();
+    const auto goes_on = [&](const Move& m) {
+      return m.kind == Kind::request || m.kind == Kind::news ||
+             (m.kind == Kind::alarm && (idle >> m.worker & 1U) == 0);
+    };
+    const auto next = std::ranges::find_if(possible, goes_on);
+    if (next == possible.end()) return;
+    const Footprint print = apply(*next);
+    if (print.is_idle)
+      idle |= std::uint64_t{1} << next->worker;
+    else
+      idle = 0;
+  }
+}
+
+coro::Task<void> Run::client_main(Client* client) {
+  Run& run = *client->run;
+  fabric::Worker& worker = *run.workers_[client->worker];
+  if (!run.store_->has_background()) {
+    co_await run_program(client);
+    co_return;
+  }
+  coro::Scope scope(worker.run_queue());
+  scope.spawn(run_program(client));
+  scope.spawn(run.store_->background(worker, &client->is_done));
+  co_await scope.join();
+}
+
+coro::Task<void> Run::run_program(Client* client) {
+  Run& run = *client->run;
+  const auto& program = run.plan_.scenario.clients[client->number];
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    co_await Gate{client};
+    const std::size_t operation = *client->running;
+    co_await perform(client, operation);
+    client->running.reset();
+  }
+  client->is_done = true;
+}
+
+std::vector<kv::ClientId> Run::dead_clients() const {
+  std::vector<kv::ClientId> dead;
+  for (const auto& client : clients_) {
+    const fabric::Worker& who = worker(client->worker);
+    if (client->is_dead) dead.push_back({who.node(), static_cast<std::uint16_t>(who.index())});
+  }
+  return dead;
+}
+
+coro::Task<void> Run::scrub_dead(Client* client, std::size_t operation) {
+  Run& run = *client->run;
+  std::vector<kv::ClientId> dead = run.dead_clients();
+  for (const kv::ClientId& each : dead) static_cast<void>(run.fabric_->fence(each.node));
+  if (!dead.empty()) {
+    const kv::Repair repaired = co_await run.store_->scrub(*run.workers_[client->worker], std::move(dead));
+    if (!repaired.is_complete) run.operations_[operation].status = kv::OpStatus::error;
+  }
+  run.operations_[operation].ended = run.moves_made_;
+  run.returned_ |= std::uint64_t{1} << operation;
+}
+
+coro::Task<void> Run::perform(Client* client, std::size_t operation) {
+  Run& run = *client->run;
+  const Step step = run.operations_[operation].step;
+  if (step.verb == Verb::scrub) {
+    co_await scrub_dead(client, operation);
+    co_return;
+  }
+  const kv::Key key{run.plan_.keys[step.key].data(), key_bytes};
+  client->stats = {};
+  kv::OpResult result;
+  if (step.verb == Verb::get) {
+    const kv::OpResult got = co_await client->store->get(key, &client->stats);
+    result = got;
+    if (got.status == kv::OpStatus::ok)
+      run.operations_[operation].value = name_of(got.value, kv::key_digest(key));
+  } else if (step.verb == Verb::put) {
+    const std::uint32_t bytes = run.plan_.value_bytes;
+    const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
+    kv::write_value(stamp, client->value.data(), bytes);
+    run.operations_[operation].value = kv::value_name(stamp);
+    const kv::ValueView value{client->value.data(), bytes, bytes};
+    const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
+    result = put;
+  } else if (step.verb == Verb::remove) {
+    const kv::OpResult removed = co_await client->store->remove(key, &client->stats);
+    result = removed;
+  } else {
+    const kv::OpResult moved = co_await client->store->migrate(key, &client->stats);
+    result = moved;
+  }
+  Operation& done = run.operations_[operation];
+  done.status = result.status;
+  done.effect = result.effect;
+  done.ended = run.moves_made_;
+  run.returned_ |= std::uint64_t{1} << operation;
+}
+
+Run::Client* Run::client_of(std::uint8_t worker) {
+  return worker < clients_.size() ? clients_[worker].get() : nullptr;
+}
+
+// ---- what may happen
+
+bool Run::is_over() const {
+  return std::ranges::all_of(clients_, [](const auto& c) { return c->is_done || c->is_dead; });
+}
+
+bool Run::has_polled(std::uint8_t w) {
+  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == shared_by(worker(w).node());
+}
+
+bool Run::is_background(std::uint8_t w) {
+  const Client* client = client_of(w);
+  return client != nullptr && !client->running;
+}
+
+// A SCRUB waits for somebody to be dead, as long as that may happen.
+bool Run::may_begin(const Client& client) const {
+  const auto is_next_scrub = [&](const Client& each) {
+    const auto& program = plan_.scenario.clients[each.number];
+    return !each.running && each.next < program.size() && program[each.next].verb == Verb::scrub;
+  };
+  if (!is_next_scrub(client) || left_.kills == 0) return true;
+  return std::ranges::any_of(clients_, [](const auto& each) { return each->is_dead; }) ||
+         std::ranges::all_of(clients_,
+                             [&](const auto& each) { return each->is_done || is_next_scrub(*each); });
+}
+
+bool Run::can_go_on(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return false;
+  if (fabric_->has_news(worker(w))) return true;
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    if (fabric_->is_executable(worker(w), i)) return true;
+  }
+  return false;
+}
+
+bool Run::is_switch(const Move& move) {
+  if (!left_.switches || !last_ || move.worker == *last_) return false;
+  const bool is_fate =
+      move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock;
+  return !is_fate && can_go_on(*last_);
+}
+
+void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
+  Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return;
+  if (client != nullptr && client->gate && may_begin(*client)) into.push_back({Kind::begin, w, 0});
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    if (fabric_->is_executable(worker(w), i))
+      into.push_back({Kind::request, w, static_cast<std::uint8_t>(i)});
+  }
+  if (fabric_->has_news(worker(w))) into.push_back({Kind::news, w, 0});
+  add_alarms(w, into, false);
+}
+
+// `polled`: of those whose background has looked in vain, or of the others.
+void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
+  const Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return;
+  if ((is_background(w) && has_polled(w)) != polled) return;
+  const std::size_t timers = fabric_->timers(worker(w));
+  for (std::size_t i = 0; i < timers; ++i) {
+    const Move alarm{Kind::alarm, w, static_cast<std::uint8_t>(i)};
+    if (idle_ == nullptr || !idle_->contains(alarm_key(alarm))) into.push_back(alarm);
+  }
+}
+
+void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
+  Client* client = client_of(w);
+  if (client != nullptr && client->is_dead) return;
+  const auto living = std::ranges::count_if(clients_, [](const auto& c) { return !c->is_dead; });
+  const bool may_die = left_.kills > 0 && client != nullptr && client->running && living > 1;
+  if (may_die) into.push_back({Kind::kill, w, 0});
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    const WorkRequest& request = fabric_->request(worker(w), i);
+    const auto at = static_cast<std::uint8_t>(i);
+    const bool is_reliable = request.transport == fabric::Transport::rc;
+    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
+      continue;
+    const bool has_effect = request.verb != fabric::Verb::read;
+    if (may_die && has_effect) into.push_back({Kind::kill_executed, w, at});
+    if (left_.fails > 0) {
+      into.push_back({Kind::not_executed, w, at});
+      if (is_reliable && has_effect) into.push_back({Kind::unheard, w, at});
+    }
+    if (left_.cuts == 0 || !is_reliable) continue;
+    into.push_back({Kind::not_executed_cut, w, at});
+    if (has_effect) into.push_back({Kind::unheard_cut, w, at});
+  }
+}
+
+// Every edge between lines at which a request can be torn, either half first. Where a READ's data lands is
+// looked at early only by whoever does not wait for its completion.
+void Run::add_tears(std::uint8_t w, std::vector<Move>& into) {
+  const Client* client = client_of(w);
+  if (left_.torn == 0 || (client != nullptr && client->is_dead)) return;
+  const std::size_t posted = fabric_->posted(worker(w));
+  for (std::size_t i = 0; i < posted; ++i) {
+    const WorkRequest& request = fabric_->request(worker(w), i);
+    const bool is_reliable = request.transport == fabric::Transport::rc;
+    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
+      continue;
+    const bool is_watched = !request.is_signaled || request.sink == nullptr;
+    for (const bool is_at_landing : {false, true}) {
+      if (is_at_landing && !is_watched) continue;
+      const std::uint32_t pieces = fabric_->pieces(worker(w), i, is_at_landing);
+      for (std::uint32_t piece = 1; piece < pieces; ++piece) {
+        for (const std::uint32_t is_upper_first : {0U, 1U}) {
+          const std::uint32_t half = 4 * piece + 2 * is_upper_first + (is_at_landing ? 1 : 0);
+          into.push_back({Kind::tear, w, static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(half)});
+        }
+      }
+    }
+  }
+}
+
+fabric::step::Tear Run::tear_of(const Move& move) {
+  return fabric_->tear_at(worker(move.worker), move.request, (move.half & 1U) != 0, (move.half & 2U) != 0,
+                          move.half >> 2U);
+}
+
+std::vector<Move> Run::moves() {
+  std::vector<Move> all;
+  if (is_over()) return all;
+  const auto workers = static_cast<std::uint8_t>(workers_.size());
+  for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
+  // A deadline passes where nobody can do anything else; what others could begin is not to be begun yet.
+  if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
+  if (all.empty()) {
+    for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
+  }
+  const bool is_quiet = all.empty();
+  for (std::uint8_t w = 0; w < workers; ++w) {
+    const bool waits = fabric_->next_alarm(worker(w), Alarms::deadlines).at != fabric::forever;
+    if (!waits || (!is_quiet && left_.late == 0)) continue;
+    all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
+  }
+  // Who looks again and again until a time of its own is over: each look changes nothing, and is no move.
+  for (std::uint8_t w = 0; all.empty() && w < workers; ++w) {
+    if (fabric_->timers(worker(w)) > 0 && waits_in_vain_ < most_waits) all.push_back({Kind::late, w, 2});
+  }
+  if (all.empty()) return all;
+  for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
+  for (std::uint8_t w = 0; w < workers; ++w) add_tears(w, all);
+  if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
+  if (left_.switches && *left_.switches == 0)
+    std::erase_if(all, [&](const Move& each) { return is_switch(each); });
+  return all;
+}
+
+std::string Run::stuck() const {
+  std::string who;
+  for (const auto& client : clients_) {
+    if (client->is_done || client->is_dead) continue;
+    who += fmt::format("{}client {}", who.empty() ? "" : ", ", static_cast<char>('A' + client->number));
+  }
+  return who + " does not end: waits for ever, and nobody can do anything";
+}
+
+std::string Run::stopped() const {
+  // Where time has gone by while somebody could go on, a deadline says nothing.
+  if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
+  const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
+  // What a dead client held is in the way of others until it is repaired.
+  const bool is_held =
+      has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
+  if (is_held) return {};
+  for (const Operation& o : operations_) {
+    if (!o.ended || o.is_troubled || o.status != kv::OpStatus::timeout) continue;
+    return fmt::format(
+        "{} of client {} does not end: it waits until it gives up, and nothing of its own has failed",
+        plan_.scenario.describe(o.step), static_cast<char>('A' + o.client));
+  }
+  return {};
+}
+
+void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
+  for (const auto& client : clients_) {
+    const bool is_its =
+        client->worker == w || (client_of(w) == nullptr && worker(client->worker).node() == request.peer);
+    if (is_its && client->running) operations_[*client->running].is_troubled = true;
+  }
+}
+
+// Whether another worker would have gone on before that: its own deadline comes sooner.
+bool Run::is_early(std::uint8_t w) {
+  const auto left = [this](fabric::Worker& each) {
+    const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
+    return at == fabric::forever ? at : at - each.now();
+  };
+  const Nanos own = left(worker(w));
+  return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
+}
+
+// Its time passes while somebody could go on: what it gives up for may only be slow.
+void Run::note_impatience(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;
+  bool is_slow = false;
+  for (std::uint8_t each = 0; each < workers_.size() && !is_slow; ++each) is_slow = can_go_on(each);
+  operations_[*client->running].is_troubled = is_slow;
+}
+
+void Run::note_trouble_of_all() {
+  for (Operation& each : operations_) each.is_troubled = each.is_troubled || !each.ended;
+}
+
+// ---- moves
+
+std::size_t Run::note_begin(Client& client, const Step& step) {
+  operations_.push_back({.client = client.number,
+                         .step = step,
+                         .predecessors = returned_,
+                         .dead = 0,
+                         .begun = moves_made_,
+                         .is_troubled = false,
+                         .ended = {},
+                         .status = kv::OpStatus::ok,
+                         .effect = kv::Effect::none,
+                         .value = {}});
+  return operations_.size() - 1;
+}
+
+void Run::begin(Client& client) {
+  client.running = note_begin(client, plan_.scenario.clients[client.number][client.next++]);
+  Operation& begun = operations_[*client.running];
+  for (const auto& each : clients_) {
+    if (begun.step.verb == Verb::scrub && each->is_dead) begun.dead |= std::uint64_t{1} << each->number;
+  }
+  worker(client.worker).run_queue().push(std::exchange(client.gate, {}));
+}
+
+// What the request will touch, and which memory is not what it was.
+void Run::note_request(std::uint8_t w, const WorkRequest& request, Footprint& print) const {
+  print.target = static_cast<std::uint8_t>(request.peer);
+  print.is_message = request.verb == fabric::Verb::send;
+  print.is_write = request.verb != fabric::Verb::read;
+  if (print.is_message || !worker(w).connected(request.peer)) return;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const fabric::Region& region = *memory_[i].region;
+    if (region.node() != request.remote.node || region.id() != request.remote.id) continue;
+    print.region = static_cast<std::int32_t>(i);
+    print.region_is_seen = !memory_[i].spec->remote_atomic;
+  }
+  print.from = request.remote_offset;
+  print.to = request.remote_offset + request.length;
+}
+
+void Run::mark_node(fabric::NodeId node) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].region->node() == node) is_dirty_[i] = true;
+  }
+}
+
+void Run::refresh() {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (!is_dirty_[i]) continue;
+    memory_hash_[i] = hash_of(memory_[i].data, memory_[i].bytes);
+    is_dirty_[i] = false;
+  }
+}
+
+// The memory that a step of the node's CPU may look at.
+Hash Run::seen_by(fabric::NodeId node) {
+  refresh();
+  Words words;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].region->node() == node && !memory_[i].spec->remote_atomic) words.add(memory_hash_[i]);
+  }
+  return words.hash();
+}
+
+// … without what nobody else can reach: where its READs land says which one came last.
+Hash Run::shared_by(fabric::NodeId node) {
+  refresh();
+  Words words;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].region->node() == node && (shared_ >> i & 1U) != 0 && !memory_[i].spec->remote_atomic)
+      words.add(memory_hash_[i]);
+  }
+  return words.hash();
+}
+
+void Run::extend_chain(const Move& move, const WorkRequest* done, fabric::NodeId node) {
+  struct {
+    Hash before, seen;
+    std::uint64_t move = 0, status = 0, result = 0;
+    Nanos now = 0;
+  } all;
+  all.before = chains_[node];
+  all.seen = seen_by(node);
+  all.move = static_cast<std::uint64_t>(move.kind) << 16U | move.worker << 8U | move.request;
+  all.now = fabric_->now();
+  if (done != nullptr) {
+    all.status = static_cast<std::uint64_t>(done->status);
+    all.result = done->result;
+  }
+  chains_[node] = hash_of(&all, sizeof all);
+}
+
+Hash Run::alarm_key(const Move& alarm) {
+  const fabric::NodeId node = worker(alarm.worker).node();
+  struct {
+    Hash chain, seen;
+    std::uint64_t alarm = 0;
+    Nanos now = 0;
+  } all{chains_[node], seen_by(node), std::uint64_t{alarm.worker} << 8U | alarm.request, fabric_->now()};
+  return hash_of(&all, sizeof all);
+}
+
+void Run::note_switch(const Move& move) {
+  if (!left_.switches) return;
+  if (is_switch(move)) --*left_.switches;
+  if (move.kind != Kind::kill && move.kind != Kind::kill_executed && move.kind != Kind::clock)
+    last_ = move.worker;
+}
+
+Footprint Run::apply(const Move& move, std::string* text) {
+  ++moves_made_;
+  const std::uint8_t w = move.worker;
+  fabric::Worker& who = worker(w);
+  const fabric::NodeId node = who.node();
+  Footprint print;
+  print.node = static_cast<std::uint8_t>(node);
+  note_switch(move);
+  print.is_ordered = left_.switches.has_value();
+  const std::uint64_t returned_before = returned_;
+  std::optional<WorkRequest> before, done;
+  bool is_rest = false;
+  const auto execute = [&](Fate fate) {
+    before = fabric_->request(who, move.request);
+    note_request(w, *before, print);
+    is_rest = fabric_->torn(who, move.request) != nullptr;
+    done = fabric_->execute(who, move.request, fate);
+    if (before->verb == fabric::Verb::cas) print.is_write = done->result == before->compare;
+    if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+    if (print.is_message) mark_node(before->peer);
+    mark_node(node);
+  };
+  const auto fail = [&](Fate fate) {
+    note_trouble(w, fabric_->request(who, move.request));
+    execute(fate);
+    print.fails = print.is_write = true;
+  };
+  switch (move.kind) {
+    case Kind::begin:
+      begin(*client_of(w));
+      print.begins = true;
+      break;
+    case Kind::request:
+      execute(Fate::executed);
+      break;
+    case Kind::unheard:
+    case Kind::not_executed:
+      fail(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
+      --left_.fails;
+      break;
+    case Kind::unheard_cut:
+    case Kind::not_executed_cut:
+      fabric_->refuse_reconnect(who, fabric_->request(who, move.request).peer);
+      fail(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
+      --left_.cuts;
+      break;
+    case Kind::tear:
+      before = fabric_->request(who, move.request);
+      note_request(w, *before, print);
+      fabric_->execute_half(who, move.request, tear_of(move));
+      if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+      mark_node(node);
+      print.fails = true;  // it takes of what is left, as a failure does
+      --left_.torn;
+      break;
+    case Kind::news:
+      fabric_->take_news(who);
+      break;
+    case Kind::alarm:
+      // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
+      print.polls = plan_.bounds.cuts > 0 && is_background(w);
+      if (print.polls && hashes_) looked_at(w) = shared_by(node);
+      note_impatience(w);
+      fabric_->ring_timer(who, move.request);
+      break;
+    case Kind::late: {
+      print.is_global = true;
+      if (move.request == 2) {  // twice as long each time: it does not matter whose look comes next
+        fabric_->advance(first_wait << waits_in_vain_++);
+        break;
+      }
+      if (is_early(w)) note_trouble_of_all();
+      const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
+      fabric_->advance(std::max<Nanos>(0, at - who.now()));
+      fabric_->ring(who, Alarms::deadlines);
+      if (move.request == 0) --left_.late;
+      break;
+    }
+    case Kind::kill_executed:
+      execute(Fate::executed);
+      [[fallthrough]];
+    case Kind::kill:
+      print.is_global = true;
+      --left_.kills;
+      fabric_->kill(who);
+      client_of(w)->is_dead = true;
+      break;
+    case Kind::clock:
+      print.is_global = true;
+      --left_.clocks;
+      fabric_->advance(plan_.jump);
+      break;
+  }
+  finish_move(move, done ? &*done : nullptr, print);
+  print.ends = returned_ != returned_before;
+  if (hashes_) note_polls(w, print);
+  print.is_global = print.is_global || is_over();  // nothing can be done after it
+  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr, is_rest);
+  return print;
+}
+
+// Taken from where they were noted, as the chains are, where hashes are left out.
+void Run::note_polls(std::uint8_t w, const Footprint& print) {
+  std::uint64_t& polled = chains_.back().low;
+  const std::uint64_t own = std::uint64_t{1} << w;
+  if (print.is_global || print.is_write) polled = 0;
+  if ((print.changed & shared_) != 0) polled &= own;
+  if (print.polls) polled |= own;
+  for (std::uint8_t each = 0; each < workers_.size(); ++each) {
+    if ((polled >> each & 1U) == 0) looked_at(each) = {};
+  }
+}
+
+// The step of the CPU: the worker's coroutines go on until all of them wait.
+void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
+  if (move.kind == Kind::tear) return;  // nobody hears of it
+  if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
+    if (hashes_) extend_chain(move, done, worker(move.worker).node());
+    return;
+  }
+  fabric::Worker& who = worker(move.worker);
+  const fabric::NodeId node = who.node();
+  if (!hashes_) {
+    fabric_->drain(who);
+    mark_node(node);
+    return;
+  }
+  extend_chain(move, done, node);  // which refreshes the hashes
+  const std::vector<Hash> before = memory_hash_;
+  const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
+  const std::uint64_t returned = returned_;
+  fabric_->drain(who);
+  mark_node(node);
+  refresh();
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_hash_[i] != before[i]) print.changed |= std::uint64_t{1} << i;
+  }
+  print.is_idle = move.kind == Kind::alarm && print.changed == 0 && fabric_->posted(who) == posted &&
+                  returned == returned_ && !fabric_->is_done(who) && !fabric_->has_news(who) &&
+                  fabric_->timers(who) == timers;
+}
+
+}  // namespace loch::explore

@@ -1,0 +1,50 @@
+// The states that an exploration has been in, each with the moves that were asleep when it was there last:
+// open addressing, 24 bytes a slot.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "app/explore/run.h"
+
+namespace loch::explore {
+
+class Visited {
+ public:
+  Visited() : slots_(1U << 12U) {}
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // The mask of the state, which is put in with `mask` if it is new (then nothing is returned).
+  std::optional<std::uint64_t*> find_or_insert(Hash state, std::uint64_t mask) {
+    if (size_ * 3 >= slots_.size() * 2) grow();
+    if (state == Hash{}) state.low = 1;  // {} is an empty slot
+    Slot& slot = place(slots_, state);
+    if (slot.state == state) return &slot.mask;
+    slot = {state, mask};
+    ++size_;
+    return std::nullopt;
+  }
+
+ private:
+  struct Slot {
+    Hash state;
+    std::uint64_t mask = 0;
+  };
+  static Slot& place(std::vector<Slot>& slots, const Hash& state) {
+    std::size_t at = state.low & (slots.size() - 1);
+    while (slots[at].state != Hash{} && slots[at].state != state) at = (at + 1) & (slots.size() - 1);
+    return slots[at];
+  }
+  void grow() {
+    std::vector<Slot> larger(slots_.size() * 2);
+    for (const Slot& slot : slots_) {
+      if (slot.state != Hash{}) place(larger, slot.state) = slot;
+    }
+    slots_ = std::move(larger);
+  }
+  std::vector<Slot> slots_;  // a power of two
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace loch::explore

@@ -1,0 +1,234 @@
+// Draws failures: clients and servers that die, nodes that lose their memory and come back or do not, links
+// that are cut for longer than every time-out, one way or both, bursts of losses, SENDs that find no buffer,
+// clocks that step, and RC requests that fail because the NIC soon gives up.
+#include "app/fuzz/failures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "app/cli/repair_plan.h"
+#include "app/fuzz/draw.h"
+
+namespace loch::fuzz {
+namespace {
+
+using fabric::sim::ScheduledFault;
+using Kind = ScheduledFault::Kind;
+using workloads::FailurePlan;
+
+constexpr Nanos us = 1'000, ms = 1'000'000;
+
+std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
+  return std::max(1U, (d.drives(node) ? d.client_workers : 0) + (d.serves(node) ? d.server_workers : 0));
+}
+
+// Beside the others. The keeper lives on, one node at most crashes, and nobody dies twice.
+bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
+  const kv::DeployConfig& d = s.plan.deploy;
+  const kv::ClientId& keeper = s.failures.keeper;
+  if (fault.kind == Kind::kill) {
+    if (fault.worker >= workers_of(d, fault.node) ||
+        (fault.node == keeper.node && fault.worker == keeper.worker && d.drives(fault.node)))
+      return false;
+    return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+      return each.node == fault.node &&
+             (each.kind == Kind::crash || (each.kind == Kind::kill && each.worker == fault.worker));
+    });
+  }
+  if (fault.kind != Kind::crash) return true;
+  if (fault.node == keeper.node) return false;
+  return std::ranges::none_of(others, [&](const ScheduledFault& each) {
+    return each.kind == Kind::crash || (each.kind == Kind::kill && each.node == fault.node);
+  });
+}
+
+class FailureDrawer {
+ public:
+  FailureDrawer(Rng& rng, FuzzScenario& s) : rng_(rng), s_(s), d_(s.plan.deploy) {}
+
+  void draw_retries() {
+    FuzzRetries r;
+    r.timeout = pick<Nanos>(rng_, {20 * us, 50 * us, 200 * us, 1 * ms, 5 * ms});
+    r.count = pick<std::uint32_t>(rng_, {0, 0, 1, 3});
+    r.rnr_timer = pick<Nanos>(rng_, {10 * us, 100 * us});
+    r.rnr_count = pick<std::uint32_t>(rng_, {0, 1, 3});
+    s_.failures.retries = r;
+    s_.sim.faults.rc_loss = pick<double>(rng_, {0, 0.001, 0.005, 0.02});
+    s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
+  }
+
+  // A link on which one request in three to five is lost, and no NIC tries again: an operation fails at
+  // several of its steps, and so does what then settles it.
+  void draw_storm() {
+    s_.failures.retries = {
+        .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};
+    s_.sim.faults.rc_loss = pick<double>(rng_, {0.1, 0.2, 0.35});
+  }
+
+  // The clients of a node die one by one, in the midst of what they do.
+  void draw_kills() {
+    const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
+    for (std::uint16_t worker = 0; worker < d_.client_workers; ++worker) {
+      ScheduledFault fault;
+      fault.kind = Kind::kill;
+      fault.at = static_cast<Nanos>(between(rng_, 50'000, 1'000'000));
+      fault.node = node;
+      fault.worker = worker;
+      if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(fault);
+    }
+    std::ranges::sort(s_.sim.faults.schedule, {}, &ScheduledFault::at);
+    s_.plan.load.think = 0;
+  }
+
+  void draw_schedule() {
+    s_.failures.has_schedule = true;
+    const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
+    s_.failures.keeper = {node, static_cast<std::uint16_t>(rng_.below(d_.client_workers))};
+    const std::uint64_t count = between(rng_, 1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) draw_one();
+    std::ranges::sort(s_.sim.faults.schedule, {}, &ScheduledFault::at);
+  }
+
+ private:
+  void draw_one() {
+    static const std::vector<Kind> kinds = {
+        Kind::kill,    Kind::kill,    Kind::kill,  Kind::crash, Kind::crash,     Kind::cut,
+        Kind::cut,     Kind::one_way, Kind::lossy, Kind::pause, Kind::nic_stall, Kind::no_buffers,
+        Kind::one_way, Kind::lossy,   Kind::cut,   Kind::pause, Kind::clock_step};
+    ScheduledFault fault;
+    fault.kind = pick(rng_, kinds);
+    fault.at = static_cast<Nanos>(between(rng_, 100'000, 2'000'000));
+    fault.span = static_cast<Nanos>(pick<std::uint64_t>(rng_, {50'000, 300'000, 1'000'000, 5'000'000}));
+    fault.node = static_cast<fabric::NodeId>(rng_.below(d_.nodes));
+    const auto other = static_cast<fabric::NodeId>(rng_.below(d_.nodes - 1));
+    fault.peer = static_cast<fabric::NodeId>(other + (other >= fault.node ? 1 : 0));
+    fault.chance = pick<double>(rng_, {0.2, 0.5, 0.9});
+    fault.worker = static_cast<std::uint16_t>(rng_.below(workers_of(d_, fault.node)));
+    const double share = 2 * rng_.uniform() - 1;
+    fault.step = static_cast<Nanos>(share * static_cast<double>(s_.sim.faults.clock_skew));
+    const bool comes_back = rng_.chance(0.6);
+    if (fault.kind == Kind::crash && !comes_back) fault.span = 0;
+    if (fault.kind == Kind::kill) fault.span = 0;
+    if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
+  }
+
+  // Without what its kind does not use.
+  [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
+    if (fault.kind != Kind::one_way) fault.peer = 0;
+    if (fault.kind != Kind::lossy) fault.chance = 0;
+    if (fault.kind != Kind::kill) fault.worker = 0;
+    if (fault.kind != Kind::clock_step) fault.step = 0;
+    if (fault.kind == Kind::clock_step) fault.span = 0;
+    return fault;
+  }
+
+  Rng& rng_;
+  FuzzScenario& s_;
+  const kv::DeployConfig& d_;
+};
+
+// The load goes on for a while after the last failure; clients rest between operations, so that it does not
+// take long to simulate.
+void fit_load(Rng& rng, FuzzScenario& s) {
+  Nanos over = 500 * us;
+  for (const ScheduledFault& fault : s.sim.faults.schedule) over = std::max(over, fault.at + fault.span);
+  const Nanos after = static_cast<Nanos>(between(rng, 200'000, 1'500'000));
+  const Nanos think = pick<Nanos>(rng, {0, 10 * us, 50 * us});
+  s.sim.faults.heal_at = std::max(s.sim.faults.heal_at, over);
+  workloads::LoadConfig& load = s.plan.load;
+  if (load.operations > 0 && rng.chance(0.7)) {
+    load.operations = 0;
+    load.duration = over + after;
+    load.think = over > 2 * ms ? std::max<Nanos>(think, 20 * us) : think;
+  } else if (load.duration > 0) {
+    load.duration = std::max(load.duration, over + after);
+  }
+}
+
+}  // namespace
+
+bool promises_something(const kv::Module& module) {
+  const kv::Options defaults(module.options());
+  constexpr std::array all = {kv::Loss::client_killed, kv::Loss::server_killed, kv::Loss::memory_lost,
+                              kv::Loss::link_down};
+  return std::ranges::any_of(
+      all, [&](kv::Loss loss) { return module.promise(loss, defaults) != kv::Promise::unavailable; });
+}
+
+void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
+  const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
+  if (has_retries) FailureDrawer(rng, s).draw_retries();
+  // Where entries are in each other's way they move, which takes the most steps that may fail.
+  const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
+  if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
+  if (has_schedule) FailureDrawer(rng, s).draw_schedule();
+  const bool has_kills = storms.chance(0.25) && promises_something(*s.plan.module);
+  if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
+  // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
+  if (s.failures.has_schedule && !s.failures.retries)
+    s.failures.retries = {.timeout = pick<Nanos>(rng, {50 * us, 500 * us, 4'190 * us}),
+                          .count = pick<std::uint32_t>(rng, {1, 3, 7}),
+                          .rnr_timer = 100 * us,
+                          .rnr_count = 7};
+  if (s.failures.has_schedule) fit_load(rng, s);
+  if (has_kills && s.failures.has_schedule) FailureDrawer(storms, s).draw_kills();
+}
+
+bool can_fail(const FuzzScenario& s, std::size_t place) {
+  const std::span<const ScheduledFault> all = s.sim.faults.schedule;
+  return is_possible(all[place], all.first(place), s);
+}
+
+void draw_repairs(Rng& rng, FuzzScenario& s) {
+  for (std::size_t i = 0; i < s.sim.faults.schedule.size(); ++i)
+    s.failures.repair_after.push_back(
+        static_cast<Nanos>(pick<std::uint64_t>(rng, {20'000, 300'000, 2'000'000})));
+}
+
+void plan_repairs(FuzzScenario& s) {
+  std::optional<FailurePlan>& plan = s.plan.load.failures;
+  plan.reset();
+  if (s.failures.has_schedule) {
+    plan.emplace().keeper = s.failures.keeper;
+    const std::vector<ScheduledFault>& schedule = s.sim.faults.schedule;
+    for (std::size_t i = 0; i < schedule.size(); ++i)
+      cli::plan_repair(schedule[i], *s.plan.module, s.plan.options, s.plan.deploy,
+                       s.failures.repair_after.at(i), *plan);
+    cli::order_repairs(*plan);
+  }
+  // A loss of messages is a link that is down.
+  const bool may_fail = s.failures.retries.has_value();
+  if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
+    return;
+  if (!plan) plan.emplace().keeper = {static_cast<fabric::NodeId>(s.plan.deploy.server_nodes), 0};
+  for (std::uint32_t node = 0; node < s.plan.deploy.nodes; ++node)
+    plan->excuses.push_back({static_cast<fabric::NodeId>(node), std::nullopt});
+}
+
+std::string describe_failures(const FuzzScenario& s) {
+  std::string text;
+  if (const auto& r = s.failures.retries) {
+    text += fmt::format(", {} tries every {}, rnr {} every {}", r->count + 1, format_duration(r->timeout),
+                        r->rnr_count + 1, format_duration(r->rnr_timer));
+  }
+  for (const ScheduledFault& fault : s.sim.faults.schedule) {
+    text += fmt::format(", {} of n{}", fabric::sim::name(fault.kind), fault.node);
+    if (fault.kind == Kind::kill) text += fmt::format(" worker {}", fault.worker);
+    if (fault.kind == Kind::one_way) text += fmt::format(" to n{}", fault.peer);
+    text += fmt::format(" at {}", format_duration(fault.at));
+    if (fault.span > 0) text += fmt::format(" for {}", format_duration(fault.span));
+  }
+  if (!s.plan.load.failures) return text;
+  for (const FailurePlan::Repair& repair : s.plan.load.failures->repairs) {
+    for (const kv::ClientId& dead : repair.dead)
+      text += fmt::format(", scrub of n{}.{}", dead.node, dead.worker);
+    for (const fabric::NodeId node : repair.lost) text += fmt::format(", n{} declared lost", node);
+    text += fmt::format(" at {}", format_duration(repair.at));
+  }
+  return text;
+}
+
+}  // namespace loch::fuzz

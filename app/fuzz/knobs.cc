@@ -1,0 +1,270 @@
+// Which values an option of each role may take in a fuzz run.
+#include "app/fuzz/knobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/fuzz/draw.h"
+
+namespace loch::fuzz {
+namespace {
+
+using fabric::sim::SimFaults;
+using Role = kv::OptionRole;
+
+// Each value is something that every protocol says it stays correct under.
+struct Knob {
+  Role role;
+  double chance;  // that the default is left
+  std::vector<std::string> values;
+};
+
+// What a profile draws before the others, for its table.
+const std::vector<Knob>& knobs_of(FuzzTable table) {
+  static const std::vector<Knob> any,
+      recycling =
+          {
+              {Role::spare_entries, 0, {"2", "4", "8"}},        {Role::expiry, 0, {"60us", "100us", "200us"}},
+              {Role::background_period, 0.3, {"10us", "30us"}}, {Role::backoff_cap, 0, {"100us"}},
+              {Role::cache, 0, {"false", "false", "true"}},
+          },
+      overfull =
+          {
+              // Movers as quick as can be, hardly ever out of entries; or entries that are used again
+              // meanwhile.
+              {Role::spare_entries, 0, {"4096", "4096", "16"}},
+              {Role::expiry, 0, {"1s", "1s", "300us"}},
+          },
+      seesaw = {
+          // Every GET walks over the slots, and starts again soon if it met a move.
+          {Role::spare_entries, 0, {"1024"}},
+          {Role::expiry, 0, {"1s"}},
+          {Role::backoff_cap, 0, {"10us"}},
+          {Role::cache, 0, {"false"}},
+      };
+  switch (table) {
+    case FuzzTable::any:
+      break;
+    case FuzzTable::recycling:
+      return recycling;
+    case FuzzTable::overfull:
+      return overfull;
+    case FuzzTable::seesaw:
+      return seesaw;
+  }
+  return any;
+}
+
+const std::vector<Knob>& general_knobs() {
+  static const std::vector<Knob> all = {
+      {Role::spare_entries, 0, {"16", "256", "1024"}},
+      {Role::cache, 0.3, {"true", "false"}},
+      {Role::cache_share, 0.3, {"0.3", "1"}},
+      {Role::expiry, 0.2, {"300us", "1ms", "5ms", "20ms"}},
+      {Role::background_period, 0.7, {"10us", "100us"}},
+      {Role::backoff_cap, 0.5, {"10us", "100us"}},
+      {Role::reconnect_timeout, 0.5, {"100us", "1ms"}},
+      {Role::attempts, 0.8, {"4", "16"}},
+  };
+  return all;
+}
+
+// Where something fails, nothing waits for much longer than the failures last: else a run is spent waiting.
+const std::vector<Knob>& impatient_knobs() {
+  static const std::vector<Knob> all = {
+      {Role::give_up, 0, {"1ms", "3ms"}},
+      {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
+  };
+  return all;
+}
+
+// Where a node dies and is soon back: what was sent to its former life is sent again to the next, and what
+// was remembered of it is looked up there.
+const std::vector<Knob>& rebirth_knobs() {
+  static const std::vector<Knob> all = {
+      {Role::give_up, 0, {"1ms", "1ms", "3ms"}},
+      {Role::reconnect_timeout, 0, {"100us", "500us", "2ms"}},
+      {Role::reply_timeout, 0, {"10us", "40us", "100us"}},
+      {Role::cache, 0.3, {"true"}},
+      {Role::cache_share, 0, {"1"}},
+  };
+  return all;
+}
+
+class KnobDrawer {
+ public:
+  KnobDrawer(Rng& rng, const std::vector<std::pair<std::string, std::string>>& settings, FuzzScenario& s)
+      : rng_(rng), settings_(settings), s_(s), module_(*s.plan.module) {}
+
+  [[nodiscard]] bool is_fixed(std::string_view key) const {
+    return std::ranges::any_of(settings_, [&](const auto& setting) { return setting.first == key; });
+  }
+
+  // Sets it, unless it is fixed, is drawn already, or is refused.
+  void set(const std::optional<kv::OptionSpec>& spec, const std::string& value, bool overrides = false) {
+    if (!spec || is_fixed(spec->key) || (!overrides && s_.knobs.contains(spec->key))) return;
+    kv::Options changed = s_.plan.options;
+    if (!changed.set(spec->key, value)) return;
+    s_.plan.options = std::move(changed);
+    s_.knobs[spec->key] = value;
+  }
+
+  void draw(const std::vector<Knob>& knobs, bool overrides = false) {
+    for (const Knob& knob : knobs) {
+      // Every knob takes the same draws whether it is used or not.
+      const bool is_left = rng_.chance(knob.chance);
+      const std::string& value = pick(rng_, knob.values);
+      if (!is_left) set(option_with(module_, knob.role), value, overrides);
+    }
+  }
+
+  // Options that mean something to the protocol alone. Some go with others of its options only: the
+  // deployment says so.
+  void draw_own() {
+    for (const kv::OptionSpec& spec : module_.options()) {
+      if (spec.role != Role::none || spec.fuzz_values.empty()) continue;
+      const bool is_left = rng_.chance(0.5);
+      const std::string& value = pick(rng_, spec.fuzz_values);
+      if (is_left || is_fixed(spec.key) || s_.knobs.contains(spec.key)) continue;
+      const kv::Options before = s_.plan.options;
+      set(spec, value);
+      const auto deployed = module_.deploy(s_.plan.deploy, s_.plan.options, s_.plan.mutant);
+      if (deployed || deployed.error().code != ErrorCode::invalid_argument) continue;
+      s_.plan.options = before;
+      s_.knobs.erase(spec.key);
+    }
+  }
+
+  // A counter that begins a little below its wrap, or at once.
+  void draw_first_number() {
+    const std::optional<kv::OptionSpec> spec = option_with(module_, Role::first_number);
+    const bool is_left = rng_.chance(0.5);
+    const std::uint64_t below = rng_.below(30);
+    if (!spec || is_left) return;
+    set(spec, std::to_string(static_cast<std::uint64_t>(spec->maximum) - below));
+  }
+
+  // A table with hardly more slots than keys: entries are in each other's way and must move. A cuckoo
+  // table of this size may refuse keys; then a PUT says that it is full, which is an answer.
+  void draw_table(FuzzTable table, std::uint32_t slack) {
+    const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
+    // One that grows a few times and no more may be full as well.
+    if (has_growing_table(module_)) s_.plan.load.may_be_full = true;
+    if (!load) return;
+    const kv::DeployConfig& d = s_.plan.deploy;
+    const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
+    const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
+    const std::uint64_t room = is_tight ? 0 : rng_.below(4);
+    // In a roomy table there is a place for every key, whatever the order in which they come; not for one
+    // with two candidates where the search goes one move deep (once in some 60,000 scenarios).
+    const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
+    s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy || functions == 2;
+    const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
+    const std::uint64_t a_node =
+        std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
+    // Slots are spread over the nodes evenly: the smallest number a node that holds the keys, and some.
+    const std::uint64_t tight = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
+    const std::uint64_t slots = is_roomy ? 6 * tight + 6 : tight;
+    const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
+    const double share = std::clamp(keys_a_node / static_cast<double>(slots), 0.01, 0.95);
+    set(option_with(module_, Role::hash_functions), std::to_string(functions), true);
+    set(load, fmt::format("{:.4f}", share), true);
+  }
+
+  // As tight as the clocks of a run allow: twice the skew, and the drift of a run, which ends long
+  // before `longest`.
+  void set_margin() {
+    constexpr double longest_ns = 500e6;
+    const SimFaults& faults = s_.sim.faults;
+    const double drift = 2 * longest_ns * faults.clock_drift_ppm / 1e6;
+    const Nanos margin = 2 * faults.clock_skew + 1'000 + static_cast<Nanos>(drift);
+    set(option_with(module_, Role::clock_margin), format_duration(margin), true);
+  }
+
+  // A request that fails is over, one way or the other, within the expiry period: what every scheme that
+  // uses entries again by time asks for.
+  void lengthen_expiry() {
+    const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
+    const std::optional<kv::OptionSpec> reconnect = option_with(module_, Role::reconnect_timeout);
+    if (!expiry || !s_.failures.retries) return;
+    const Nanos longest =
+        s_.failures.retries->longest() + (!reconnect ? 0 : s_.plan.options.integer(reconnect->key));
+    const Nanos least = 2 * longest + 100'000;
+    if (s_.plan.options.integer(expiry->key) < least) set(expiry, format_duration(least), true);
+  }
+
+  // With few entries beyond the keys' a PUT waits for one to expire.
+  void fit_spares() {
+    const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
+    const std::optional<kv::OptionSpec> spares = option_with(module_, Role::spare_entries);
+    if (!expiry) return;
+    constexpr Nanos longest = 5'000'000;
+    constexpr std::int64_t many = 256;
+    const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
+    if (is_tight && s_.plan.options.integer(expiry->key) > longest)
+      set(expiry, format_duration(longest), true);
+    // The sweep writes every key from one client, whose share of the entries may be too small to hold them
+    // all: that its table is full is then an answer, and that entries do not vanish is the audit's to say.
+    const kv::DeployConfig& d = s_.plan.deploy;
+    const std::uint64_t needed = (s_.plan.records.most + 2 * d.window) * d.client_workers;
+    if (spares && static_cast<std::uint64_t>(s_.plan.options.integer(spares->key)) < needed)
+      s_.plan.load.may_be_full = true;
+  }
+
+  // What is served again is served within a few of the longest spans that something may take.
+  void set_patience() {
+    const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
+    Nanos& patience = s_.plan.load.sweep_patience;
+    if (expiry) patience += 3 * s_.plan.options.integer(expiry->key);
+    if (s_.failures.retries) patience += 4 * s_.failures.retries->longest();
+  }
+
+ private:
+  Rng& rng_;
+  const std::vector<std::pair<std::string, std::string>>& settings_;
+  FuzzScenario& s_;
+  const kv::Module& module_;
+};
+
+}  // namespace
+
+std::optional<kv::OptionSpec> option_with(const kv::Module& module, kv::OptionRole role) {
+  for (kv::OptionSpec& spec : module.options()) {
+    if (spec.role == role) return std::move(spec);
+  }
+  return std::nullopt;
+}
+
+Result<> draw_knobs(Rng& rng, FuzzTable table,
+                    const std::vector<std::pair<std::string, std::string>>& settings, std::uint32_t slack,
+                    bool is_reborn, FuzzScenario& s) {
+  const kv::Module& module = *s.plan.module;
+  s.plan.options = kv::Options(module.options());
+  for (const auto& [key, value] : settings) LOCH_TRY(s.plan.options.set(key, value));
+  KnobDrawer drawer(rng, settings, s);
+  for (const auto& [key, value] : module.fuzz_options(rng, s.plan.deploy)) {
+    if (drawer.is_fixed(key)) continue;
+    LOCH_TRY(s.plan.options.set(key, value));
+    s.knobs[key] = value;
+  }
+  if (const auto grows = option_with(module, Role::initial_slots); grows && s.knobs.contains(grows->key)) {
+    drawer.set(grows, std::to_string(s.plan.options.integer(grows->key) + slack), true);
+  }
+  drawer.draw_table(table, slack);
+  drawer.set_margin();
+  drawer.draw(knobs_of(table));
+  if (is_reborn)
+    drawer.draw(rebirth_knobs(), true);
+  else if (!s.failures.is_calm())
+    drawer.draw(impatient_knobs(), true);
+  drawer.draw(general_knobs());
+  drawer.draw_first_number();
+  drawer.fit_spares();
+  drawer.lengthen_expiry();
+  drawer.set_patience();
+  drawer.draw_own();
+  return {};
+}
+
+}  // namespace loch::fuzz

@@ -1,0 +1,58 @@
+// Medians, percentiles and intervals of the waits between finds.
+#include "app/fuzz/waits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace loch::fuzz {
+namespace {
+
+// The smallest number that at least `share` of all are no larger than. `censored`: one more, longer than any.
+Wait rank_of(const std::vector<std::uint64_t>& sorted, bool censored, double share, std::uint64_t seeds) {
+  const std::size_t all = sorted.size() + (censored ? 1 : 0);
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(all)));
+  if (rank == 0 || rank > sorted.size()) return {seeds, true};
+  return {sorted[rank - 1], false};
+}
+
+}  // namespace
+
+std::string to_string(Wait wait) { return fmt::format("{}{}", wait.is_more ? "> " : "", wait.seeds); }
+
+WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
+  LOCH_CHECK_GT(starts, 0U);
+  const std::size_t count = std::min<std::size_t>(sightings.finds.size(), starts);
+  std::vector<std::uint64_t> waits;
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    LOCH_CHECK_GT(sightings.finds[i], before);
+    waits.push_back(sightings.finds[i] - before);
+    before = sightings.finds[i];
+  }
+  std::ranges::sort(waits);
+  const bool is_cut = count < starts;
+  // What was waited for in vain: all of the stretch if nothing was found, else the rest of it. A wait of
+  // which no more is known is said to be longer than the longest stretch without a find.
+  const std::uint64_t rest = sightings.seeds - before;
+  const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
+  WaitStatistics s{.starts = count,
+                   .median = rank_of(waits, is_cut, 0.5, longest),
+                   .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
+  // Seeds up to a find that ended the stretch are a sample by inverse binomial draws: (k - 1) of (n - 1).
+  const double found = static_cast<double>(is_cut ? count : count - 1);
+  const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
+  if (n <= 0) return s;
+  constexpr double z = 1.959964;  // of the normal distribution's central 95 %
+  const double p = found / n, middle = p + z * z / (2 * n),
+               spread = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  s.share = p;
+  s.share_low = std::max(0.0, (middle - spread) / (1 + z * z / n));
+  s.share_high = std::min(1.0, (middle + spread) / (1 + z * z / n));
+  return s;
+}
+
+}  // namespace loch::fuzz

@@ -1,0 +1,14 @@
+// The protocols of this build: those of the tree, and those of folders that it was given. The definition is
+// generated (cmake/Protocols.cmake), so that no file lists them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::kv {
+
+void add_protocols(std::vector<std::unique_ptr<Module>>& modules);
+
+}  // namespace loch::kv
