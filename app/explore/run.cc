@@ -38,7 +38,6 @@ class Start final : public kv::Dataset {
 
 // Time that passes where nobody does anything but look again: 1 us, then twice as long, 17 s in all.
 constexpr Nanos first_wait = 1'000;
-constexpr std::uint32_t most_waits = 24;
 
 // Every byte of it counts: of a torn value the stamp may be whole.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
@@ -271,217 +270,6 @@ Run::Client* Run::client_of(std::uint8_t worker) {
   return worker < clients_.size() ? clients_[worker].get() : nullptr;
 }
 
-// ---- what may happen
-
-bool Run::is_over() const {
-  return std::ranges::all_of(clients_, [](const auto& c) { return c->is_done || c->is_dead; });
-}
-
-bool Run::has_polled(std::uint8_t w) {
-  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == shared_by(worker(w).node());
-}
-
-bool Run::is_background(std::uint8_t w) {
-  const Client* client = client_of(w);
-  return client != nullptr && !client->running;
-}
-
-// A SCRUB waits for somebody to be dead, as long as that may happen.
-bool Run::may_begin(const Client& client) const {
-  const auto is_next_scrub = [&](const Client& each) {
-    const auto& program = plan_.scenario.clients[each.number];
-    return !each.running && each.next < program.size() && program[each.next].verb == Verb::scrub;
-  };
-  if (!is_next_scrub(client) || left_.kills == 0) return true;
-  return std::ranges::any_of(clients_, [](const auto& each) { return each->is_dead; }) ||
-         std::ranges::all_of(clients_,
-                             [&](const auto& each) { return each->is_done || is_next_scrub(*each); });
-}
-
-bool Run::can_go_on(std::uint8_t w) {
-  const Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return false;
-  if (fabric_->has_news(worker(w))) return true;
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    if (fabric_->is_executable(worker(w), i)) return true;
-  }
-  return false;
-}
-
-bool Run::is_switch(const Move& move) {
-  if (!left_.switches || !last_ || move.worker == *last_) return false;
-  const bool is_fate =
-      move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock;
-  return !is_fate && can_go_on(*last_);
-}
-
-void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
-  Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  if (client != nullptr && client->gate && may_begin(*client)) into.push_back({Kind::begin, w, 0});
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    if (fabric_->is_executable(worker(w), i))
-      into.push_back({Kind::request, w, static_cast<std::uint8_t>(i)});
-  }
-  if (fabric_->has_news(worker(w))) into.push_back({Kind::news, w, 0});
-  add_alarms(w, into, false);
-}
-
-// `polled`: of those whose background has looked in vain, or of the others.
-void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
-  const Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  if ((is_background(w) && has_polled(w)) != polled) return;
-  const std::size_t timers = fabric_->timers(worker(w));
-  for (std::size_t i = 0; i < timers; ++i) {
-    const Move alarm{Kind::alarm, w, static_cast<std::uint8_t>(i)};
-    if (idle_ == nullptr || !idle_->contains(alarm_key(alarm))) into.push_back(alarm);
-  }
-}
-
-void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
-  Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  const auto living = std::ranges::count_if(clients_, [](const auto& c) { return !c->is_dead; });
-  const bool may_die = left_.kills > 0 && client != nullptr && client->running && living > 1;
-  if (may_die) into.push_back({Kind::kill, w, 0});
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    const WorkRequest& request = fabric_->request(worker(w), i);
-    const auto at = static_cast<std::uint8_t>(i);
-    const bool is_reliable = request.transport == fabric::Transport::rc;
-    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
-      continue;
-    const bool has_effect = request.verb != fabric::Verb::read;
-    if (may_die && has_effect) into.push_back({Kind::kill_executed, w, at});
-    if (left_.fails > 0) {
-      into.push_back({Kind::not_executed, w, at});
-      if (is_reliable && has_effect) into.push_back({Kind::unheard, w, at});
-    }
-    if (left_.cuts == 0 || !is_reliable) continue;
-    into.push_back({Kind::not_executed_cut, w, at});
-    if (has_effect) into.push_back({Kind::unheard_cut, w, at});
-  }
-}
-
-// Every edge between lines at which a request can be torn, either half first. Where a READ's data lands is
-// looked at early only by whoever does not wait for its completion.
-void Run::add_tears(std::uint8_t w, std::vector<Move>& into) {
-  const Client* client = client_of(w);
-  if (left_.torn == 0 || (client != nullptr && client->is_dead)) return;
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    const WorkRequest& request = fabric_->request(worker(w), i);
-    const bool is_reliable = request.transport == fabric::Transport::rc;
-    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
-      continue;
-    const bool is_watched = !request.is_signaled || request.sink == nullptr;
-    for (const bool is_at_landing : {false, true}) {
-      if (is_at_landing && !is_watched) continue;
-      const std::uint32_t pieces = fabric_->pieces(worker(w), i, is_at_landing);
-      for (std::uint32_t piece = 1; piece < pieces; ++piece) {
-        for (const std::uint32_t is_upper_first : {0U, 1U}) {
-          const std::uint32_t half = 4 * piece + 2 * is_upper_first + (is_at_landing ? 1 : 0);
-          into.push_back({Kind::tear, w, static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(half)});
-        }
-      }
-    }
-  }
-}
-
-fabric::step::Tear Run::tear_of(const Move& move) {
-  return fabric_->tear_at(worker(move.worker), move.request, (move.half & 1U) != 0, (move.half & 2U) != 0,
-                          move.half >> 2U);
-}
-
-std::vector<Move> Run::moves() {
-  std::vector<Move> all;
-  if (is_over()) return all;
-  const auto workers = static_cast<std::uint8_t>(workers_.size());
-  for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
-  // A deadline passes where nobody can do anything else; what others could begin is not to be begun yet.
-  if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
-  if (all.empty()) {
-    for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
-  }
-  const bool is_quiet = all.empty();
-  for (std::uint8_t w = 0; w < workers; ++w) {
-    const bool waits = fabric_->next_alarm(worker(w), Alarms::deadlines).at != fabric::forever;
-    if (!waits || (!is_quiet && left_.late == 0)) continue;
-    all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
-  }
-  // Who looks again and again until a time of its own is over: each look changes nothing, and is no move.
-  for (std::uint8_t w = 0; all.empty() && w < workers; ++w) {
-    if (fabric_->timers(worker(w)) > 0 && waits_in_vain_ < most_waits) all.push_back({Kind::late, w, 2});
-  }
-  if (all.empty()) return all;
-  for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
-  for (std::uint8_t w = 0; w < workers; ++w) add_tears(w, all);
-  if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
-  if (left_.switches && *left_.switches == 0)
-    std::erase_if(all, [&](const Move& each) { return is_switch(each); });
-  return all;
-}
-
-std::string Run::stuck() const {
-  std::string who;
-  for (const auto& client : clients_) {
-    if (client->is_done || client->is_dead) continue;
-    who += fmt::format("{}client {}", who.empty() ? "" : ", ", static_cast<char>('A' + client->number));
-  }
-  return who + " does not end: waits for ever, and nobody can do anything";
-}
-
-std::string Run::stopped() const {
-  // Where time has gone by while somebody could go on, a deadline says nothing.
-  if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
-  const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
-  // What a dead client held is in the way of others until it is repaired.
-  const bool is_held =
-      has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
-  if (is_held) return {};
-  for (const Operation& o : operations_) {
-    if (!o.ended || o.is_troubled || o.status != kv::OpStatus::timeout) continue;
-    return fmt::format(
-        "{} of client {} does not end: it waits until it gives up, and nothing of its own has failed",
-        plan_.scenario.describe(o.step), static_cast<char>('A' + o.client));
-  }
-  return {};
-}
-
-void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
-  for (const auto& client : clients_) {
-    const bool is_its =
-        client->worker == w || (client_of(w) == nullptr && worker(client->worker).node() == request.peer);
-    if (is_its && client->running) operations_[*client->running].is_troubled = true;
-  }
-}
-
-// Whether another worker would have gone on before that: its own deadline comes sooner.
-bool Run::is_early(std::uint8_t w) {
-  const auto left = [this](fabric::Worker& each) {
-    const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
-    return at == fabric::forever ? at : at - each.now();
-  };
-  const Nanos own = left(worker(w));
-  return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
-}
-
-// Its time passes while somebody could go on: what it gives up for may only be slow.
-void Run::note_impatience(std::uint8_t w) {
-  const Client* client = client_of(w);
-  if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;
-  bool is_slow = false;
-  for (std::uint8_t each = 0; each < workers_.size() && !is_slow; ++each) is_slow = can_go_on(each);
-  operations_[*client->running].is_troubled = is_slow;
-}
-
-void Run::note_trouble_of_all() {
-  for (Operation& each : operations_) each.is_troubled = each.is_troubled || !each.ended;
-}
-
 // ---- moves
 
 std::size_t Run::note_begin(Client& client, const Step& step) {
@@ -592,6 +380,29 @@ void Run::note_switch(const Move& move) {
     last_ = move.worker;
 }
 
+void Run::tear(const Move& move, Footprint& print) {
+  fabric::Worker& who = worker(move.worker);
+  note_request(move.worker, fabric_->request(who, move.request), print);
+  fabric_->execute_half(who, move.request, tear_of(move));
+  if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+  mark_node(who.node());
+  print.fails = true;  // it takes of what is left, as a failure does
+  --left_.torn;
+}
+
+void Run::let_time_pass(const Move& move) {
+  if (move.request == 2) {  // twice as long each time: it does not matter whose look comes next
+    fabric_->advance(first_wait << waits_in_vain_++);
+    return;
+  }
+  fabric::Worker& who = worker(move.worker);
+  if (is_early(move.worker)) note_trouble_of_all();
+  const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
+  fabric_->advance(std::max<Nanos>(0, at - who.now()));
+  fabric_->ring(who, Alarms::deadlines);
+  if (move.request == 0) --left_.late;
+}
+
 Footprint Run::apply(const Move& move, std::string* text) {
   ++moves_made_;
   const std::uint8_t w = move.worker;
@@ -640,12 +451,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
       break;
     case Kind::tear:
       before = fabric_->request(who, move.request);
-      note_request(w, *before, print);
-      fabric_->execute_half(who, move.request, tear_of(move));
-      if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
-      mark_node(node);
-      print.fails = true;  // it takes of what is left, as a failure does
-      --left_.torn;
+      tear(move, print);
       break;
     case Kind::news:
       fabric_->take_news(who);
@@ -657,19 +463,10 @@ Footprint Run::apply(const Move& move, std::string* text) {
       note_impatience(w);
       fabric_->ring_timer(who, move.request);
       break;
-    case Kind::late: {
+    case Kind::late:
       print.is_global = true;
-      if (move.request == 2) {  // twice as long each time: it does not matter whose look comes next
-        fabric_->advance(first_wait << waits_in_vain_++);
-        break;
-      }
-      if (is_early(w)) note_trouble_of_all();
-      const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
-      fabric_->advance(std::max<Nanos>(0, at - who.now()));
-      fabric_->ring(who, Alarms::deadlines);
-      if (move.request == 0) --left_.late;
+      let_time_pass(move);
       break;
-    }
     case Kind::kill_executed:
       execute(Fate::executed);
       [[fallthrough]];

@@ -199,6 +199,8 @@ class Run {
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void add_tears(std::uint8_t w, std::vector<Move>& into);
   fabric::step::Tear tear_of(const Move& move);
+  void tear(const Move& move, Footprint& print);
+  void let_time_pass(const Move& move);
   // Notes on which operation a failure falls: the worker's, or its whose peer's message it was.
   void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
   void note_trouble_of_all();
