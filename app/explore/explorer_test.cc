@@ -238,6 +238,20 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   EXPECT_TRUE(run.moves().empty());
 }
 
+// Which half was executed tells states apart, until the other one is.
+TEST(Torn, AHalfIsAPartOfTheState) {
+  const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
+  const auto state_after = [&plan](std::uint8_t half, bool ends) {
+    class Run run(plan);
+    run.apply({Kind::begin, 1});
+    run.apply({Kind::tear, 1, 0, half});
+    if (ends) run.apply({Kind::request, 1});
+    return run.id();
+  };
+  EXPECT_NE(state_after(4, false), state_after(6, false));
+  EXPECT_EQ(state_after(4, true), state_after(6, true));
+}
+
 TEST(Torn, MessagesOfOneLineAreNot) {
   EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).ending, Ending::complete);
   EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).states,
