@@ -69,6 +69,36 @@ def link_faults(path: Path, name: str) -> Iterator[str]:
                 yield f"{name}:{number}: links to {target}, which is not there"
 
 
+# Numbers by which code and pages name holes of the published designs, failures and published values. Each is explained
+# where it stands in bold in a page, or is the number of a value in plots/published.
+NUMBERED = re.compile(r"(?<![\w.#/'\"-])([AHPQRSV]\d{1,3})(?![\w.'\"]|-\w)")
+SAID_IN_CODE = re.compile(r"//[^\n]*|^\s*#[^\n]*|\"\"\".*?\"\"\"", re.M | re.S)
+OTHER_PAPERS = re.compile(r"\bPROTOCOLS\b(?! =)")
+
+
+def explained() -> set[str]:
+    found: set[str] = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for bold in re.findall(r"\*\*([A-Z]\d[^*]*)\*\*", page.read_text(encoding="utf-8")):
+            found.update(NUMBERED.findall(bold))
+    for values in (ROOT / "plots/published").glob("*.yaml"):
+        text = values.read_text(encoding="utf-8")
+        found.update(re.findall(r"\b(?:id|to): \"?(V\d+)", text))
+        for first, last in re.findall(r"\bid: \"?V(\d+)\"?, to: \"?V(\d+)", text):
+            found.update(f"V{number}" for number in range(int(first), int(last) + 1))
+    return found
+
+
+def number_faults(path: Path, name: str, known: set[str]) -> Iterator[str]:
+    """Numbers that no page explains; those of tests' own figures and of experiments' systems are no such numbers."""
+    text = path.read_text(encoding="utf-8")
+    said = "\n".join(SAID_IN_CODE.findall(text)) if path.suffix != ".md" else re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    for number in sorted(set(NUMBERED.findall(said)) - known):
+        yield f"{name}: {number} is explained in no page: it stands nowhere in bold in docs/, and plots/published has no such value"
+    if OTHER_PAPERS.search(said):
+        yield f"{name}: refers to PROTOCOLS, which is no page of docs/"
+
+
 def version_faults() -> Iterator[str]:
     found = re.search(r"project\(loch VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
     version = found.group(1) if found else "none"
@@ -91,8 +121,11 @@ def shell_faults(path: Path, name: str) -> Iterator[str]:
 def faults() -> Iterator[str]:
     yield from version_faults()
     yield from floors.faults(ROOT, includes())
+    known = explained()
     for path in files():
         name = path.relative_to(ROOT).as_posix()
+        if path.suffix in (".cc", ".h", ".md", ".py") and not name.startswith(("reference/", "tests/runner/", "tests/lint/")):
+            yield from number_faults(path, name, known)
         if path.suffix in SOURCES:
             yield from source_faults(path, name)
         if path.suffix == ".py":

@@ -1,4 +1,4 @@
-"""The floor plan can fail: an include that a line of docs/floors.txt does not allow, for every line of it; a line that
+"""The house rules can fail: an include that a line of docs/floors.txt does not allow, for every line of it; a line that
 allows what nobody includes; a drawing that is not of the includes."""
 
 import shutil
@@ -79,6 +79,19 @@ class Planted(unittest.TestCase):
         fewer = {name: targets for name, targets in self.sources.items() if not name.startswith("app/fuzz/")}
         self.assertTrue(any(line.startswith("docs/map.svg: ") for line in self.found(fewer)))
         self.assertTrue(any(line.startswith("docs/map.svg: ") for line in self.found(drawing=False)))
+
+
+class Numbers(unittest.TestCase):
+    def test_a_number_that_no_page_explains_is_found(self):
+        known = house_rules.explained()
+        self.assertLessEqual({"H1", "H13", "A4", "Q5", "P2", "S2", "V1", "V84"}, known)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("x.cc", "// H1 and H77, PROTOCOLS 3.4\nint a = 0;\n"), ("x.py", "# H1 and H77, PROTOCOLS 3.4\na = 0\n"),
+                               ("x.md", "H1 and H77, PROTOCOLS 3.4\n")):
+                path = Path(folder) / name
+                path.write_text(text, encoding="utf-8")
+                said = list(house_rules.number_faults(path, name, known))
+                self.assertEqual([line.split(": ")[1].split(" ")[0] for line in said], ["H77", "refers"])
 
 
 if __name__ == "__main__":
