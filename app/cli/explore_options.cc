@@ -30,7 +30,7 @@ namespace {
 constexpr const char* default_scenario = "PUT K | DELETE K; GET K";
 
 Result<> apply(const std::string& flag, const std::string& value, ExploreOptions& o) {
-  constexpr std::uint64_t most_events = 8, most_switches = 1000;
+  constexpr std::uint64_t most_events = 8, most_switches = 1000, most_value_bytes = 1024;
   const auto small = [&](std::uint32_t& into) -> Result<> {
     LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_events));
     into = static_cast<std::uint32_t>(number);
@@ -41,7 +41,17 @@ Result<> apply(const std::string& flag, const std::string& value, ExploreOptions
   if (flag == "--kill") return small(o.bounds.kills);
   if (flag == "--clock") return small(o.bounds.clocks);
   if (flag == "--late") return small(o.bounds.late);
+  if (flag == "--torn") return small(o.bounds.torn);
   if (flag == "--share") return small(o.share);
+  if (flag == "--value-size") {
+    LOCH_ASSIGN(const std::uint64_t bytes,
+                parse_whole(flag, value, explore::least_value_bytes, most_value_bytes));
+    o.value_bytes = static_cast<std::uint32_t>(bytes);
+  }
+  if (flag == "--window") {
+    LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 1, most_events));
+    o.window = static_cast<std::uint32_t>(number);
+  }
   if (flag == "--switches") {
     LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_switches));
     o.bounds.switches = static_cast<std::uint32_t>(number);
@@ -65,9 +75,10 @@ Result<> apply(const std::string& flag, const std::string& value, ExploreOptions
 
 Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments) {
   const std::vector<std::string> flags = {
-      "--set",   "--mutant",       "--absent",       "--before",     "--fail", "--cut",    "--kill",
-      "--clock", "--late",         "--switches",     "--share",      "--keys", "--states", "--time",
-      "--json",  "--no-reduction", "--no-snapshots", "--keep-going", "--help"};
+      "--set",          "--mutant",       "--absent",     "--before", "--fail",  "--cut",
+      "--kill",         "--torn",         "--value-size", "--window", "--clock", "--late",
+      "--switches",     "--share",        "--keys",       "--states", "--time",  "--json",
+      "--no-reduction", "--no-snapshots", "--keep-going", "--help"};
   ExploreOptions o;
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -121,7 +132,9 @@ Result<explore::Plan> plan_of(const ExploreOptions& o, const kv::Registry& regis
                              .mutant = o.mutant,
                              .bounds = o.bounds,
                              .is_absent = o.is_absent,
-                             .share = o.share});
+                             .share = o.share,
+                             .value_bytes = o.value_bytes,
+                             .window = o.window});
 }
 
 check::CheckOptions judging_of(const explore::Plan& plan) {
@@ -141,6 +154,9 @@ std::string describe(const ExploreOptions& o) {
   if (o.bounds.kills > 0) line += fmt::format(" --kill {}", o.bounds.kills);
   if (o.bounds.clocks > 0) line += fmt::format(" --clock {}", o.bounds.clocks);
   if (o.bounds.late > 0) line += fmt::format(" --late {}", o.bounds.late);
+  if (o.bounds.torn > 0) line += fmt::format(" --torn {}", o.bounds.torn);
+  if (o.value_bytes != explore::least_value_bytes) line += fmt::format(" --value-size {}", o.value_bytes);
+  if (o.window != 1) line += fmt::format(" --window {}", o.window);
   if (o.bounds.switches) line += fmt::format(" --switches {}", *o.bounds.switches);
   return line;
 }

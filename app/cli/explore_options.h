@@ -20,6 +20,8 @@ struct ExploreOptions {
   explore::Limits limits{.states = 5'000'000};
   bool is_absent = false;
   std::uint32_t share = 0;
+  std::uint32_t value_bytes = explore::least_value_bytes;
+  std::uint32_t window = 1;
   bool has_scenario = false;  // else it is the default
 };
 

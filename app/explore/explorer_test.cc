@@ -12,11 +12,14 @@
 namespace loch::explore {
 namespace {
 
+constexpr std::uint32_t two_lines = 96;  // with the 8 bytes behind it
+
 struct Case {
   std::string scenario;
   std::string variant = "correct";
   Bounds bounds = {};
   bool is_absent = false;
+  std::uint32_t value_bytes = least_value_bytes;
 };
 
 Plan plan_for(const Case& wanted) {
@@ -28,7 +31,8 @@ Plan plan_for(const Case& wanted) {
                          .settings = {{"toy.variant", wanted.variant}},
                          .mutant = "",
                          .bounds = wanted.bounds,
-                         .is_absent = wanted.is_absent});
+                         .is_absent = wanted.is_absent,
+                         .value_bytes = wanted.value_bytes});
   LOCH_CHECK(plan.has_value(), "{}", plan.error().message);
   return std::move(*plan);
 }
@@ -183,6 +187,92 @@ TEST(Explorer, FailuresMultiplyOutcomes) {
   EXPECT_GT(some.outcomes.size(), none.outcomes.size());
 }
 
+// A value of two lines that is overwritten where it lies.
+Case in_place(const std::string& variant, Bounds bounds, const std::string& scenario = "PUT K | GET K") {
+  return {scenario, variant, bounds, false, two_lines};
+}
+
+TEST(Torn, AReaderThatBelievesEveryReadIsFound) {
+  EXPECT_EQ(explored(in_place("in-place", {})).ending, Ending::complete);
+  const Exploration all = explored(in_place("in-place", {.torn = 1}));
+  ASSERT_EQ(all.ending, Ending::found);
+  EXPECT_TRUE(all.violation->is_shortest);
+  EXPECT_NE(all.violation->reasons.front().find("corrupt"), std::string::npos)
+      << all.violation->reasons.front();
+  // Both begin; of one the first half, the other's request in whole, and of the one the second half; or the
+  // WRITE is half done when the GET ends.
+  EXPECT_EQ(all.violation->moves.size(), 4u);
+  const auto lines = trace_of(plan_for(in_place("in-place", {.torn = 1})), all.violation->moves);
+  EXPECT_NE((lines[1] + lines[2]).find("torn: "), std::string::npos) << lines[1] << lines[2];
+}
+
+TEST(Torn, AReaderThatChecksIsNotFound) {
+  const Exploration whole = explored(in_place("checked", {}));
+  const Exploration torn = explored(in_place("checked", {.torn = 1}));
+  EXPECT_EQ(torn.ending, Ending::complete);
+  EXPECT_GT(torn.states, whole.states);
+  // It reads again, and where that is in vain says so.
+  EXPECT_TRUE(std::ranges::includes(torn.outcomes, whole.outcomes));
+  EXPECT_GT(torn.outcomes.size(), whole.outcomes.size());
+}
+
+// READs are torn as WRITEs are: of a value that is there in whole before and after.
+TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
+  const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
+  class Run run(plan);
+  run.set_hashing(false);
+  const auto make = [&run](Kind kind, std::uint8_t worker, std::uint8_t half) {
+    const Move move{kind, worker, 0, half};
+    const std::vector<Move> possible = run.moves();
+    EXPECT_NE(std::ranges::find(possible, move), possible.end());
+    run.apply(move);
+  };
+  make(Kind::begin, 0, 0);
+  make(Kind::begin, 1, 0);
+  make(Kind::tear, 1, 4);  // before the second line, the first line first
+  make(Kind::request, 0, 0);
+  EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
+  make(Kind::request, 1, 0);
+  EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
+  // One was allowed.
+  EXPECT_TRUE(run.moves().empty());
+}
+
+// Which half was executed tells states apart, until the other one is.
+TEST(Torn, AHalfIsAPartOfTheState) {
+  const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
+  const auto state_after = [&plan](std::uint8_t half, bool ends) {
+    class Run run(plan);
+    run.apply({Kind::begin, 1});
+    run.apply({Kind::tear, 1, 0, half});
+    if (ends) run.apply({Kind::request, 1});
+    return run.id();
+  };
+  EXPECT_NE(state_after(4, false), state_after(6, false));
+  EXPECT_EQ(state_after(4, true), state_after(6, true));
+}
+
+TEST(Torn, MessagesOfOneLineAreNot) {
+  EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).ending, Ending::complete);
+  EXPECT_EQ(explored({"PUT K | GET K", "in-place", {.torn = 1}}).states,
+            explored({"PUT K | GET K", "in-place"}).states);
+}
+
+// What was half written stays so when its writer dies, and the GET reads it for ever.
+TEST(Torn, AWriterThatDiesLeavesHalf) {
+  EXPECT_EQ(explored(in_place("in-place", {.kills = 1})).ending, Ending::complete);
+  EXPECT_EQ(explored(in_place("in-place", {.kills = 1, .torn = 1})).ending, Ending::found);
+}
+
+// A GET that gives up is an answer like any other to the checker of histories.
+TEST(Stops, AnOperationThatGivesUpWithoutAReasonIsFound) {
+  EXPECT_EQ(explored(in_place("once", {})).ending, Ending::complete);
+  const Exploration all = explored(in_place("once", {.torn = 1}));
+  ASSERT_EQ(all.ending, Ending::found);
+  EXPECT_NE(all.violation->reasons.front().find("GET K of client B does not end"), std::string::npos)
+      << all.violation->reasons.front();
+}
+
 class Reduction : public ::testing::TestWithParam<Case> {};
 
 // Sleep sets leave out moves, never states.
@@ -216,6 +306,9 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, Reduction,
                                            Case{"PUT K | DELETE K | GET K"},
                                            Case{"PUT K | GET K", "correct", {.fails = 1, .kills = 1}},
                                            Case{"PUT K | SCRUB; GET K | DELETE K", "correct", {.kills = 1}},
+                                           in_place("checked", {.torn = 2}),
+                                           in_place("in-place", {.torn = 1}, "PUT K; PUT K | GET K; GET K"),
+                                           in_place("in-place", {.fails = 1, .kills = 1, .torn = 1}),
                                            Case{"PUT K; GET K | PUT K", "locked", {.clocks = 1}}));
 
 }  // namespace

@@ -15,6 +15,7 @@ Judgement Judge::check(const Run& run) const {
 }
 
 Judgement Judge::history(const Run& run) {
+  if (std::string stop = run.stopped(); !stop.empty()) return {{std::move(stop)}, {}};
   const Hash id = run.history_id();
   if (sound_.contains(id)) return {};
   Judgement judgement = check(run);

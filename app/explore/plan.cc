@@ -79,7 +79,8 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   return {};
 }
 
-kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uint64_t extra_keys) {
+kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uint64_t extra_keys,
+                          std::uint32_t window) {
   const auto clients = static_cast<std::uint32_t>(plan.scenario.clients.size());
   kv::DeployConfig deploy;
   deploy.server_nodes = server_nodes;
@@ -87,7 +88,8 @@ kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uin
   deploy.client_workers = 1;
   deploy.server_workers = plan.module->default_servers() > 0 ? 1 : 0;
   deploy.key_size = key_bytes;
-  deploy.value_size = deploy.kept_value_bytes = value_bytes;
+  deploy.value_size = deploy.kept_value_bytes = plan.value_bytes;
+  deploy.window = window;
   deploy.keys = plan.is_absent ? 0 : plan.scenario.keys.size();
   deploy.max_keys = plan.scenario.keys.size() + extra_keys;
   deploy.memory_bytes = std::uint64_t{1} << 24U;
@@ -105,12 +107,12 @@ Result<> try_shape(const Plan& plan) {
 }
 
 // The smallest shape that it takes; else what it says of the first.
-Result<> choose_shape(Plan& plan) {
+Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
   for (const std::uint32_t server_nodes : {servers, 0U}) {
     for (std::uint64_t extra = 0; extra <= most_extra_keys; ++extra) {
-      plan.deploy = shape_of(plan, server_nodes, extra);
+      plan.deploy = shape_of(plan, server_nodes, extra, window);
       const Result<> tried = try_shape(plan);
       if (tried.has_value()) return {};
       if (!first) first = tried.error();
@@ -178,11 +180,13 @@ void choose_keys(Plan& plan) {
   }
 }
 
-fabric::Capabilities capabilities() {
+// Where requests are torn it promises what a simulation that tears them does: whole lines, in any order.
+fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;
   all.fabric = "step";
   all.device = "one request at a time";
-  all.in_order_placement = true;
+  all.in_order_placement = !tears;
+  if (tears) all.untorn_bytes = 64;
   all.max_inline_bytes = 256;
   all.datagram_queue_pairs = 8;
   all.simulated = true;
@@ -200,13 +204,17 @@ Result<Plan> make_plan(PlanRequest request) {
   plan.bounds = request.bounds;
   plan.is_absent = request.is_absent;
   plan.share = request.share;
-  plan.capabilities = capabilities();
+  plan.value_bytes = request.value_bytes;
+  plan.capabilities = capabilities(request.bounds.torn > 0);
   if (plan.module->consistency(plan.options) == kv::Consistency::none) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",
                                                          plan.module->name(), plan.module->unverifiable()));
   }
-  LOCH_TRY(fabric::check(plan.module->requirements(plan.options), plan.capabilities));
-  LOCH_TRY(choose_shape(plan));
+  fabric::Requirements needs = plan.module->requirements(plan.options);
+  // What becomes of a protocol that relies on the order of lines where there is none is the question.
+  if (request.bounds.torn > 0) needs.in_order_placement = false;
+  LOCH_TRY(fabric::check(needs, plan.capabilities));
+  LOCH_TRY(choose_shape(plan, request.window));
   choose_keys(plan);
   if (plan.scenario.prepared > 0 && !Run(plan).is_prepared()) {
     return fail(ErrorCode::invalid_argument,

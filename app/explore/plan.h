@@ -18,7 +18,7 @@
 namespace loch::explore {
 
 constexpr std::uint32_t key_bytes = 16;
-constexpr std::uint32_t value_bytes = 32;  // a value names its writer
+constexpr std::uint32_t least_value_bytes = 32;  // a value names its writer
 
 // What the clients and their surroundings may do beside their operations.
 struct Bounds {
@@ -28,6 +28,7 @@ struct Bounds {
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
   std::uint32_t late = 0;    // deadlines that pass although what is awaited may still come
+  std::uint32_t torn = 0;    // READs and WRITEs of more than one line that are executed in two halves
   // Times that another worker goes on although the one that moved last could go on without waiting for time
   // or for its next operation. None: without bound, and equal orders are made once.
   std::optional<std::uint32_t> switches = {};
@@ -41,8 +42,9 @@ struct Plan {
   kv::DeployConfig deploy;
   fabric::Capabilities capabilities;
   Bounds bounds;
-  bool is_absent = false;                    // no key is there at the start
-  std::uint32_t share = 0;                   // places that keys of different letters have in common
+  bool is_absent = false;   // no key is there at the start
+  std::uint32_t share = 0;  // places that keys of different letters have in common
+  std::uint32_t value_bytes = least_value_bytes;
   std::vector<std::vector<std::byte>> keys;  // the bytes of scenario.keys
   Nanos jump = 0;                            // of the clocks, for Bounds::clocks
   // Options that were chosen for the size of the exploration, for the report.
@@ -61,6 +63,8 @@ struct PlanRequest {
   Bounds bounds;
   bool is_absent = false;
   std::uint32_t share = 0;
+  std::uint32_t value_bytes = least_value_bytes;
+  std::uint32_t window = 1;  // slots of a client worker, of which a client of the scenario has the first
 };
 
 // The error is the protocol's own, or says that no keys compete, or that it stores nothing.

@@ -29,12 +29,21 @@ class Start final : public kv::Dataset {
   }
   void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const override {
     const kv::Key key{plan_.keys[i].data(), key_bytes};
-    kv::write_value({kv::key_digest(key), kv::initial_writer, 0, value_bytes}, out, bytes);
+    kv::write_value({kv::key_digest(key), kv::initial_writer, 0, plan_.value_bytes}, out, bytes);
   }
 
  private:
   const Plan& plan_;
 };
+
+// Time that passes where nobody does anything but look again: 1 us, then twice as long, 17 s in all.
+constexpr Nanos first_wait = 1'000;
+
+// Every byte of it counts: of a torn value the stamp may be whole.
+std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
+  const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
+  return (is_whole ? "" : "corrupt:") + kv::value_name(value);
+}
 
 }  // namespace
 
@@ -107,7 +116,7 @@ void Run::start_workers() {
     client.number = c;
     client.worker = static_cast<std::uint8_t>(c);
     client.store = store_->client(*workers_[c], 0);
-    client.value.resize(value_bytes);
+    client.value.resize(plan_.value_bytes);
     fabric_->start(*workers_[c], client_main(&client));
     fabric_->drain(*workers_[c]);
   }
@@ -233,12 +242,14 @@ coro::Task<void> Run::perform(Client* client, std::size_t operation) {
   if (step.verb == Verb::get) {
     const kv::OpResult got = co_await client->store->get(key, &client->stats);
     result = got;
-    if (got.status == kv::OpStatus::ok) run.operations_[operation].value = kv::value_name(got.value);
+    if (got.status == kv::OpStatus::ok)
+      run.operations_[operation].value = name_of(got.value, kv::key_digest(key));
   } else if (step.verb == Verb::put) {
-    const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, value_bytes};
-    kv::write_value(stamp, client->value.data(), value_bytes);
+    const std::uint32_t bytes = run.plan_.value_bytes;
+    const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
+    kv::write_value(stamp, client->value.data(), bytes);
     run.operations_[operation].value = kv::value_name(stamp);
-    const kv::ValueView value{client->value.data(), value_bytes, value_bytes};
+    const kv::ValueView value{client->value.data(), bytes, bytes};
     const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
     result = put;
   } else if (step.verb == Verb::remove) {
@@ -259,134 +270,6 @@ Run::Client* Run::client_of(std::uint8_t worker) {
   return worker < clients_.size() ? clients_[worker].get() : nullptr;
 }
 
-// ---- what may happen
-
-bool Run::is_over() const {
-  return std::ranges::all_of(clients_, [](const auto& c) { return c->is_done || c->is_dead; });
-}
-
-bool Run::has_polled(std::uint8_t w) {
-  return (chains_.back().low >> w & 1U) != 0 && looked_at(w) == shared_by(worker(w).node());
-}
-
-bool Run::is_background(std::uint8_t w) {
-  const Client* client = client_of(w);
-  return client != nullptr && !client->running;
-}
-
-// A SCRUB waits for somebody to be dead, as long as that may happen.
-bool Run::may_begin(const Client& client) const {
-  const auto is_next_scrub = [&](const Client& each) {
-    const auto& program = plan_.scenario.clients[each.number];
-    return !each.running && each.next < program.size() && program[each.next].verb == Verb::scrub;
-  };
-  if (!is_next_scrub(client) || left_.kills == 0) return true;
-  return std::ranges::any_of(clients_, [](const auto& each) { return each->is_dead; }) ||
-         std::ranges::all_of(clients_,
-                             [&](const auto& each) { return each->is_done || is_next_scrub(*each); });
-}
-
-bool Run::can_go_on(std::uint8_t w) {
-  const Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return false;
-  if (fabric_->has_news(worker(w))) return true;
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    if (fabric_->is_executable(worker(w), i)) return true;
-  }
-  return false;
-}
-
-bool Run::is_switch(const Move& move) {
-  if (!left_.switches || !last_ || move.worker == *last_) return false;
-  const bool is_fate =
-      move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock;
-  return !is_fate && can_go_on(*last_);
-}
-
-void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
-  Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  if (client != nullptr && client->gate && may_begin(*client)) into.push_back({Kind::begin, w, 0});
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    if (fabric_->is_executable(worker(w), i))
-      into.push_back({Kind::request, w, static_cast<std::uint8_t>(i)});
-  }
-  if (fabric_->has_news(worker(w))) into.push_back({Kind::news, w, 0});
-  add_alarms(w, into, false);
-}
-
-// `polled`: of those whose background has looked in vain, or of the others.
-void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
-  const Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  if ((is_background(w) && has_polled(w)) != polled) return;
-  const std::size_t timers = fabric_->timers(worker(w));
-  for (std::size_t i = 0; i < timers; ++i) {
-    const Move alarm{Kind::alarm, w, static_cast<std::uint8_t>(i)};
-    if (idle_ == nullptr || !idle_->contains(alarm_key(alarm))) into.push_back(alarm);
-  }
-}
-
-void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
-  Client* client = client_of(w);
-  if (client != nullptr && client->is_dead) return;
-  const auto living = std::ranges::count_if(clients_, [](const auto& c) { return !c->is_dead; });
-  const bool may_die = left_.kills > 0 && client != nullptr && client->running && living > 1;
-  if (may_die) into.push_back({Kind::kill, w, 0});
-  const std::size_t posted = fabric_->posted(worker(w));
-  for (std::size_t i = 0; i < posted; ++i) {
-    const WorkRequest& request = fabric_->request(worker(w), i);
-    const auto at = static_cast<std::uint8_t>(i);
-    const bool is_reliable = request.transport == fabric::Transport::rc;
-    if (!fabric_->is_executable(worker(w), i) || (is_reliable && !worker(w).connected(request.peer)))
-      continue;
-    const bool has_effect = request.verb != fabric::Verb::read;
-    if (may_die && has_effect) into.push_back({Kind::kill_executed, w, at});
-    if (left_.fails > 0) {
-      into.push_back({Kind::not_executed, w, at});
-      if (is_reliable && has_effect) into.push_back({Kind::unheard, w, at});
-    }
-    if (left_.cuts == 0 || !is_reliable) continue;
-    into.push_back({Kind::not_executed_cut, w, at});
-    if (has_effect) into.push_back({Kind::unheard_cut, w, at});
-  }
-}
-
-std::vector<Move> Run::moves() {
-  std::vector<Move> all;
-  if (is_over()) return all;
-  const auto workers = static_cast<std::uint8_t>(workers_.size());
-  for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
-  // A deadline passes where nobody can do anything else; what others could begin is not to be begun yet.
-  if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
-  if (all.empty()) {
-    for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
-  }
-  const bool is_quiet = all.empty();
-  for (std::uint8_t w = 0; w < workers; ++w) {
-    const bool waits = fabric_->next_alarm(worker(w), Alarms::deadlines).at != fabric::forever;
-    if (!waits || (!is_quiet && left_.late == 0)) continue;
-    all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
-  }
-  if (all.empty()) return all;
-  for (std::uint8_t w = 0; w < workers; ++w) add_failures(w, all);
-  if (left_.clocks > 0) all.push_back({Kind::clock, 0, 0});
-  if (left_.switches && *left_.switches == 0)
-    std::erase_if(all, [&](const Move& each) { return is_switch(each); });
-  return all;
-}
-
-std::string Run::stuck() const {
-  std::string who;
-  for (const auto& client : clients_) {
-    if (client->is_done || client->is_dead) continue;
-    who += fmt::format("{}client {}", who.empty() ? "" : ", ", static_cast<char>('A' + client->number));
-  }
-  return who + " waits for ever";
-}
-
 // ---- moves
 
 std::size_t Run::note_begin(Client& client, const Step& step) {
@@ -395,6 +278,7 @@ std::size_t Run::note_begin(Client& client, const Step& step) {
                          .predecessors = returned_,
                          .dead = 0,
                          .begun = moves_made_,
+                         .is_troubled = false,
                          .ended = {},
                          .status = kv::OpStatus::ok,
                          .effect = kv::Effect::none,
@@ -496,6 +380,29 @@ void Run::note_switch(const Move& move) {
     last_ = move.worker;
 }
 
+void Run::tear(const Move& move, Footprint& print) {
+  fabric::Worker& who = worker(move.worker);
+  note_request(move.worker, fabric_->request(who, move.request), print);
+  fabric_->execute_half(who, move.request, tear_of(move));
+  if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+  mark_node(who.node());
+  print.fails = true;  // it takes of what is left, as a failure does
+  --left_.torn;
+}
+
+void Run::let_time_pass(const Move& move) {
+  if (move.request == 2) {  // twice as long each time: it does not matter whose look comes next
+    fabric_->advance(first_wait << waits_in_vain_++);
+    return;
+  }
+  fabric::Worker& who = worker(move.worker);
+  if (is_early(move.worker)) note_trouble_of_all();
+  const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
+  fabric_->advance(std::max<Nanos>(0, at - who.now()));
+  fabric_->ring(who, Alarms::deadlines);
+  if (move.request == 0) --left_.late;
+}
+
 Footprint Run::apply(const Move& move, std::string* text) {
   ++moves_made_;
   const std::uint8_t w = move.worker;
@@ -507,14 +414,21 @@ Footprint Run::apply(const Move& move, std::string* text) {
   print.is_ordered = left_.switches.has_value();
   const std::uint64_t returned_before = returned_;
   std::optional<WorkRequest> before, done;
+  bool is_rest = false;
   const auto execute = [&](Fate fate) {
     before = fabric_->request(who, move.request);
     note_request(w, *before, print);
+    is_rest = fabric_->torn(who, move.request) != nullptr;
     done = fabric_->execute(who, move.request, fate);
     if (before->verb == fabric::Verb::cas) print.is_write = done->result == before->compare;
     if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
     if (print.is_message) mark_node(before->peer);
     mark_node(node);
+  };
+  const auto fail = [&](Fate fate) {
+    note_trouble(w, fabric_->request(who, move.request));
+    execute(fate);
+    print.fails = print.is_write = true;
   };
   switch (move.kind) {
     case Kind::begin:
@@ -526,16 +440,18 @@ Footprint Run::apply(const Move& move, std::string* text) {
       break;
     case Kind::unheard:
     case Kind::not_executed:
-      execute(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
+      fail(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
       --left_.fails;
-      print.fails = print.is_write = true;
       break;
     case Kind::unheard_cut:
     case Kind::not_executed_cut:
       fabric_->refuse_reconnect(who, fabric_->request(who, move.request).peer);
-      execute(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
+      fail(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
       --left_.cuts;
-      print.fails = print.is_write = true;
+      break;
+    case Kind::tear:
+      before = fabric_->request(who, move.request);
+      tear(move, print);
       break;
     case Kind::news:
       fabric_->take_news(who);
@@ -544,16 +460,13 @@ Footprint Run::apply(const Move& move, std::string* text) {
       // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
       if (print.polls && hashes_) looked_at(w) = shared_by(node);
+      note_impatience(w);
       fabric_->ring_timer(who, move.request);
       break;
-    case Kind::late: {
+    case Kind::late:
       print.is_global = true;
-      const Nanos at = fabric_->next_alarm(who, Alarms::deadlines).at;
-      fabric_->advance(std::max<Nanos>(0, at - who.now()));
-      fabric_->ring(who, Alarms::deadlines);
-      if (move.request == 0) --left_.late;
+      let_time_pass(move);
       break;
-    }
     case Kind::kill_executed:
       execute(Fate::executed);
       [[fallthrough]];
@@ -573,7 +486,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(w, print);
   print.is_global = print.is_global || is_over();  // nothing can be done after it
-  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr);
+  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr, is_rest);
   return print;
 }
 
@@ -591,6 +504,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
+  if (move.kind == Kind::tear) return;  // nobody hears of it
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;

@@ -41,16 +41,20 @@ enum class Kind : std::uint8_t {
   not_executed,  // a request fails without having been executed
   unheard_cut,   // … and connecting anew fails the first time
   not_executed_cut,
-  late,           // a deadline passes; request 1: because nobody can do anything else
-  kill,           // the client dies; what it posted is lost
+  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for who looks
+         // again and again
+  kill,  // the client dies; what it posted is lost
   kill_executed,  // … and the request that it posted is executed
   clock,          // every clock passes the expiry period
+  tear,           // one half of a posted READ or WRITE is executed; the other by a later `request`
 };
 
 struct Move {
   Kind kind = Kind::begin;
   std::uint8_t worker = 0;   // of Run's
   std::uint8_t request = 0;  // of what the worker has posted
+  std::uint8_t half =
+      0;  // tear: 4 * the piece that it is torn before, + 2: the upper half first, + 1: at the landing
   friend bool operator==(const Move&, const Move&) = default;
   // Moves with which a worker goes on, as bits of a word; none for the others.
   [[nodiscard]] std::uint64_t bit() const {
@@ -84,6 +88,10 @@ struct Operation {
   std::uint64_t predecessors = 0;  // operations, by number, that had returned when it was begun
   std::uint64_t dead = 0;          // of a SCRUB: clients that were dead when it was begun
   std::uint64_t begun = 0;         // move
+  // A request or reply of its own failed while it ran, or its time passed while somebody could go on, or a
+  // deadline before another one that comes sooner: it may end without an answer. No part of the state: of two
+  // ways to one state the first counts.
+  bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
   kv::Effect effect = kv::Effect::none;
@@ -115,8 +123,11 @@ class Run {
   // looked at; each key is written and read again. Returns what is wrong beside the history. The run cannot
   // go on afterwards.
   [[nodiscard]] std::vector<std::string> end();
-  // A worker that waits for something that never comes.
+  // Clients that wait for something that never comes: nobody can do anything.
   [[nodiscard]] std::string stuck() const;
+  // An operation that ended because it gave up waiting, although nothing of its own failed and the protocol
+  // serves in what did fail: without its deadline it would not end. Empty: there is none.
+  [[nodiscard]] std::string stopped() const;
   // Whether the protocol moves keys.
   // False: an operation before the exploration does not end, and nothing can be said of what comes after it.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
@@ -186,10 +197,19 @@ class Run {
   void add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled);
   void note_polls(std::uint8_t w, const Footprint& print);
   void add_failures(std::uint8_t w, std::vector<Move>& into);
+  void add_tears(std::uint8_t w, std::vector<Move>& into);
+  fabric::step::Tear tear_of(const Move& move);
+  void tear(const Move& move, Footprint& print);
+  void let_time_pass(const Move& move);
+  // Notes on which operation a failure falls: the worker's, or its whose peer's message it was.
+  void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
+  void note_trouble_of_all();
+  void note_impatience(std::uint8_t w);
+  [[nodiscard]] bool is_early(std::uint8_t w);
   void begin(Client& client);
   void note_request(std::uint8_t w, const fabric::WorkRequest& request, Footprint& print) const;
   [[nodiscard]] std::string describe(const Move& move, const fabric::WorkRequest* before,
-                                     const fabric::WorkRequest* after) const;
+                                     const fabric::WorkRequest* after, bool is_rest) const;
   [[nodiscard]] std::string place_of(const fabric::WorkRequest& request) const;
   void refresh();
   void mark_node(fabric::NodeId node);
@@ -216,6 +236,7 @@ class Run {
   std::uint64_t returned_ = 0;  // operations, as bits
   std::uint64_t moves_made_ = 0;
   bool is_preparing_ = false, is_prepared_ = true;
+  std::uint32_t waits_in_vain_ = 0;
   Bounds left_;
   std::optional<std::uint8_t> last_;  // worker that moved last, where left_.switches counts
   bool hashes_ = true;

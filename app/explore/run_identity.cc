@@ -48,9 +48,22 @@ Hash Run::id() {
       }
     }
   }
-  words.add(std::uint64_t{left_.cuts} << 32U | std::uint64_t{left_.fails} << 24U | left_.kills << 16U |
-            left_.clocks << 8U | left_.late);
+  // One half of them was executed: of no node's steps is that a part.
+  for (fabric::Worker* each : workers_) {
+    for (std::size_t i = 0; i < fabric_->posted(*each); ++i) {
+      const fabric::step::Tear* tear = fabric_->torn(*each, i);
+      if (tear == nullptr) continue;
+      const std::vector<std::byte>& staged = fabric_->staged(*each, i);
+      words.add(std::uint64_t{each->node()} << 48U | std::uint64_t{each->index()} << 32U | i);
+      words.add(std::uint64_t{tear->lower_bytes} << 2U | (tear->is_upper_first ? 2U : 0U) |
+                (tear->is_at_landing ? 1U : 0U));
+      words.add(hash_of(staged.data(), staged.size()));
+    }
+  }
+  words.add(std::uint64_t{left_.torn} << 40U | std::uint64_t{left_.cuts} << 32U |
+            std::uint64_t{left_.fails} << 24U | left_.kills << 16U | left_.clocks << 8U | left_.late);
   words.add(static_cast<std::uint64_t>(fabric_->now()));
+  words.add(waits_in_vain_);
   if (left_.switches) words.add(std::uint64_t{*left_.switches} << 32U | last_.value_or(UINT8_MAX));
   return words.hash();
 }

@@ -8,6 +8,13 @@ namespace {
 
 using fabric::WorkRequest;
 
+std::string half_of(const WorkRequest& request, const fabric::step::Tear& tear) {
+  const std::string what = tear.is_upper_first ? fmt::format("from byte {} on", tear.lower_bytes)
+                                               : fmt::format("its first {} bytes", tear.lower_bytes);
+  if (request.verb == fabric::Verb::write) return "torn: " + what + " are placed";
+  return fmt::format("torn: {} {}", what, tear.is_at_landing ? "land" : "are fetched");
+}
+
 std::string outcome(const Move& move, const WorkRequest& before, const WorkRequest& after) {
   const bool is_cut = move.kind == Kind::not_executed_cut || move.kind == Kind::unheard_cut;
   const bool is_unheard = move.kind == Kind::unheard || move.kind == Kind::unheard_cut;
@@ -46,7 +53,8 @@ std::string Run::place_of(const WorkRequest& request) const {
   return "nowhere";
 }
 
-std::string Run::describe(const Move& move, const WorkRequest* before, const WorkRequest* after) const {
+std::string Run::describe(const Move& move, const WorkRequest* before, const WorkRequest* after,
+                          bool is_rest) const {
   const bool is_client = move.worker < clients_.size();
   std::string who = is_client ? fmt::format("client {}", static_cast<char>('A' + move.worker))
                               : fmt::format("server of node {}", workers_[move.worker]->node());
@@ -66,7 +74,10 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
       else
         text += fmt::format(", {} bytes", before->length);
     }
-    text += ": " + outcome(move, *before, *after);
+    if (move.kind == Kind::tear)
+      text += ": " + half_of(*before, *fabric_->torn(worker(move.worker), move.request));
+    else
+      text += (is_rest ? ": the rest: " : ": ") + outcome(move, *before, *after);
   }
   switch (move.kind) {
     case Kind::begin:
@@ -79,7 +90,7 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
       text += "has waited its time";
       break;
     case Kind::late:
-      text += "a deadline passes";
+      text += move.request == 2 ? "looks again and again while time passes" : "a deadline passes";
       break;
     case Kind::kill:
       text += "dies";

@@ -14,16 +14,19 @@
 namespace loch::explore::testing {
 
 // correct: a DELETE is READ and CAS; racy: READ and WRITE (two DELETEs of one value); locked: PUTs hold a
-// lock that outlives a dead client; sleepy: correct, with a background that wakes and does nothing.
+// lock that outlives a dead client; sleepy: correct, with a background that wakes and does nothing. In place:
+// a PUT overwrites the value where it lies, in two lines, and a GET believes what it READs; checked: the same
+// with a checksum behind the value, and a GET that reads again, three times, where it does not fit; once: a
+// GET that does not read again and waits instead for what never comes. No two clients write.
 class ToyStore final : public kv::Store {
  public:
   ToyStore(const kv::DeployConfig& config, std::string variant)
       : config_(config), variant_(std::move(variant)) {}
 
-  static constexpr std::uint64_t slots = 4, values = 64, value_bytes = 32;
+  static constexpr std::uint64_t slots = 4, values = 64, value_bytes = 32, cell_bytes = 128;
 
   Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override {
-    LOCH_ASSIGN(auto* local, fabric.register_region(node, {.name = "local", .bytes = 64}));
+    LOCH_ASSIGN(auto* local, fabric.register_region(node, {.name = "local", .bytes = 8 + cell_bytes}));
     local_[node] = local;
     if (node != 0) return {};
     LOCH_ASSIGN(words_, fabric.register_region(0, {.name = "words",
@@ -35,17 +38,28 @@ class ToyStore final : public kv::Store {
         values_,
         fabric.register_region(
             0, {.name = "values", .bytes = values * value_bytes, .remote_read = true, .remote_write = true}));
+    LOCH_ASSIGN(
+        cells_,
+        fabric.register_region(
+            0, {.name = "cells", .bytes = slots * cell_bytes, .remote_read = true, .remote_write = true}));
     return {};
   }
   Result<> connect(fabric::Fabric& fabric) override {
     LOCH_ASSIGN(words_at_, fabric.lookup(0, "words"));
     LOCH_ASSIGN(values_at_, fabric.lookup(0, "values"));
+    LOCH_ASSIGN(cells_at_, fabric.lookup(0, "cells"));
     return {};
   }
   Result<> preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) override {
     for (std::uint64_t i = 0; i < data.count(); ++i) {
       std::vector<std::byte> key(config_.key_size);
       data.key(i, key.data());
+      if (is_in_place()) {
+        std::byte* const cell = cells_->at(cell_of(key.data()));
+        data.value(i, cell, config_.value_size);
+        seal(cell);
+        continue;
+      }
       data.value(i, values_->at((values - 1 - i) * value_bytes), value_bytes);
       fabric::store_word_release(words_->at(slot_of(key.data())), values - 1 - i);
     }
@@ -56,6 +70,25 @@ class ToyStore final : public kv::Store {
   [[nodiscard]] bool has_background() const override { return variant_ == "sleepy"; }
   coro::Task<void> background(fabric::Worker& worker, const bool* done) override {
     while (!*done) co_await worker.sleep_until(worker.now() + 1'000);
+  }
+  [[nodiscard]] bool is_in_place() const {
+    return variant_ == "in-place" || variant_ == "checked" || variant_ == "once";
+  }
+  static std::uint64_t cell_of(const std::byte* key) { return slot_of(key) / 16 * cell_bytes; }
+  [[nodiscard]] std::uint64_t check_of(const std::byte* cell) const {
+    std::uint64_t sum = 1;
+    for (std::uint32_t i = 0; i < config_.value_size; ++i)
+      sum = sum * 0x9E37'79B9'7F4A'7C15 + std::to_integer<std::uint64_t>(cell[i]);
+    return sum;
+  }
+  void seal(std::byte* cell) const {
+    const std::uint64_t check = check_of(cell);
+    std::memcpy(cell + config_.value_size, &check, sizeof check);
+  }
+  [[nodiscard]] bool is_whole(const std::byte* cell) const {
+    std::uint64_t check = 0;
+    std::memcpy(&check, cell + config_.value_size, sizeof check);
+    return variant_ == "in-place" || check == check_of(cell);
   }
   // A word and, behind it, its lock.
   static std::uint64_t slot_of(const std::byte* key) {
@@ -71,7 +104,8 @@ class ToyStore final : public kv::Store {
   std::map<fabric::NodeId, fabric::Region*> local_;
   fabric::Region* words_ = nullptr;
   fabric::Region* values_ = nullptr;
-  fabric::RemoteRegion words_at_, values_at_;
+  fabric::Region* cells_ = nullptr;
+  fabric::RemoteRegion words_at_, values_at_, cells_at_;
 };
 
 class ToyClient final : public kv::Client {
@@ -82,6 +116,7 @@ class ToyClient final : public kv::Client {
   coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* /*stats*/) override {
     const std::uint64_t at = ToyStore::slot_of(key.data);
     co_await connect();
+    if (store_.is_in_place()) co_return co_await get_in_place(ToyStore::cell_of(key.data));
     if (store_.variant_ == "locked") {
       const fabric::Completion lock = co_await worker_.read(store_.words_at_, at + 8, {local_, 0}, 8);
       if (!lock.ok()) co_return failed();
@@ -102,6 +137,15 @@ class ToyClient final : public kv::Client {
   coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* /*stats*/) override {
     const std::uint64_t at = ToyStore::slot_of(key.data);
     co_await connect();
+    if (store_.is_in_place()) {
+      const std::uint32_t size = store_.config_.value_size;
+      std::memcpy(local_->at(8), value.data, size);
+      store_.seal(local_->at(8));
+      const fabric::Completion stored =
+          co_await worker_.write(store_.cells_at_, ToyStore::cell_of(key.data), {local_, 8}, size + 8);
+      if (!stored.ok()) co_return unknown();
+      co_return answer(kv::OpStatus::ok);
+    }
     const std::uint64_t own = 1 + worker_.node() * 8U + puts_++;
     std::memcpy(local_->at(8), value.data, ToyStore::value_bytes);
     const fabric::Completion written = co_await worker_.write(store_.values_at_, own * ToyStore::value_bytes,
@@ -144,6 +188,26 @@ class ToyClient final : public kv::Client {
   }
 
  private:
+  coro::Task<kv::OpResult> get_in_place(std::uint64_t at) {
+    const std::uint32_t size = store_.config_.value_size;
+    constexpr int most_tries = 3;
+    for (int i = 0; i < most_tries; ++i) {
+      const fabric::Completion read = co_await worker_.read(store_.cells_at_, at, {local_, 8}, size + 8);
+      if (!read.ok()) co_return failed();
+      if (store_.is_whole(local_->at(8))) {
+        kv::OpResult result;
+        result.value = {local_->at(8), size, size};
+        co_return result;
+      }
+      if (store_.variant_ != "once") continue;
+      const fabric::WatchWord never{.region = local_, .offset = 0, .value = 1};
+      const fabric::WatchOutcome outcome = co_await worker_.watch(never, worker_.now() + 1'000);
+      LOCH_CHECK(outcome == fabric::WatchOutcome::timed_out, "nobody writes there");
+      co_return answer(kv::OpStatus::timeout);
+    }
+    co_return answer(kv::OpStatus::conflict);
+  }
+
   coro::Task<void> connect() {
     if (worker_.connected(0)) co_return;
     const bool is_back = co_await worker_.reconnect(0, fabric::forever);
@@ -181,7 +245,7 @@ class ToyModule final : public kv::Module {
              kv::OptionType::choice,
              "correct",
              "which step is broken",
-             {"correct", "racy", "locked", "sleepy"}}};
+             {"correct", "racy", "locked", "sleepy", "in-place", "checked", "once"}}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
     return kv::Consistency::linearizable;

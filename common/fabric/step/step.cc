@@ -59,6 +59,50 @@ void count(const StepWorker& worker, const WorkRequest& request) {
   if (request.peer != worker.node()) stats->payload_bytes += payload_bytes(request.verb, request.length);
 }
 
+// ---- torn requests
+
+constexpr std::uint32_t line_bytes = 64;
+constexpr std::uint32_t most_pieces = 8;  // of the simulator's, too
+
+struct Part {
+  std::uint32_t begin = 0, end = 0;
+};
+Part first_part(const WorkRequest& request, const Tear& tear) {
+  return tear.is_upper_first ? Part{tear.lower_bytes, request.length} : Part{0, tear.lower_bytes};
+}
+Part second_part(const WorkRequest& request, const Tear& tear) {
+  return tear.is_upper_first ? Part{0, tear.lower_bytes} : Part{tear.lower_bytes, request.length};
+}
+
+// Where the lines lie that a tear parts.
+std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
+  return is_at_landing ? request.local.offset : request.remote_offset;
+}
+
+void check_kept(const Region& region, std::uint64_t at, std::uint32_t length) {
+  LOCH_CHECK(region.kept(at, length) == length,
+             "{} of the {} bytes are elided: a message is torn where all of "
+             "it is kept",
+             region.name(), length);
+}
+void fetch(std::vector<std::byte>& staged, Region& from, std::uint64_t at, Part part) {
+  copy_from_shared(staged.data() + part.begin, from.at(at + part.begin), part.end - part.begin);
+}
+void put(const std::vector<std::byte>& staged, Region& to, std::uint64_t at, Part part) {
+  copy_to_shared(to.at(at + part.begin), staged.data() + part.begin, part.end - part.begin);
+}
+
+// The second half of it.
+void finish_torn(const WorkRequest& request, const Tear& tear, std::vector<std::byte>& staged,
+                 Region& remote) {
+  const Part rest = second_part(request, tear);
+  if (request.verb == Verb::write) return put(staged, remote, request.remote_offset, rest);
+  Region& local = *request.local.region;
+  if (tear.is_at_landing) return put(staged, local, request.local.offset, rest);
+  fetch(staged, remote, request.remote_offset, rest);
+  put(staged, local, request.local.offset, {0, request.length});
+}
+
 }  // namespace
 
 StepFabric::StepFabric(const StepConfig& config) : config_(config), regions_(config.nodes) {
@@ -134,23 +178,32 @@ bool StepFabric::is_done(Worker& worker) const {
 
 // ---- requests
 
-void StepFabric::apply(StepWorker& worker, WorkRequest& request) {
+// The memory that the request is about, if its rights and its range are as they should be.
+Region& StepFabric::target_of(const WorkRequest& request) const {
+  const OwnedRegion& target = *regions_[request.remote.node][request.remote.id];
+  const RegionSpec& spec = target.spec;
+  const bool has_right = request.verb == Verb::read    ? spec.remote_read
+                         : request.verb == Verb::write ? spec.remote_write
+                                                       : spec.remote_atomic;
+  LOCH_CHECK(has_right, "{} of {}", name(request.verb), spec.name);
+  LOCH_CHECK_LE(request.remote_offset + request.length, target.region->bytes());
+  return *target.region;
+}
+
+void StepFabric::apply(StepWorker& worker, StepWorker::Parked& parked) {
+  WorkRequest& request = parked.request;
   if (request.verb == Verb::send) return deliver(worker, request);
-  OwnedRegion& target = *regions_[request.remote.node][request.remote.id];
-  Region& remote = *target.region;
-  LOCH_CHECK_LE(request.remote_offset + request.length, remote.bytes());
+  Region& remote = target_of(request);
+  if (parked.torn) return finish_torn(parked.request, *parked.torn, parked.staged, remote);
   switch (request.verb) {
     case Verb::read:
-      LOCH_CHECK(target.spec.remote_read, "READ of {}", remote.name());
       copy(*request.local.region, request.local.offset, remote, request.remote_offset, request.length);
       break;
     case Verb::write:
-      LOCH_CHECK(target.spec.remote_write, "WRITE to {}", remote.name());
       place(request, worker.parked_payload_, remote, request.remote_offset);
       break;
     case Verb::cas:
     case Verb::faa: {
-      LOCH_CHECK(target.spec.remote_atomic, "{} of {}", name(request.verb), remote.name());
       std::byte* word = remote.at(request.remote_offset);
       request.result = load_word(word);
       if (request.verb == Verb::faa)
@@ -214,13 +267,13 @@ WorkRequest StepFabric::execute(Worker& worker, std::size_t i, Fate fate) {
   if (is_reliable && (!w.connected(request.peer) || is_cut(request.peer))) {
     status = is_cut(request.peer) ? WcStatus::retry_exceeded : WcStatus::flushed;
   } else if (fate == Fate::executed) {
-    apply(w, request);
+    apply(w, parked);
   } else {
     if (fate == Fate::unheard && request.verb != Verb::read) {
       // The peer did it; its answer never came.
       const LocalSlice landing = request.local;
       if (request.verb == Verb::cas || request.verb == Verb::faa) request.local = {};
-      apply(w, request);
+      apply(w, parked);
       request.local = landing;
       request.result = 0;
     }
@@ -229,6 +282,54 @@ WorkRequest StepFabric::execute(Worker& worker, std::size_t i, Fate fate) {
   if (status != WcStatus::success) w.broken_[request.peer] = true;
   complete(w, parked, status);
   return request;
+}
+
+std::uint32_t StepFabric::pieces(Worker& worker, std::size_t i, bool is_at_landing) const {
+  const StepWorker::Parked& parked = own(worker).parked_[i];
+  const WorkRequest& request = parked.request;
+  const bool is_read = request.verb == Verb::read;
+  if (parked.torn || (!is_read && (request.verb != Verb::write || is_at_landing)) || request.length == 0)
+    return 1;
+  const std::uint64_t skew = torn_memory_at(request, is_at_landing) % line_bytes;
+  const std::uint64_t lines = (skew + request.length + line_bytes - 1) / line_bytes;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(most_pieces, lines));
+}
+
+Tear StepFabric::tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
+                         std::uint32_t piece) const {
+  const WorkRequest& request = own(worker).parked_[i].request;
+  const std::uint32_t all = pieces(worker, i, is_at_landing);
+  LOCH_CHECK(piece >= 1 && piece < all, "piece {} of {}", piece, all);
+  const std::uint64_t skew = torn_memory_at(request, is_at_landing) % line_bytes;
+  const std::uint64_t lines = (skew + request.length + line_bytes - 1) / line_bytes;
+  const std::uint64_t edge = lines * piece / all * line_bytes;
+  return {is_at_landing, is_upper_first, static_cast<std::uint32_t>(edge - skew)};
+}
+
+void StepFabric::execute_half(Worker& worker, std::size_t i, const Tear& tear) {
+  StepWorker::Parked& parked = own(worker).parked_[i];
+  const WorkRequest& request = parked.request;
+  LOCH_CHECK(!parked.torn && pieces(worker, i, tear.is_at_landing) > 1, "{} cannot be torn",
+             name(request.verb));
+  LOCH_CHECK(tear.lower_bytes > 0 && tear.lower_bytes < request.length, "a half of nothing");
+  Region& remote = target_of(request);
+  check_kept(remote, request.remote_offset, request.length);
+  parked.torn = tear;
+  const Part part = first_part(request, tear), whole = {0, request.length};
+  if (request.verb == Verb::write) {
+    // Its data left the requester at one instant.
+    parked.staged = parked.payload;
+    if (!request.is_inline) {
+      check_kept(*request.local.region, request.local.offset, request.length);
+      parked.staged.resize(request.length);
+      fetch(parked.staged, *request.local.region, request.local.offset, whole);
+    }
+    return put(parked.staged, remote, request.remote_offset, part);
+  }
+  check_kept(*request.local.region, request.local.offset, request.length);
+  parked.staged.resize(request.length);
+  fetch(parked.staged, remote, request.remote_offset, tear.is_at_landing ? whole : part);
+  if (tear.is_at_landing) put(parked.staged, *request.local.region, request.local.offset, part);
 }
 
 void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStatus status) {

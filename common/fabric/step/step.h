@@ -8,6 +8,9 @@
 // each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
 // others are lost without one.
 //
+// A READ or WRITE of more than one 64-byte line can be executed in two halves (rule 1 of the contract): other
+// moves may come between, and what comes behind it on its connection waits for the second.
+//
 // Time passes where the user says so (advance), by StepConfig::request_cost with each request, and when a
 // worker that has nothing else to do is led to its next timer.
 #pragma once
@@ -17,6 +20,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +45,15 @@ enum class Fate : std::uint8_t {
   executed,      // and the requester hears of it
   unheard,       // executed, and the answer is lost: the connection is in error (RC)
   not_executed,  // the connection is in error (RC); UC, UD: the message is lost and nobody hears of it
+};
+
+// How a READ or WRITE is torn: into two parts at the edge of a line, in either order.
+struct Tear {
+  // READ: its lines are placed at the requester at two instants, and were fetched at one. Else they are
+  // fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees them at one.
+  bool is_at_landing = false;
+  bool is_upper_first = false;
+  std::uint32_t lower_bytes = 0;  // of the message, below the edge
 };
 
 class StepWorker final : public Worker {
@@ -71,6 +84,8 @@ class StepWorker final : public Worker {
     WorkRequest request;              // a copy
     WorkRequest* original = nullptr;  // null: posted detached
     std::vector<std::byte> payload;   // inline: as it was when it was posted
+    std::optional<Tear> torn;         // its first half was executed
+    std::vector<std::byte> staged;    // torn: what is on its way
   };
   struct Buffer {
     LocalSlice slice;
@@ -167,6 +182,22 @@ class StepFabric final : public Fabric {
   // On a connection in error a request is flushed, whatever its fate. Does not drain. Returns the request
   // as it completed: with its status, and the old word of an atomic.
   WorkRequest execute(Worker& worker, std::size_t i, Fate fate);
+  // Into how many pieces the request can be torn, at most eight as in a simulation: 1 if it cannot be, or its
+  // first half was executed already. At the landing: of the memory that its data goes to, else of the peer's.
+  [[nodiscard]] std::uint32_t pieces(Worker& worker, std::size_t i, bool is_at_landing) const;
+  // The tear before its piece number `piece` (1 to pieces() - 1).
+  [[nodiscard]] Tear tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
+                             std::uint32_t piece) const;
+  // Executes one half: nobody hears of it. execute() then does what is left, or, where it fails, does not.
+  void execute_half(Worker& worker, std::size_t i, const Tear& tear);
+  // What a request of which one half was executed is told by: null if it is whole.
+  [[nodiscard]] const Tear* torn(Worker& worker, std::size_t i) const {
+    const auto& parked = own(worker).parked_[i];
+    return parked.torn ? &*parked.torn : nullptr;
+  }
+  [[nodiscard]] const std::vector<std::byte>& staged(Worker& worker, std::size_t i) const {
+    return own(worker).parked_[i].staged;
+  }
   // A watch whose word has come, or a message that somebody waits for.
   [[nodiscard]] bool has_news(Worker& worker) const;
   void take_news(Worker& worker);
@@ -233,7 +264,8 @@ class StepFabric final : public Fabric {
   };
   static StepWorker& own(Worker& worker) { return static_cast<StepWorker&>(worker); }
   [[nodiscard]] StepWorker* find(NodeId node, std::uint16_t index) const;
-  void apply(StepWorker& worker, WorkRequest& request);
+  void apply(StepWorker& worker, StepWorker::Parked& parked);
+  [[nodiscard]] Region& target_of(const WorkRequest& request) const;
   void deliver(const StepWorker& from, const WorkRequest& message);
   void complete(StepWorker& worker, StepWorker::Parked& parked, WcStatus status);
   [[nodiscard]] bool is_cut(NodeId node) const {

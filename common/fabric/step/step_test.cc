@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "common/fabric/memory.h"
 
 namespace loch::fabric::step {
@@ -255,6 +257,141 @@ TEST(StepFabric, AKilledWorkerNeverGoesOnAndItsFramesAreFreed) {
     EXPECT_EQ(done.status, WcStatus::local_error);
   }
   EXPECT_EQ(coro::FramePool::local().live(), before);
+}
+
+// ---- halves
+
+// 130 bytes from byte 40 of a line on: 24, 64 and 42 of three lines.
+WorkRequest long_request(Pair& pair, Verb verb) {
+  WorkRequest request = request_to(pair, verb, 40);
+  request.local.offset = 256;
+  request.length = 130;
+  return request;
+}
+void fill(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes, std::uint8_t with) {
+  for (std::uint32_t i = 0; i < bytes; ++i) *pair.memory[node]->at(at + i) = std::byte{with};
+}
+// How often each value comes in the bytes from `at` on: "1 x24, 2 x106".
+std::string runs(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes) {
+  std::string text;
+  for (std::uint32_t i = 0; i < bytes;) {
+    const std::byte value = *pair.memory[node]->at(at + i);
+    const std::uint32_t begin = i;
+    while (i < bytes && *pair.memory[node]->at(at + i) == value) ++i;
+    text += (begin == 0 ? "" : ", ") + std::to_string(std::to_integer<int>(value)) + " x" +
+            std::to_string(i - begin);
+  }
+  return text;
+}
+
+TEST(StepFabric, PiecesAreLines) {
+  Pair pair;
+  Completion done;
+  StepFabric& fabric = pair.fabric;
+  Worker& worker = *pair.worker[0];
+  fabric.start(worker, one(&worker, long_request(pair, Verb::read), &done));
+  ASSERT_NE(fabric.next(worker), nullptr);
+  EXPECT_EQ(fabric.pieces(worker, 0, false), 3u);
+  EXPECT_EQ(fabric.pieces(worker, 0, true), 3u);  // 64, 64 and 2 bytes where it lands
+  EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 1).lower_bytes, 24u);
+  EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 2).lower_bytes, 88u);
+  EXPECT_EQ(fabric.tear_at(worker, 0, true, false, 2).lower_bytes, 128u);
+  fabric.finish(worker);
+  fabric.start(worker, one(&worker, request_to(pair, Verb::cas, 0), &done));
+  ASSERT_NE(fabric.next(worker), nullptr);
+  EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);
+  fabric.finish(worker);
+  fabric.start(worker, one(&worker, request_to(pair, Verb::write, 0), &done));
+  ASSERT_NE(fabric.next(worker), nullptr);
+  EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);
+}
+
+TEST(StepFabric, AWriteIsPlacedInHalves) {
+  for (const bool is_upper_first : {false, true}) {
+    Pair pair;
+    Completion done{.status = WcStatus::local_error};
+    StepFabric& fabric = pair.fabric;
+    Worker& worker = *pair.worker[0];
+    fill(pair, 0, 256, 130, 1);
+    fabric.start(worker, one(&worker, long_request(pair, Verb::write), &done));
+    ASSERT_NE(fabric.next(worker), nullptr);
+    fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, is_upper_first, 1));
+    EXPECT_EQ(runs(pair, 1, 40, 130), is_upper_first ? "0 x24, 1 x106" : "1 x24, 0 x106");
+    EXPECT_EQ(fabric.posted(worker), 1u);
+    EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);  // no third half
+    fill(pair, 0, 256, 130, 2);                      // its data has left
+    fabric.execute(worker, 0, Fate::executed);
+    fabric.drain(worker);
+    EXPECT_EQ(runs(pair, 1, 40, 130), "1 x130");
+    EXPECT_TRUE(done.ok());
+  }
+}
+
+// Fetched at two instants: what lands is of both, and lands at once.
+TEST(StepFabric, AReadIsFetchedInHalves) {
+  for (const bool is_upper_first : {false, true}) {
+    Pair pair;
+    Completion done;
+    StepFabric& fabric = pair.fabric;
+    Worker& worker = *pair.worker[0];
+    fill(pair, 1, 40, 130, 1);
+    fabric.start(worker, one(&worker, long_request(pair, Verb::read), &done));
+    ASSERT_NE(fabric.next(worker), nullptr);
+    fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, is_upper_first, 2));
+    EXPECT_EQ(runs(pair, 0, 256, 130), "0 x130");
+    fill(pair, 1, 40, 130, 2);
+    fabric.execute(worker, 0, Fate::executed);
+    EXPECT_EQ(runs(pair, 0, 256, 130), is_upper_first ? "2 x88, 1 x42" : "1 x88, 2 x42");
+  }
+}
+
+// Fetched at one instant, seen by the requester at two.
+TEST(StepFabric, AReadLandsInHalves) {
+  for (const bool is_upper_first : {false, true}) {
+    Pair pair;
+    Completion done;
+    StepFabric& fabric = pair.fabric;
+    Worker& worker = *pair.worker[0];
+    fill(pair, 1, 40, 130, 1);
+    fabric.start(worker, one(&worker, long_request(pair, Verb::read), &done));
+    ASSERT_NE(fabric.next(worker), nullptr);
+    fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, true, is_upper_first, 1));
+    EXPECT_EQ(runs(pair, 0, 256, 130), is_upper_first ? "0 x64, 1 x66" : "1 x64, 0 x66");
+    fill(pair, 1, 40, 130, 2);
+    fabric.execute(worker, 0, Fate::executed);
+    EXPECT_EQ(runs(pair, 0, 256, 130), "1 x130");
+  }
+}
+
+TEST(StepFabric, ATornWriteThatFailsIsHalfThereOrWhole) {
+  for (const Fate fate : {Fate::not_executed, Fate::unheard}) {
+    Pair pair;
+    Completion done;
+    StepFabric& fabric = pair.fabric;
+    Worker& worker = *pair.worker[0];
+    fill(pair, 0, 256, 130, 1);
+    fabric.start(worker, one(&worker, long_request(pair, Verb::write), &done));
+    ASSERT_NE(fabric.next(worker), nullptr);
+    fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, false, 1));
+    fabric.execute(worker, 0, fate);
+    fabric.drain(worker);
+    EXPECT_EQ(runs(pair, 1, 40, 130), fate == Fate::unheard ? "1 x130" : "1 x24, 0 x106");
+    EXPECT_EQ(done.status, WcStatus::retry_exceeded);
+  }
+}
+
+// What comes behind it on its connection waits for its second half.
+TEST(StepFabric, ATornRequestIsNotOvertaken) {
+  Pair pair;
+  StepFabric& fabric = pair.fabric;
+  Worker& worker = *pair.worker[0];
+  worker.post_detached(long_request(pair, Verb::write));
+  worker.post_detached(request_to(pair, Verb::write, 400));
+  fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, true, 1));
+  EXPECT_TRUE(fabric.is_executable(worker, 0));
+  EXPECT_FALSE(fabric.is_executable(worker, 1));
+  fabric.execute(worker, 0, Fate::executed);
+  EXPECT_TRUE(fabric.is_executable(worker, 0));
 }
 
 }  // namespace

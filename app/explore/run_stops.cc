@@ -1,0 +1,73 @@
+// Operations that do not end: what they wait for never comes, and nothing of their own has failed.
+#include "app/explore/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loch::explore {
+namespace {
+
+using fabric::WorkRequest;
+using Alarms = fabric::step::StepFabric::Alarms;
+
+}  // namespace
+
+std::string Run::stuck() const {
+  std::string who;
+  for (const auto& client : clients_) {
+    if (client->is_done || client->is_dead) continue;
+    who += fmt::format("{}client {}", who.empty() ? "" : ", ", static_cast<char>('A' + client->number));
+  }
+  return who + " does not end: waits for ever, and nobody can do anything";
+}
+
+std::string Run::stopped() const {
+  // Where time has gone by while somebody could go on, a deadline says nothing.
+  if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
+  const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
+  // What a dead client held is in the way of others until it is repaired.
+  const bool is_held =
+      has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
+  if (is_held) return {};
+  for (const Operation& o : operations_) {
+    if (!o.ended || o.is_troubled || o.status != kv::OpStatus::timeout) continue;
+    return fmt::format(
+        "{} of client {} does not end: it waits until it gives up, and nothing of its own has failed",
+        plan_.scenario.describe(o.step), static_cast<char>('A' + o.client));
+  }
+  return {};
+}
+
+void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
+  for (const auto& client : clients_) {
+    const bool is_its =
+        client->worker == w || (client_of(w) == nullptr && worker(client->worker).node() == request.peer);
+    if (is_its && client->running) operations_[*client->running].is_troubled = true;
+  }
+}
+
+// Whether another worker would have gone on before that: its own deadline comes sooner.
+bool Run::is_early(std::uint8_t w) {
+  const auto left = [this](fabric::Worker& each) {
+    const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
+    return at == fabric::forever ? at : at - each.now();
+  };
+  const Nanos own = left(worker(w));
+  return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
+}
+
+// Its time passes while somebody could go on: what it gives up for may only be slow.
+void Run::note_impatience(std::uint8_t w) {
+  const Client* client = client_of(w);
+  if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;
+  bool is_slow = false;
+  for (std::uint8_t each = 0; each < workers_.size() && !is_slow; ++each) is_slow = can_go_on(each);
+  operations_[*client->running].is_troubled = is_slow;
+}
+
+void Run::note_trouble_of_all() {
+  for (Operation& each : operations_) each.is_troubled = each.is_troubled || !each.ended;
+}
+
+}  // namespace loch::explore
