@@ -11,6 +11,8 @@
 #             a libFuzzer target: built in the fuzz preset alone, where ctest's entry libfuzzer.NAME searches; its kept
 #             inputs are corpus/x (of a NAME x_fuzz), or CORPUS
 #   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  a fuzzer's kept inputs, in every build
+#   loch_apart(a.cc …)   files that are compiled by themselves in a unity build too, since another file of their target
+#             gives something of its own the same name
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
 add_custom_target(loch_quick_tests)
 add_custom_target(loch_sanitize_tests)
@@ -18,6 +20,10 @@ add_custom_target(loch_fuzzers)
 find_program(LOCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 # Where each test leaves which of its cases were skipped: tests/skips/report.py counts them after the last test.
 set(LOCH_RAN ${CMAKE_BINARY_DIR}/Testing/ran)
+
+function(loch_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 
 function(loch_library NAME)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
