@@ -175,7 +175,7 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   expect_no_stale_value(total(outcome));
 }
 
-// PROTOCOLS 1.7: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a mended request has
+// docs/protocols.md, HERD, data: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a mended request has
 // 8 bytes more. One WRITE and one SEND each.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;

@@ -22,6 +22,13 @@
 #include "nessie/session.h"
 
 namespace loch::nessie {
+namespace {
+
+bool is_among(const std::vector<fabric::NodeId>& nodes, std::uint32_t node) {
+  return std::ranges::find(nodes, node) != nodes.end();
+}
+
+}  // namespace
 
 coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   kv::Repair done;
@@ -38,6 +45,15 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
   std::vector<bool> is_up(settings_.config.nodes, false);
   std::vector<bool> is_new(settings_.config.nodes, false);
   co_await collect_members(&members, &is_up, &is_new);
+  // Who is not lost and cannot be asked may know of a newer table than anybody else: what was laid out by it,
+  // and holds values since, would be laid out again.
+  for (std::uint32_t node = 0; node < settings_.config.nodes; ++node) {
+    if (is_up[node] || is_among(lost, node) || has(Flaw::declares_by_some)) continue;
+    LOCH_PROBE("nessie.declare-needs-all");
+    done.is_complete = false;
+    ++done.counts["members_unreachable"];
+    co_return done;
+  }
   // Of those that this call is to declare: one that an earlier call has declared, which was not complete, may
   // hold values again by now.
   std::vector<fabric::NodeId> losing;
@@ -58,11 +74,10 @@ coro::Task<kv::Repair> Session::declare_lost(std::vector<fabric::NodeId> lost) {
     if (!has(Flaw::no_new_incarnation)) ++members.of[node].incarnation;
     store_.begin_declaration(node, members.of[node].incarnation);
   }
-  const auto is_losing = [&](std::uint32_t node) { return std::ranges::find(losing, node) != losing.end(); };
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < settings_.config.nodes; ++share) {
     Member& member = members.of[share];
-    if (!is_losing(member.host) && !member.is_void) continue;
+    if (!is_among(losing, member.host) && !member.is_void) continue;
     member.is_void = true;
     shares.push_back(share);
   }
@@ -155,8 +170,7 @@ coro::Task<bool> Session::tell_members(MemberTable members, std::vector<fabric::
       }
     }
     own_.counters.members_told += is_told ? 1 : 0;
-    const bool is_lost_now = std::ranges::find(lost, peer) != lost.end();
-    if (!is_told && ((*is_up)[node] || !is_lost_now)) are_all = false;
+    if (!is_told && ((*is_up)[node] || !is_among(lost, node))) are_all = false;
     if (is_told && !(*is_up)[node]) {
       LOCH_PROBE("nessie.lost-node-came-back");
       (*is_up)[node] = true;
@@ -192,7 +206,6 @@ coro::Task<bool> Session::write_member_words(fabric::NodeId peer, MemberTable me
 // Finds a place for a share that lies nowhere and fills it with EMPTY words. Nobody uses it meanwhile.
 coro::Task<bool> Session::lay_out_share(std::uint32_t share, MemberTable* members, std::vector<bool> is_up,
                                         std::vector<fabric::NodeId> lost) {
-  const auto is_lost_now = [&](std::uint32_t node) { return std::ranges::find(lost, node) != lost.end(); };
   Member& member = members->of[share];
   const Member before = member;
   std::vector<Member> places;
@@ -202,7 +215,7 @@ coro::Task<bool> Session::lay_out_share(std::uint32_t share, MemberTable* member
       const std::uint32_t host = (share + step) % settings_.config.nodes;
       const auto is_taken = [&](const Member& other) { return other.host == host && other.area == area; };
       const bool is_free = std::ranges::none_of(members->of, is_taken);
-      if (is_up[host] && !is_lost_now(host) && is_free)
+      if (is_up[host] && !is_among(lost, host) && is_free)
         places.push_back({host, area, member.incarnation, false});
     }
   }

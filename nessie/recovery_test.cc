@@ -447,6 +447,37 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   }
 }
 
+// The one who repairs is cut off from its own NIC, and with it from what it laid out a moment ago: it must
+// not begin again from what the lost node knows, which is nothing.
+bool is_kept_by_a_blind_repair(const std::string& mutant) {
+  TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
+  cluster.kill(2);
+  lose_memory(cluster, 2);
+  cluster.fabric().cut_off(2, true);
+  cluster.begin_declare(1, {2});  // the share of node 2 is adopted; then the last node cannot be read
+  while (cluster.store().counters().at("members_told") < 6) EXPECT_TRUE(cluster.step(1));
+  cluster.fabric().cut_off(3, true);
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  cluster.fabric().cut_off(3, false);
+  const std::uint64_t key = cluster.key_at({2, 1}, {});
+  EXPECT_EQ(cluster.put(0, key, 7).result.status, OpStatus::ok);
+  cluster.fabric().cut_off(2, false);
+  cluster.begin_declare(1, {2});
+  for (const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(1));
+       next != nullptr && next->verb == fabric::Verb::read; next = cluster.fabric().next(cluster.worker(1))) {
+    if (next->peer != 2) cluster.fabric().fail_next(cluster.worker(1), false);
+    if (next->peer == 2) EXPECT_TRUE(cluster.step(1));
+  }
+  EXPECT_EQ(cluster.finish(1).is_complete, !mutant.empty());
+  EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
+  const Outcome got = cluster.get(0, key);
+  return got.result.status == OpStatus::ok && got.value == 7;
+}
+TEST(LostMemory, ARepairThatCannotAskWhoIsNotLostDoesNothing) {
+  EXPECT_TRUE(is_kept_by_a_blind_repair(""));
+  EXPECT_FALSE(is_kept_by_a_blind_repair("declares-by-some"));
+}
+
 // Connecting anew says nothing of which incarnation a node is: the members do.
 TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   TestCluster cluster(shape_with({}));

@@ -63,6 +63,7 @@ enum class Flaw : std::uint8_t {
   doubt_ignores_previous,  // that look forgets that a pending entry may give it back
   lost_words_stay,         // a word that names lost memory reads as EMPTY but is not emptied (A4)
   no_new_incarnation,      // a declaration leaves the incarnation as it was (A4)
+  declares_by_some,        // a declaration goes on although somebody who may know more cannot be asked
   scrub_keeps_tags,        // a slot stays reserved for a dead client's copy that was lost with its target
   scrub_by_change,         // a dead client's MIGRATE is completed if its source has changed (H12)
   scrub_takes_nodes,       // scrub repairs what living workers of the dead one's node hold (A6)
@@ -198,6 +199,7 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     {"doubt-ignores-previous", Flaw::doubt_ignores_previous},
     {"lost-words-stay", Flaw::lost_words_stay},
     {"no-new-incarnation", Flaw::no_new_incarnation},
+    {"declares-by-some", Flaw::declares_by_some},
     {"scrub-by-change", Flaw::scrub_by_change},
     {"scrub-keeps-tags", Flaw::scrub_keeps_tags},
     {"scrub-takes-nodes", Flaw::scrub_takes_nodes},

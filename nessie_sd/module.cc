@@ -18,7 +18,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"trailer-without-order",
        {"a frame counts as here when its last word is, in whatever order it came", 2}},
       {"slot-read-twice", {"a worker takes what a slot says when it comes to it, not what it polled", 1565}},
-      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (3.3)", 76}},
+      {"slot-rewritten-unanswered", {"a request slot is used again before its reply has come (S2)", 76}},
       {"shared-reply-buffer",
        {"a server worker's replies are made in one buffer, which the NIC may not have "
         "read yet (rule 5)",

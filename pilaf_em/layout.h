@@ -1,4 +1,4 @@
-// The byte layouts that clients read by RDMA (PROTOCOLS in docs/formats.md), little-endian. Both verify
+// The byte layouts that clients read by RDMA (docs/formats.md), little-endian. Both verify
 // themselves: what was read half-written fails its guard.
 #pragma once
 

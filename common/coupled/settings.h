@@ -19,7 +19,7 @@ namespace loch::coupled {
 
 // What a server worker's stores must look like. The defaults are NessieSD's, whose tables nobody else reads.
 struct Rules {
-  bool has_readers = false;  // clients READ words and entries: entries are replaced, never changed (3.4)
+  bool has_readers = false;  // clients READ words and entries: entries are replaced, never changed
   Nanos expiry = 0;          // E: an entry that left the index is free after it
   // Known-bad variants of a table with readers.
   bool updates_in_place = false;

@@ -1,7 +1,7 @@
 // A server worker's work on its table: GET, PUT and DELETE as requests ask for them.
 //
 // Without readers (NessieSD) the worker is alone: it updates entries in place. With readers (NessieHY),
-// clients READ words and entries at any instant (3.4): a PUT writes a new entry and then stores its word,
+// clients READ words and entries at any instant: a PUT writes a new entry and then stores its word,
 // which is its linearization point; the old entry is free E later; a move fills its target before it
 // empties its source; no word comes back to a slot (index_word.h); the reply follows the store.
 #pragma once

@@ -1,5 +1,5 @@
-// Requests and replies that are both WRITTEN into polled memory of the peer (PROTOCOLS of HERD's kind;
-// NessieSD sends both ways so): the regions of the local nodes, and what every party knows.
+// Requests and replies that are both WRITTEN into polled memory of the peer (HERD's kind of request,
+// and of reply too): the regions of the local nodes, and what every party knows.
 //
 //   client                                              server worker
 //   stages the request in its slot for that worker
@@ -10,7 +10,7 @@
 //
 // A client lane has one request at each server worker at most, in a slot that is its alone, and the reply
 // has a slot with one writer. A request that gets no reply is sent again with its sequence number, over a
-// new connection if need be; its slot is not used for another request until its reply has come (3.3), so
+// new connection if need be; its slot is not used for another request until its reply has come (S2), so
 // that nobody overwrites what is being read. Parties of one node store into each other's slots directly.
 // A client whose node was restarted does not know what its former life had asked: a server may be reading
 // such a request at this moment. It takes its slot over first, by a request that is no longer than what a
@@ -46,10 +46,10 @@ constexpr std::uint8_t take_over_code = 15;
 
 // Ways to break it, for mutants: each must be found.
 struct ChannelFlaws {
-  bool executes_repeated = false;      // no duplicate detection (3.2, Q1)
+  bool executes_repeated = false;      // no duplicate detection (Q1)
   bool rereads_slot = false;           // what was polled is looked up again, and may be another by now
   bool trusts_trailer = false;         // arrival by trailer whatever the fabric says
-  bool rewrites_unanswered = false;    // a slot is used again before its reply came (3.3)
+  bool rewrites_unanswered = false;    // a slot is used again before its reply came (S2)
   bool shares_reply_buffer = false;    // one reply buffer a server worker, reused at once (rule 5)
   bool repeats_word = false;           // a request that is sent again has the word that it had before
   bool ignores_lives = false;          // a request is sent again to a server that has crashed since

@@ -21,8 +21,7 @@ from .units import parse_duration, parse_size
 
 _TOKEN = re.compile(r"""\s*(?:
     (?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGT]i?B?\b|ns\b|us\b|ms\b|s\b|%)?)
-  | (?P<option>(?:nessie|pilaf|herd|farm-em|drtm-em|seq|memcached|redis|micro)(?:-[a-z]+)*
-       \.[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*(?![\w.]))
+  | (?P<option>[a-z][a-z0-9]*(?:-[a-z][a-z0-9]*)*\.[a-z][a-z0-9_]*(?:-[a-z0-9_]*[a-z][a-z0-9_]*)*(?![\w.]))
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
   | (?P<text>"[^"]*")
   | (?P<sign><=|>=|==|!=|[-+*/()<>=\[\],.])

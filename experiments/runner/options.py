@@ -10,9 +10,6 @@ from pathlib import Path
 
 from .units import format_duration, parse_duration, parse_size
 
-PROTOCOLS = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd", "farm-em", "farm-em-var", "drtm-em",
-             "seq-rpc", "seq-spec", "seq-atomic", "memcached", "redis", "micro-verbs", "micro-echo", "micro-atomic",
-             "micro-cuckoo")
 FABRICS = ("sim", "shm", "verbs")
 DISTRIBUTIONS = ("uniform", "zipfian", "zipfian-n", "latest", "hotspot", "exponential", "sequential", "locality")
 
@@ -86,7 +83,7 @@ def _real(value: object) -> float | None:
 
 
 BENCH: dict[str, Option] = {
-    "protocol": Option("choice", choices=PROTOCOLS),
+    "protocol": Option("text"),  # which there are is the binary's to say: preflight
     "fabric": Option("choice", choices=FABRICS),
     "hardware": Option("text"),
     "nodes": Option("count", 1),

@@ -26,7 +26,8 @@ def check(document: Item, experiment: Experiment, binary: str, launched: Launch 
     for system in experiment.systems:
         protocol = str(system.params["protocol"])
         if protocols is not None and protocol not in protocols:
-            raise systems[system.name].error(f"{protocol} is not in this build; it has {', '.join(protocols)}", "protocol")
+            raise systems[system.name].error(f"{protocol} is no protocol of this build; expected one of "
+                                             f"{', '.join(protocols)}{did_you_mean(protocol, protocols)}", "protocol")
         if system.params["fabric"] == "verbs":
             require_fabric(f"{experiment.file}: systems.{system.name}.fabric", "verbs", binary)
     _check_option_names(document, experiment, binary)

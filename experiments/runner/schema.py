@@ -234,7 +234,7 @@ def _check_hardened(item: Item, systems: list[System]) -> None:
 def _possible(item: Item, given: dict[str, object], params: dict[str, object]) -> None:
     """Refuses combinations that cannot run, before anything does."""
     if "protocol" not in given:
-        raise item.error("missing; which design is it? one of " + ", ".join(options.PROTOCOLS), "protocol")
+        raise item.error("missing; which design is it? `./loch list protocols` names them", "protocol")
     if params.get("get", 0) + params.get("delete", 0) > 1 + 1e-9:
         raise item.error(f"get {params['get']} and delete {params['delete']} add up to more than 1", "get")
     if "data_per_node" in params and "value_size" not in given and "workload_file" not in given:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The rules of the house that a compiler cannot see: who may include whom, how long a file may be, shell and Python
-syntax, links between pages, one version everywhere."""
+"""The rules of the house that a compiler cannot see: who may include whom (docs/floors.txt), how long a file may be, shell
+and Python syntax, links between pages, one version everywhere."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import floors
+
 ROOT = Path(__file__).resolve().parents[2]
 LINES_MAX = 700  # a file is read in one sitting
-PROTOCOLS = ("nessie", "nessie_sd", "nessie_hy", "pilaf_em", "herd_em", "farm_em", "drtm_em", "sequencer", "baselines")
-FABRICS = ("common/fabric/sim/", "common/fabric/shm/", "common/fabric/verbs/", "common/fabric/fault/",
-           "common/fabric/trace/", "common/fabric/count/", "common/fabric/step/")
-INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 SOURCES = {".cc", ".h", ".py", ".sh", ".cmake"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 VERSIONS = {  # where the version stands besides CMakeLists.txt
@@ -37,43 +35,20 @@ def files() -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def is_test(name: str) -> bool:
-    """Tests of a protocol may open any fabric."""
-    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$", name))
-
-
-def include_fault(name: str, target: str) -> str | None:
-    """Why file `name` may not include `target`; None if it may."""
-    room = name.split("/")[0]
-    if target.startswith("infiniband/") and not name.startswith("common/fabric/verbs/"):
-        return "only common/fabric/verbs knows <infiniband/…>"
-    if room in PROTOCOLS:
-        if target.split("/")[0] in PROTOCOLS and target.split("/")[0] != room:
-            return "a protocol includes no other protocol"
-        if target.startswith(FABRICS) and not is_test(name):
-            return "a protocol knows the contract, not a fabric"
-        if target.startswith(("workloads/", "app/cli/", "app/fuzz/")) and not is_test(name):
-            return "a protocol knows no load generator and no command line"
-    if name.startswith("common/cuckoo/") and target.startswith("common/fabric"):
-        return "common/cuckoo is pure memory and knows no fabric"
-    if name.startswith(("common/base/", "common/coro/")) and target.startswith("common/fabric"):
-        return "base and coro lie below the fabric"
-    if room == "common" and target.split("/")[0] in PROTOCOLS and name != "app/cli/registry.cc" and not is_test(name):
-        return "only the registry of app/cli knows the protocols by name"
-    return None
-
-
 def source_faults(path: Path, name: str) -> Iterator[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > LINES_MAX:
         yield f"{name}: {len(lines)} lines; a file has at most {LINES_MAX}"
-    if path.suffix not in (".cc", ".h"):
-        return
-    for number, line in enumerate(lines, 1):
-        include = INCLUDE.match(line)
-        fault = include_fault(name, include.group(1)) if include else None
-        if fault:
-            yield f"{name}:{number}: includes {include.group(1)}: {fault}"
+
+
+def includes() -> dict[str, list[str]]:
+    """What each C++ file includes, by name."""
+    found: dict[str, list[str]] = {}
+    for path in files():
+        if path.suffix in (".cc", ".h"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found[path.relative_to(ROOT).as_posix()] = [each.group(1) for each in map(floors.INCLUDE.match, lines) if each]
+    return found
 
 
 def python_faults(path: Path, name: str) -> Iterator[str]:
@@ -92,6 +67,36 @@ def link_faults(path: Path, name: str) -> Iterator[str]:
             place = target.split("#")[0]
             if place and "://" not in place and not place.startswith("mailto:") and not (path.parent / place).exists():
                 yield f"{name}:{number}: links to {target}, which is not there"
+
+
+# Numbers by which code and pages name holes of the published designs, failures and published values. Each is explained
+# where it stands in bold in a page, or is the number of a value in plots/published.
+NUMBERED = re.compile(r"(?<![\w.#/'\"-])([AHPQRSV]\d{1,3})(?![\w.'\"]|-\w)")
+SAID_IN_CODE = re.compile(r"//[^\n]*|^\s*#[^\n]*|\"\"\".*?\"\"\"", re.M | re.S)
+OTHER_PAPERS = re.compile(r"\bPROTOCOLS\b(?! =)")
+
+
+def explained() -> set[str]:
+    found: set[str] = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for bold in re.findall(r"\*\*([A-Z]\d[^*]*)\*\*", page.read_text(encoding="utf-8")):
+            found.update(NUMBERED.findall(bold))
+    for values in (ROOT / "plots/published").glob("*.yaml"):
+        text = values.read_text(encoding="utf-8")
+        found.update(re.findall(r"\b(?:id|to): \"?(V\d+)", text))
+        for first, last in re.findall(r"\bid: \"?V(\d+)\"?, to: \"?V(\d+)", text):
+            found.update(f"V{number}" for number in range(int(first), int(last) + 1))
+    return found
+
+
+def number_faults(path: Path, name: str, known: set[str]) -> Iterator[str]:
+    """Numbers that no page explains; those of tests' own figures and of experiments' systems are no such numbers."""
+    text = path.read_text(encoding="utf-8")
+    said = "\n".join(SAID_IN_CODE.findall(text)) if path.suffix != ".md" else re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    for number in sorted(set(NUMBERED.findall(said)) - known):
+        yield f"{name}: {number} is explained in no page: it stands nowhere in bold in docs/, and plots/published has no such value"
+    if OTHER_PAPERS.search(said):
+        yield f"{name}: refers to PROTOCOLS, which is no page of docs/"
 
 
 def version_faults() -> Iterator[str]:
@@ -115,8 +120,12 @@ def shell_faults(path: Path, name: str) -> Iterator[str]:
 
 def faults() -> Iterator[str]:
     yield from version_faults()
+    yield from floors.faults(ROOT, includes())
+    known = explained()
     for path in files():
         name = path.relative_to(ROOT).as_posix()
+        if path.suffix in (".cc", ".h", ".md", ".py") and not name.startswith(("reference/", "tests/runner/", "tests/lint/")):
+            yield from number_faults(path, name, known)
         if path.suffix in SOURCES:
             yield from source_faults(path, name)
         if path.suffix == ".py":
@@ -130,6 +139,10 @@ def faults() -> Iterator[str]:
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--draw"]:
+        plan, _ = floors.read(ROOT)
+        (ROOT / "docs/map.svg").write_text(floors.draw(plan, floors.arrows(plan, includes())), encoding="utf-8")
+        return 0
     found = list(faults())
     print("\n".join(found + [f"house rules: {len(found)} faults"]))
     return 1 if found else 0

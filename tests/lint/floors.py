@@ -1,0 +1,171 @@
+"""The floor plan (docs/floors.txt): who may include whom, checked against every include of the product, and drawn."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+PROTOCOL = "PROTOCOL"
+
+
+def is_test(name: str) -> bool:
+    """Tests, benchmarks and their programs may include anything."""
+    if name == "app/main.cc":
+        return False
+    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$|^tests/|/testing[./]|/toy_[^/]*$", name))
+
+
+@dataclass
+class Plan:
+    """The file as it was read: rooms by floor, what each may include, and who alone knows a library."""
+
+    floors: list[tuple[str, list[str]]] = field(default_factory=list)  # title, rooms; ground floor first
+    may: dict[str, list[str]] = field(default_factory=dict)
+    only: dict[str, str] = field(default_factory=dict)                 # beginning of a header's name: the room
+    protocols: tuple[str, ...] = ()
+
+    def level(self, room: str) -> int:
+        return next(i for i, (_, rooms) in enumerate(self.floors) if room in rooms)
+
+    def place_of(self, name: str) -> str | None:
+        """The folder of the table, or of a protocol, that a file lies in: the longest that fits."""
+        fits = [room for room in (*self.may, *self.protocols) if name.startswith(room + "/")]
+        return max(fits, key=len, default=None)
+
+    def fault(self, name: str, target: str) -> str | None:
+        """Why file `name` may not include `target`; None if it may."""
+        if is_test(name):
+            return None
+        own, other = self.place_of(name), self.place_of(target)
+        for beginning, room in self.only.items():
+            if target.startswith(beginning) and own != room:
+                return f"{room} alone knows <{beginning}…>"
+        if other is None or own == other:
+            return None
+        if own is None:
+            return f"{name.rsplit('/', 1)[0]} is no room of docs/floors.txt"
+        row = PROTOCOL if own in self.protocols else own
+        if other in self.protocols:
+            return "a protocol includes no other protocol" if row == PROTOCOL else "nothing but tests includes a protocol"
+        return None if other in self.may[row] else f"{row}'s line of docs/floors.txt does not name {other}"
+
+
+def read(root: Path) -> tuple[Plan, list[str]]:
+    """The plan, and what is wrong with the file itself."""
+    plan = Plan(protocols=tuple(sorted(module.parent.name for module in root.glob("*/module.h"))))
+    faults: list[str] = []
+    for number, line in enumerate((root / "docs/floors.txt").read_text(encoding="utf-8").splitlines(), 1):
+        where = f"docs/floors.txt:{number}"
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith("floor "):
+            plan.floors.append((line[6:].strip(), []))
+            continue
+        room, colon, others = line.partition(":")
+        room = room.strip()
+        if not colon:
+            faults.append(f"{where}: expected `ROOM: ROOM ROOM …`")
+        elif room.startswith("only "):
+            plan.only[room[5:].strip()] = others.strip()
+        elif not plan.floors:
+            faults.append(f"{where}: {room} is on no floor")
+        elif room in plan.may:
+            faults.append(f"{where}: {room} is there twice")
+        else:
+            plan.floors[-1][1].append(room)
+            plan.may[room] = others.split()
+            for other in others.split():
+                if other not in plan.may or plan.level(other) == len(plan.floors) - 1:
+                    faults.append(f"{where}: {room} may include {other}, which is not on a lower floor")
+    return plan, faults
+
+
+def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]]:
+    """How many files of a room include another. `sources`: the includes of each file."""
+    found: Counter[tuple[str, str]] = Counter()
+    for name, targets in sources.items():
+        own = plan.place_of(name)
+        if own is not None and not is_test(name):
+            others = {plan.place_of(target) for target in targets} - {own, None}
+            found.update((own, str(other)) for other in others)
+    return found
+
+
+def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
+    """Everything in which the plan, the includes and the drawing differ."""
+    plan, wrong = read(root)
+    yield from wrong
+    for name, targets in sources.items():
+        for target in targets:
+            fault = plan.fault(name, target)
+            if fault:
+                yield f"{name}: includes {target}: {fault}"
+    made = arrows(plan, sources)
+    used = {(PROTOCOL if own in plan.protocols else own, other) for own, other in made}
+    for room, others in plan.may.items():
+        for other in others:
+            if (room, other) not in used:
+                yield f"docs/floors.txt: {room} may include {other}, and no file of it does"
+    drawing = root / "docs/map.svg"
+    if not drawing.exists() or drawing.read_text(encoding="utf-8") != draw(plan, made):
+        yield "docs/map.svg: not the includes as they are; `tests/lint/house_rules.py --draw` draws it"
+
+
+WIDTH, FLOOR, BOX = 1180, 92, 34  # pixels
+STYLE = ("text{font-family:DejaVu Sans,sans-serif;font-size:11px;fill:#222}.t{font-size:10px;fill:#777}"
+         "rect.r{fill:#fff;stroke:#456;stroke-width:1}rect.p{fill:#fdf3e3;stroke:#a60}rect.f{fill:#f2f5f8}"
+         "path{fill:none;stroke:#456;stroke-width:1;opacity:.45}")
+
+
+def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
+    """The house: a band a floor, the program on top; an arrow points down to what is included. One that follows from
+    others (a room reaches it through a room in between) is left out."""
+    floors = [(title, [each for room in rooms for each in (plan.protocols if room == PROTOCOL else [room])])
+              for title, rooms in plan.floors]
+    height = FLOOR * len(floors) + 30
+    places: dict[str, tuple[float, float, float]] = {}  # centre, top, width
+    body: list[str] = []
+    for level, (title, rooms) in enumerate(floors):
+        top = height - 20 - FLOOR * (level + 1)
+        body.append(f'<rect class="f" x="0" y="{top + 4}" width="{WIDTH}" height="{FLOOR - 8}"/>')
+        body.append(f'<text class="t" x="8" y="{top + 18}">{level}  {escape(title)}</text>')
+        widths = [len(room.removeprefix("common/")) * 6.8 + 16 for room in rooms]
+        gap = (WIDTH - sum(widths)) / (len(rooms) + 1)
+        x = gap
+        for room, width in zip(rooms, widths):
+            places[room] = (x + width / 2, top + 34, width)
+            x += width + gap
+    reach = _reach(made)
+    for (own, other), count in sorted(made.items()):
+        if any((own, between) in made and other in reach[between] for between in reach[own] if between != other):
+            continue
+        (x1, y1, _), (x2, y2, _) = places[own], places[other]
+        y1 += BOX
+        body.append(f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + 26:.0f} {x2:.0f} {y2 - 30:.0f} {x2:.0f} {y2:.0f}">'
+                    f"<title>{escape(own)} includes {escape(other)}: {count} files</title></path>")
+    for room, (x, y, width) in places.items():
+        kind = "p" if room in plan.protocols else "r"
+        body.append(f'<rect class="{kind} r" rx="4" x="{x - width / 2:.0f}" y="{y}" width="{width:.0f}" height="{BOX}"/>'
+                    f'<text x="{x:.0f}" y="{y + 21}" text-anchor="middle">{escape(room.removeprefix("common/"))}</text>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+            f"<title>The rooms of Loch and their includes</title><style>{STYLE}</style>\n"
+            + "\n".join(body) + "\n</svg>\n")
+
+
+def _reach(made: Counter[tuple[str, str]]) -> dict[str, set[str]]:
+    """What each room includes, itself or through others."""
+    direct: dict[str, set[str]] = {}
+    for own, other in made:
+        direct.setdefault(own, set()).add(other)
+        direct.setdefault(other, set())
+    reach = {room: set(others) for room, others in direct.items()}
+    for _ in direct:
+        for room in direct:
+            for other in tuple(reach[room]):
+                reach[room] |= reach[other]
+    return reach
