@@ -23,6 +23,12 @@ set(LOCH_TEST_OPTIMIZATION -O0)
 
 option(LOCH_COVERAGE "Count the lines and branches that run (llvm-cov)" OFF)
 
+# Files of a target compiled several at a time: their headers are parsed and their templates made once for all of
+# them. For builds that are made whole and seldom (the sanitizers'); after an edit, a batch is compiled again.
+option(LOCH_UNITY "Compile up to 16 files of a target as one" OFF)
+set(CMAKE_UNITY_BUILD ${LOCH_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+
 find_program(LOCH_CCACHE ccache)
 if(LOCH_CCACHE)
   # Paths below the source folder do not count, so that clones and worktrees share what they compiled. The

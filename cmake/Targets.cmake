@@ -11,6 +11,8 @@
 #             a libFuzzer target: built in the fuzz preset alone, where ctest's entry libfuzzer.NAME searches; its kept
 #             inputs are corpus/x (of a NAME x_fuzz), or CORPUS
 #   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  a fuzzer's kept inputs, in every build
+#   loch_apart(a.cc …)   files that are compiled by themselves in a unity build too, since another file of their target
+#             gives something of its own the same name
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
 add_custom_target(loch_quick_tests)
 add_custom_target(loch_sanitize_tests)
@@ -18,6 +20,10 @@ add_custom_target(loch_fuzzers)
 find_program(LOCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 # Where each test leaves which of its cases were skipped: tests/skips/report.py counts them after the last test.
 set(LOCH_RAN ${CMAKE_BINARY_DIR}/Testing/ran)
+
+function(loch_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 
 function(loch_library NAME)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
@@ -106,7 +112,7 @@ function(loch_python_test NAME)
   add_test(NAME ${NAME} COMMAND ${LOCH_PYTHON} ${CMAKE_SOURCE_DIR}/tests/skips/suite.py ${A_MODULE}
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${NAME} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} FIXTURES_REQUIRED ran
-    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;LOCH_RAN=${LOCH_RAN}/${NAME}.xml;${A_ENVIRONMENT}")
+    ENVIRONMENT "PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache;LOCH_RAN=${LOCH_RAN}/${NAME}.xml;${A_ENVIRONMENT}")
 endfunction()
 
 function(loch_fuzzer NAME)

@@ -149,12 +149,13 @@ coro::Task<kv::OpResult> NumberedPutter::put(std::uint32_t node, kv::Key key, kv
   fabric::copy_to_shared(frame.region->at(frame.offset + puts_.value_bytes_), key.data, key.size);
   const std::uint64_t digest = puts_.digest(frame);
   ++counts_.begun;
-  const rpc::Reply reply = co_await caller_.call(server, put_code, stats);
+  const rpc::WriteReply reply = co_await caller_.call(server, put_code, stats);
   result.retries = reply.attempts;
   counts_.retries += reply.attempts;
-  if (reply.outcome != rpc::Reply::Outcome::answered) {
+  if (reply.outcome != rpc::WriteReply::Outcome::answered) {
     ++counts_.timeouts;
-    result.effect = reply.outcome == rpc::Reply::Outcome::unsent ? kv::Effect::none : kv::Effect::unknown;
+    result.effect =
+        reply.outcome == rpc::WriteReply::Outcome::unsent ? kv::Effect::none : kv::Effect::unknown;
     co_return result;
   }
   ++counts_.answered;

@@ -82,10 +82,10 @@ class WriteEchoClient final : public kv::Client {
                                turn / shape.serving_nodes() % shape.server_workers};
     const bool is_free = co_await caller_.prepare(server);
     if (!is_free) co_return kv::OpResult{.status = kv::OpStatus::error};
-    const rpc::Reply reply = co_await caller_.call(server, code, stats);
+    const rpc::WriteReply reply = co_await caller_.call(server, code, stats);
     kv::OpResult result{.status = done, .retries = reply.attempts};
-    if (reply.outcome == rpc::Reply::Outcome::answered) co_return result;
-    const bool was_sent = reply.outcome != rpc::Reply::Outcome::unsent;
+    if (reply.outcome == rpc::WriteReply::Outcome::answered) co_return result;
+    const bool was_sent = reply.outcome != rpc::WriteReply::Outcome::unsent;
     result.status = was_sent ? kv::OpStatus::timeout : kv::OpStatus::error;
     result.effect = was_sent ? kv::Effect::unknown : kv::Effect::none;
     co_return result;

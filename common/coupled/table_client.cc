@@ -37,11 +37,11 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
       break;
     }
     co_await lay_out(what, server, key, value);
-    const rpc::Reply reply = co_await caller_.call(server, static_cast<std::uint8_t>(what), stats);
+    const rpc::WriteReply reply = co_await caller_.call(server, static_cast<std::uint8_t>(what), stats);
     retries += reply.attempts;
     result = result_of(what, reply);
-    const bool is_busy =
-        reply.outcome == rpc::Reply::Outcome::answered && reply.code == static_cast<std::uint8_t>(Say::busy);
+    const bool is_busy = reply.outcome == rpc::WriteReply::Outcome::answered &&
+                         reply.code == static_cast<std::uint8_t>(Say::busy);
     if (!is_busy || attempt + 1 >= settings_.attempts || worker_.stopping()) break;
     LOCH_PROBE("coupled.readers.asked-again");
     ++counts_.busy;
@@ -67,17 +67,17 @@ coro::Task<void> TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key ke
   co_await worker_.compute(worker_.costs().copy(value.size));
 }
 
-kv::OpResult TableClient::result_of(Ask what, const rpc::Reply& reply) const {
+kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) const {
   const bool changes = what != Ask::get;
   kv::OpResult result;
   switch (reply.outcome) {
-    case rpc::Reply::Outcome::answered:
+    case rpc::WriteReply::Outcome::answered:
       break;
-    case rpc::Reply::Outcome::unsent:
+    case rpc::WriteReply::Outcome::unsent:
       result.status = kv::OpStatus::error;
       return result;
-    case rpc::Reply::Outcome::timed_out:
-    case rpc::Reply::Outcome::stopping:
+    case rpc::WriteReply::Outcome::timed_out:
+    case rpc::WriteReply::Outcome::stopping:
       // It may have been executed, or lie in its slot and be executed yet.
       result.status = kv::OpStatus::timeout;
       result.effect = changes && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none;

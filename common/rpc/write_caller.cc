@@ -61,8 +61,8 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
   if (row.is_former) {
     if (!row.is_unanswered) number(server, &row, take_over_code);
-    const Reply taken_over = co_await exchange(server, &row, nullptr);
-    row.is_former = taken_over.outcome != Reply::Outcome::answered || taken_over.code != take_over_code;
+    const WriteReply taken_over = co_await exchange(server, &row, nullptr);
+    row.is_former = taken_over.outcome != WriteReply::Outcome::answered || taken_over.code != take_over_code;
     if (!row.is_former) {
       LOCH_PROBE("rpc.write.slot-taken-over");
       co_return true;
@@ -72,7 +72,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   }
   if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-unanswered");
-  const Reply late = co_await exchange(server, &row, nullptr);
+  const WriteReply late = co_await exchange(server, &row, nullptr);
   static_cast<void>(late);
   if (!row.is_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-still-unanswered");
@@ -94,15 +94,15 @@ void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
   fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row->sequence);
 }
 
-coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
+coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
   number(server, &row, code);
-  const Reply reply = co_await exchange(server, &row, stats);
-  if (reply.outcome == Reply::Outcome::timed_out) {
+  const WriteReply reply = co_await exchange(server, &row, stats);
+  if (reply.outcome == WriteReply::Outcome::timed_out) {
     LOCH_PROBE("rpc.write.timed-out");
     ++counts_.timeouts;
   }
-  if (reply.outcome == Reply::Outcome::unsent) {
+  if (reply.outcome == WriteReply::Outcome::unsent) {
     LOCH_PROBE("rpc.write.unsent");
     ++counts_.unsent;
   }
@@ -110,10 +110,10 @@ coro::Task<Reply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::
 }
 
 // Sends the request of the row until its reply is here, or time is up.
-coro::Task<Reply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
+coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
-  Reply::Outcome outcome = Reply::Outcome::timed_out;
+  WriteReply::Outcome outcome = WriteReply::Outcome::timed_out;
   for (bool is_first = !row->was_sent;; is_first = false) {
     if (!is_first) {
       LOCH_PROBE("rpc.write.sent-again");
@@ -121,23 +121,23 @@ coro::Task<Reply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpSta
       ++counts_.retries;
     }
     const bool sent = co_await send(server, row, stats);
-    if (worker_.stopping()) outcome = Reply::Outcome::stopping;
+    if (worker_.stopping()) outcome = WriteReply::Outcome::stopping;
     if (sent) {
       const Nanos patience = std::min(give_up, worker_.now() + config_.retry_after);
       const fabric::WatchOutcome seen = co_await await_reply(server, row, patience);
       if (seen == fabric::WatchOutcome::ready) {
-        Reply reply = answer(server, row, stats);
+        WriteReply reply = answer(server, row, stats);
         reply.attempts = row->attempt - attempt_before;
         co_return reply;
       }
-      if (seen == fabric::WatchOutcome::stopping) outcome = Reply::Outcome::stopping;
+      if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
-    const bool is_over = worker_.now() >= give_up || outcome == Reply::Outcome::stopping;
+    const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
     // A node that could not be reached within its time: the operation has had its try.
     if (is_over || !sent) break;
   }
-  Reply reply;
-  reply.outcome = row->was_sent ? outcome : Reply::Outcome::unsent;
+  WriteReply reply;
+  reply.outcome = row->was_sent ? outcome : WriteReply::Outcome::unsent;
   reply.attempts = row->attempt - attempt_before;
   row->is_unanswered = row->was_sent && !is_orphaned(server, *row);
   co_return reply;
@@ -220,10 +220,10 @@ coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* 
   }
 }
 
-Reply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
+WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
   row->is_unanswered = false;
   const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
-  Reply reply;
+  WriteReply reply;
   reply.code = Trailer::unpack(fabric::load_word(node_.replies->at(word_at))).code;
   const std::uint32_t bytes = config_.reply_bytes[reply.code];
   reply.frame = frame_of({node_.replies, word_at + trailer_bytes - bytes}, bytes,

@@ -15,7 +15,7 @@ struct ServerId {
   std::uint32_t index = 0;  // among its node's server workers
 };
 
-struct Reply {
+struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
     unsent,     // the server cannot be reached, or has not answered an earlier request yet: no effect
@@ -51,7 +51,7 @@ class WriteCaller {
   // end). Whoever is on the server's node writes into the server's slot itself.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
   // And then: sends it and waits for the reply.
-  [[nodiscard]] coro::Task<Reply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
 
   [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }
   [[nodiscard]] const Counts& counts() const { return counts_; }
@@ -73,14 +73,14 @@ class WriteCaller {
   void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
-  [[nodiscard]] coro::Task<Reply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
   // Whether the request was sent to a server that has crashed since. The one that came in its place does not
   // know whether it was executed, and must not execute it again.
   [[nodiscard]] bool is_orphaned(ServerId server, const Row& row) const {
     return row.was_sent && row.life != lives_[server.node] && !config_.flaws.ignores_lives;
   }
-  [[nodiscard]] Reply answer(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] WriteReply answer(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
                                           bool is_copied);
 

@@ -120,14 +120,14 @@ coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::u
     }
     fabric::store_word_release(caller.body(server, add_code).data(), number << 32 | operand);
     fabric::OpStats stats;
-    const Reply reply = co_await caller.call(server, add_code, &stats);
+    const WriteReply reply = co_await caller.call(server, add_code, &stats);
     out->retries += reply.attempts;
-    if (reply.outcome == Reply::Outcome::unsent) {
+    if (reply.outcome == WriteReply::Outcome::unsent) {
       ++out->unsent;
       continue;
     }
     sums[row] += operand;  // it will be executed at some time
-    if (reply.outcome != Reply::Outcome::answered) {
+    if (reply.outcome != WriteReply::Outcome::answered) {
       ++out->timed_out;
       continue;
     }
@@ -150,8 +150,8 @@ coro::Task<void> ask_in_two_lives(const WriteChannel* channel, fabric::Worker* w
       bool is_free = false;
       while (!is_free) is_free = co_await before.prepare(server);
       fabric::store_word_release(before.body(server, add_code).data(), number | operand);
-      const Reply reply = co_await before.call(server, add_code, nullptr);
-      if (operand == 1 && reply.outcome == Reply::Outcome::timed_out) ++out->timed_out;
+      const WriteReply reply = co_await before.call(server, add_code, nullptr);
+      if (operand == 1 && reply.outcome == WriteReply::Outcome::timed_out) ++out->timed_out;
     }
   }
   WriteCaller after(*channel, *worker, lane);
@@ -160,8 +160,8 @@ coro::Task<void> ask_in_two_lives(const WriteChannel* channel, fabric::Worker* w
     const bool is_free = co_await after.prepare(server);
     if (!is_free) continue;
     fabric::store_word_release(after.body(server, add_code).data(), number | operand);
-    const Reply reply = co_await after.call(server, add_code, nullptr);
-    if (operand == 0 && reply.outcome == Reply::Outcome::answered) {
+    const WriteReply reply = co_await after.call(server, add_code, nullptr);
+    if (operand == 0 && reply.outcome == WriteReply::Outcome::answered) {
       ++out->answered;
       // A request that was not begun when its slot was taken over is not executed.
       const std::uint64_t sum = fabric::load_word(reply.frame);

@@ -84,26 +84,26 @@ def from_plain(value: object, file: str, path: str) -> Item:
     return Item(file, None, path, value=value)
 
 
-def load(path: str | Path) -> Item:
-    """Reads one YAML document whose top is a mapping."""
+def load(path: str | Path, ours: bool = False) -> Item:
+    """Reads one YAML document whose top is a mapping. `ours`: a long list of the tree, read with the faster parser."""
     name = str(path)
     with reading(name), open(path, "rb") as stream:
         data = stream.read(BYTES_MAX + 1)
         if len(data) > BYTES_MAX:
             raise BadInput(f"{name}: larger than {BYTES_MAX >> 20} MiB; expected an experiment")
         text = data.decode("utf-8")
-    top = parse(text, name)
+    top = parse(text, name, ours)
     if top is None or top.entries is None:
         raise BadInput(f"{name}:1: expected a mapping of keys such as name, systems and axes")
     _attach_comments(top, text.splitlines())
     return top
 
 
-def parse(text: str, name: str) -> Item | None:
+def parse(text: str, name: str, ours: bool = False) -> Item | None:
     """The one document of a YAML text, None of an empty one. Nesting and the number of values are bounded."""
     loader = None
     try:
-        loader = _Loader(text)
+        loader = _FastLoader(text) if ours else _Loader(text)
         node = loader.get_single_node()
         with reading(name):  # a last resort: the values have their own lines
             return None if node is None else _Converter(loader, name).item(node, "", 0)
@@ -149,12 +149,10 @@ class _TooMany(_TooDeep):
     """More values than any experiment has, those of aliases counted each time."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Bounded:
     """Composes nodes to a bounded depth: a bracket for each level is a few bytes, a level of Python's stack is not."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = self._count = 0
+    _depth = _count = 0
 
     def compose_node(self, parent: object, index: object) -> yaml.Node:
         self._depth += 1
@@ -167,6 +165,21 @@ class _Loader(yaml.SafeLoader):
             return super().compose_node(parent, index)
         finally:
             self._depth -= 1
+
+
+class _Loader(_Bounded, yaml.SafeLoader):
+    """PyYAML's own parser."""
+
+
+if yaml.__with_libyaml__:
+    class _FastLoader(_Bounded, yaml.composer.Composer, yaml.CSafeLoader):
+        """The parser of libyaml, several times as fast, under PyYAML's composer. It takes some texts that are no YAML."""
+
+        def __init__(self, text: str) -> None:
+            yaml.CSafeLoader.__init__(self, text)
+            self.anchors = {}  # the composer's
+else:
+    _FastLoader = _Loader
 
 
 class _Converter:

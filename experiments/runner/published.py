@@ -71,7 +71,7 @@ def find(source: str, item: str) -> PublishedItem | None:
     path = FOLDER / f"{source}.yaml"
     if not path.is_file():
         return None
-    document = located.load(path)
+    document = located.load(path, ours=True)
     items = document.mapping().get("items")
     found = items.mapping().get(item) if items is not None else None
     return _item(document, found, source, item) if found is not None else None

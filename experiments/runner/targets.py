@@ -47,7 +47,7 @@ def load(folder: Path) -> dict[str, Target]:
     if not path.is_file():
         return {}
     out: dict[str, Target] = {}
-    for item in located.load(path).mapping()["targets"].items or []:
+    for item in located.load(path, ours=True).mapping()["targets"].items or []:
         entries = item.mapping()
         for key in entries:
             if key not in _KEYS:
