@@ -71,6 +71,27 @@ class Bench(EndToEnd):
         self.assertIn("nessie on sim", lines[0])
         self.assertIn("--json", lines[-1])
 
+    def test_what_may_be_said_and_what_is_counted_are_listed(self) -> None:
+        def names(kind: str) -> list[str]:
+            done = self.loch("list", kind, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [entry["name"] for entry in json.loads(done.stdout)]
+        self.assertLessEqual({"torn_read", "kill_rate", "schedule"}, set(names("faults")))
+        self.assertLessEqual({"value_size", "nessie.expiry", "herd.batch"}, set(names("keys")))
+        got = self.result(*SIM)
+        for field in names("fields"):
+            at = got
+            for part in field.split("."):
+                if part not in at and field.startswith(("operations.", "sim.", "verbs.")):
+                    break
+                self.assertIn(part, at, field)
+                at = at[part]
+        for protocol in ("nessie", "herd"):
+            listed = {entry["name"] for entry in json.loads(self.loch("list", "counters", "--json").stdout)
+                      if entry.get("protocol") == protocol}
+            run = self.result(*(protocol if word == "nessie" else word for word in SIM))
+            self.assertEqual({f"protocol_counters.{name}" for name in run["protocol_counters"]}, listed)
+
     def test_the_result_is_complete(self) -> None:
         got = self.result(*SIM)
         for key in ("schema", "loch", "protocol", "fabric", "hardware", "seed", "config", "capabilities", "duration_s",
