@@ -33,6 +33,7 @@ class _Run:
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
     comparisons: list[published.Comparison] = field(default_factory=list)
+    obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)  # tables (head, rows)
     said: list[str] = field(default_factory=list)  # warnings, printed at the end
     peak: tuple[int, str] = (0, "")                # bytes of the largest simulated point, and which it was
 
@@ -174,6 +175,7 @@ class Campaign:
         results = outputs.collect(run.experiment, run.store, run.choices or [])
         run.verdicts = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)
+        run.obtained = report.obtained_tables(results)
         run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
         run.said = _warnings(results)
         run.peak = max(((_peak_bytes(row), row.point.title()) for row in results.rows if row.ok), default=(0, ""))
@@ -250,19 +252,26 @@ def _peak_bytes(row: outputs.Row) -> int:
 
 
 def tell_one(run: _Run) -> None:
-    """Published against obtained, claims, and where everything is."""
+    """Published against obtained, or what was obtained where nothing was published; claims, and where everything is."""
     if run.comparisons:
-        rows = report.comparison_table(run.comparisons)
-        rows.insert(0, report.comparison_head(published.called(run.experiment)))
-        widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
-        for row in rows:
-            print("  ".join(str(cell).ljust(width) if i < 4 else str(cell).rjust(width)
-                            for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
+        _print_table(report.comparison_head(published.called(run.experiment)), report.comparison_table(run.comparisons), texts=4)
         print(published.score(run.comparisons).text())
+    else:
+        for head, rows in run.obtained:
+            _print_table(head, rows, texts=1)
     for verdict in run.verdicts:
         state = "not evaluated" if verdict.held is None else "held" if verdict.held else "NOT held"
         print(f"claim {state}: {verdict.text}" + (f" ({verdict.why})" if verdict.why else ""))
     print(f"{run.folder}: {' '.join(outputs.NAMES)}")
+
+
+def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
+    """Columns of equal width: the first so many are texts, the others numbers."""
+    lines = [head, *rows]
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print("  ".join(str(cell).ljust(width) if i < texts else str(cell).rjust(width)
+                        for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
 
 
 def tell_many(runs: list[_Run], took_s: float) -> None:

@@ -177,26 +177,26 @@ def state(verdict: claims.Verdict) -> str:
 
 
 def markdown(sheet: Sheet, root: Path) -> str:
-    """The score sheet."""
-    parts = ["# Published against obtained\n"]
+    """The score sheet: the verdict, what is missed and why, then every number and claim."""
+    parts = ["# Published against obtained\n", *(f"{line}\n" for line in summary(sheet))]
     if not sheet.scored:
         parts.append(f"No stored results of a paper's figure under {root}. Run ./loch run experiments/paper first.\n")
+    wanting = to_explain(sheet)
+    if wanting:
+        parts.append("## Misses\n")
+        parts += [f"* {what}: {where or '**no explanation named**'}" for what, where in wanting]
+        parts.append("")
+    parts.append("## Numbers\n")
     rows = [[identity, line.what, _published(line), report.number(line.obtained), report.percent(line.error), _status(line)]
             for identity, line in _joined(sheet.lines)]
     parts.append(report.markdown_table(["id", "what", "published", "obtained", "error", "from"], rows))
-    parts.append("# Claims\n")
+    parts.append("## Claims\n")
     for scored in sheet.scored:
         if scored.verdicts:
-            parts.append(f"## {scored.name}\n")
+            parts.append(f"### {scored.name}\n")
             parts += [claim_line(verdict) for verdict in scored.verdicts]
             parts.append("")
-    wanting = to_explain(sheet)
-    if wanting:
-        parts.append("# Misses\n")
-        parts += [f"* {what}: {where or '**no explanation named**'}" for what, where in wanting]
-        parts.append("")
     parts += [f"* {markup.escape(note)}" for note in sheet.notes]
-    parts += ["", *summary(sheet)]
     return "\n".join(parts) + "\n"
 
 
