@@ -49,7 +49,7 @@ class Module final : public kv::Module {
   [[nodiscard]] std::vector<std::string> probes() const override { return {"newstore.", "rpc.write."}; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
     std::map<std::string, kv::Mutant> all = {
-        {"no-duplicate-detection", {"a request that comes twice is executed twice", 1}}};
+        {"no-duplicate-detection", {"a request that comes twice is executed twice", 3}}};
     add_shard_mutants(all);
     return all;
   }
