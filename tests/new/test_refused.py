@@ -30,7 +30,8 @@ class Refused(unittest.TestCase):
     def test_names(self) -> None:
         for name, said in (("Mine", "small letters"), ("1mine", "small letters"), ("my-own", "small letters"), ("../x", "small letters"),
                            ("class", "that word"), ("kv", "that word"), ("nessie", "folder of Loch"), ("tests", "folder of Loch"),
-                           ("pilaf", "protocol of Loch"), ("seq_rpc", "protocol of Loch")):
+                           ("pilaf", "pilaf_em of Loch"), ("seq_rpc", "sequencer of Loch"),
+                           ("memcached", "baselines of Loch")):
             self.assert_refused(self.loch("new", name, "--like", "rpc", "--at", "."), said)
         self.assertEqual(list(self.folder.iterdir()), [])
 

@@ -38,14 +38,15 @@ class Parser(argparse.ArgumentParser):
         refuse(f"{message} (./loch new --help)")
 
 
-def known_protocols() -> set[str]:
-    """Names of protocols in the tree, as their modules say them."""
-    said = re.compile(r'name\(\) const override \{ return "([a-z][a-z0-9-]*)"|(?:protocol|prefix) = "([a-z][a-z0-9-]*)"')
-    names: set[str] = set()
-    for header in TREE.glob("*/module.h"):
-        for source in header.parent.glob("*.cc"):
-            names |= {a or b for a, b in said.findall(source.read_text(encoding="utf-8"))}
-    return names
+def who_uses(name: str) -> str:
+    """The folder of a protocol whose code has the name as a word of its own, as its protocol's or an option's; or nothing."""
+    words = [f'"{word}{end}' for word in {name, name.replace("_", "-")} for end in ('"', ".")]
+    for header in sorted(TREE.glob("*/module.h")):
+        for source in (*header.parent.rglob("*.cc"), *header.parent.rglob("*.h")):
+            text = source.read_text(encoding="utf-8")
+            if any(word in text for word in words):
+                return header.parent.name
+    return ""
 
 
 def check(name: str, folder: Path) -> Path:
@@ -60,8 +61,9 @@ def check(name: str, folder: Path) -> Path:
         refuse(f"{made} exists already; nothing was overwritten")
     if (TREE / name).exists():
         refuse(f"{name}: a folder of Loch has that name; choose another")
-    if name in known_protocols() or name.replace("_", "-") in known_protocols():
-        refuse(f"{name}: a protocol of Loch has that name; choose another")
+    user = who_uses(name)
+    if user:
+        refuse(f"{name}: {user} of Loch uses that name; choose another")
     return made
 
 

@@ -19,7 +19,8 @@ class Newstore : public ::testing::TestWithParam<const char*> {
   [[nodiscard]] StoreRun shape() const {
     StoreRun run;
     run.fabric = GetParam();
-    run.deploy = {.nodes = 3, .client_workers = 2, .window = 2, .key_size = 16, .value_size = 200, .keys = 64};
+    run.deploy = {
+        .nodes = 3, .client_workers = 2, .window = 2, .key_size = 16, .value_size = 200, .keys = 64};
     run.deploy.server_workers = module().default_servers();
     run.operations = 2'000;
     return run;

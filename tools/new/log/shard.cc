@@ -23,7 +23,8 @@ void add_shard_options(std::vector<kv::OptionSpec>& specs) {
                    .fuzz_values = {"0", "1", "7"}});
 }
 void add_shard_mutants(std::map<std::string, kv::Mutant>& mutants) {
-  mutants["compaction-keeps-oldest"] = {"compaction keeps the oldest entry of a key instead of the newest", 1};
+  mutants["compaction-keeps-oldest"] = {"compaction keeps the oldest entry of a key instead of the newest",
+                                        1};
 }
 
 void Shard::put(const std::string& key, const std::vector<std::byte>& value) {

@@ -6,7 +6,9 @@
 namespace loch::newstore {
 namespace {
 
-std::vector<std::byte> value_of(int number) { return std::vector<std::byte>(8, static_cast<std::byte>(number)); }
+std::vector<std::byte> value_of(int number) {
+  return std::vector<std::byte>(8, static_cast<std::byte>(number));
+}
 
 TEST(Shard, HoldsTheNewestValueOfEachKey) {
   Shard shard({.key_bytes = 1, .value_bytes = 8, .spare = 0});
