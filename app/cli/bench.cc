@@ -147,6 +147,31 @@ nlohmann::ordered_json hogs_json(const BenchOptions& o, const measure::PointResu
   return out;
 }
 
+// A rate that more than a hundredth of went into waiting for room says more of the settings than of the
+// design.
+std::string name_trouble(const measure::PointResult& point) {
+  std::uint64_t all = 0, retries = 0, full = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    all += node.tally.total();
+    retries += node.tally.retries;
+    for (const measure::KindTally& kind : node.tally.kinds)
+      full += kind.by_outcome[static_cast<std::size_t>(measure::Outcome::table_full)];
+  }
+  const auto found = point.protocol_counters.find("back_pressure");
+  const auto waits = found == point.protocol_counters.end() ? 0.0 : found->second;
+  const double share =
+      all == 0 ? 0.0 : (waits + static_cast<double>(retries + full)) / static_cast<double>(all);
+  if (share <= 0.01) return {};
+  std::vector<std::string> parts;
+  if (waits > 0) parts.push_back(fmt::format("{:.0f} waits for an entry to expire (back-pressure)", waits));
+  if (full > 0) parts.push_back(fmt::format("{} times \"table full\"", full));
+  if (retries > 0) parts.push_back(fmt::format("{} retries", retries));
+  return fmt::format(
+      "for every 100 operations {:.2g} times something had to wait or to be tried again: {}{}", 100 * share,
+      fmt::join(parts, ", "),
+      waits > 0 ? "; more spare entries or a shorter expiry period would change the rates" : "");
+}
+
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -168,7 +193,8 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.timeline = std::move(outcome.timeline);
   point.probed_keys = static_cast<std::uint32_t>(std::min<std::uint64_t>(o.load.probe_keys, o.keys));
   if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
-  point.notes = o.notes;
+  if (std::string trouble = name_trouble(point); !trouble.empty()) point.notes.push_back(std::move(trouble));
+  point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (!point.declared_lost.empty()) {
     point.notes.push_back(
@@ -249,7 +275,13 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   if (!o.histogram.empty()) {
     if (auto ok = write_histogram(o.histogram, points.front()); !ok) return complain(ok.error());
   }
-  if (o.json.empty()) {
+  for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
+  const bool is_read = isatty(STDOUT_FILENO) == 1;
+  if (o.json.empty() && is_read) {
+    for (const measure::PointResult& point : points)
+      fmt::print("{}", measure::summary(measure::to_json(point)));
+    fmt::print("  the whole result: --json FILE, or --json - for standard output\n");
+  } else if (o.json.empty()) {
     fmt::print("{}\n", document.dump(1));
   } else {
     if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
@@ -257,7 +289,6 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
       if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
     }
   }
-  for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
   int status = 0;
   for (const measure::PointResult& point : points) status = std::max(status, judge(point));
   return status;

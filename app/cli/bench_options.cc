@@ -610,6 +610,16 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   return {};
 }
 
+std::vector<BenchKey> bench_keys() {
+  std::vector<BenchKey> keys;
+  for (const auto& option : bench_flags().options()) {
+    std::string key = option->long_name();
+    std::ranges::replace(key, '-', '_');
+    keys.push_back({std::move(key), option->long_name(), option->format_parameter(), option->description()});
+  }
+  return keys;
+}
+
 std::string bench_help(const kv::Registry& registry) {
   std::ostringstream out;
   out << "Usage: loch bench [flags]\n\n" << bench_flags();

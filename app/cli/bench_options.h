@@ -48,6 +48,15 @@ struct BenchOptions {
 [[nodiscard]] Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments,
                                                const kv::Registry& registry);
 
+// A flag as `loch list keys` shows it: what an experiment calls it, what the command line does.
+struct BenchKey {
+  std::string key;        // "value_size"
+  std::string flag;       // "value-size"
+  std::string parameter;  // "BYTES"
+  std::string help;       // unit and default
+};
+[[nodiscard]] std::vector<BenchKey> bench_keys();
+
 // The text of `bench --help` and `bench --help PROTOCOL`.
 [[nodiscard]] std::string bench_help(const kv::Registry& registry);
 [[nodiscard]] Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol);

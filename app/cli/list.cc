@@ -9,11 +9,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/cli/bench.h"
+#include "app/cli/bench_options.h"
 #include "app/cli/registry.h"
 #include "common/base/probe.h"
 #include "workloads/distribution.h"
 
+#include "common/fabric/sim/fault_list.h"
 #include "common/fabric/sim/hardware.h"
+#include "common/measure/result.h"
 #ifndef LOCH_SOURCE_DIR
 #define LOCH_SOURCE_DIR "."
 #endif
@@ -158,6 +162,76 @@ std::vector<Entry> probes(const kv::Registry& registry) {
   return out;
 }
 
+std::vector<Entry> faults() {
+  std::vector<Entry> out;
+  for (const fabric::sim::FaultKey& each : fabric::sim::fault_keys())
+    out.push_back({each.key, each.expected});
+  return out;
+}
+
+// What an experiment's YAML may set of a point, and the flags of the same meaning.
+std::vector<Entry> keys(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const BenchKey& each : bench_keys()) {
+    Entry entry{each.key, fmt::format("--{} {}: {}", each.flag, each.parameter, each.help)};
+    entry.more["flag"] = each.flag;
+    out.push_back(std::move(entry));
+  }
+  for (const auto& [name, module] : registry) {
+    for (const kv::OptionSpec& spec : module->options()) {
+      Entry entry{spec.key, fmt::format("--{}: {} ({})", spec.key, spec.help, spec.initial)};
+      entry.more["flag"] = spec.key;
+      entry.more["default"] = spec.initial;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+void add_fields(const ordered_json& value, const std::string& path, std::vector<Entry>* out) {
+  if (!value.is_object() || value.empty()) {
+    if (!path.empty()) out->push_back({path, value.is_null() ? "of some runs" : value.type_name()});
+    return;
+  }
+  for (const auto& [key, each] : value.items())
+    add_fields(each, path.empty() ? key : fmt::format("{}.{}", path, key), out);
+}
+
+// Of a result's JSON, as claims and derived values name them; those of a run of its own kind alone say so.
+std::vector<Entry> fields() {
+  measure::PointResult point;
+  point.nodes.emplace_back();
+  std::vector<Entry> out;
+  add_fields(measure::to_json(point), "", &out);
+  return out;
+}
+
+// What each protocol counts of itself, under protocol_counters of a result: those of a few simulated
+// operations.
+std::vector<Entry> counters(const kv::Registry& registry) {
+  std::vector<Entry> out;
+  for (const auto& [name, module] : registry) {
+    std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
+                                    "--operations", "60", "--keys",  "100"};
+    auto options = parse_bench(few, registry);
+    if (!options || !validate(*options, *module)) {  // some have servers on nodes of their own
+      few.insert(few.end(), {"--server-nodes", "1"});
+      options = parse_bench(few, registry);
+    }
+    const auto run = options ? run_point(*options, *module, 0, Place{}) : std::unexpected(options.error());
+    if (!run) {
+      out.push_back({"(none)", fmt::format("{}: {}", name, run.error().message)});
+      continue;
+    }
+    for (const auto& [counter, value] : run->point.protocol_counters) {
+      Entry entry{fmt::format("protocol_counters.{}", counter), name};
+      entry.more["protocol"] = name;
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
 void print(const std::vector<Entry>& entries, bool as_json) {
   if (!as_json) {
     std::size_t width = 0;
@@ -183,7 +257,8 @@ std::string home_folder() {
 
 int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
   const std::vector<std::string> kinds = {"protocols",   "fabrics", "hardware", "workloads",
-                                          "experiments", "mutants", "holes",    "probes"};
+                                          "experiments", "mutants", "holes",    "probes",
+                                          "faults",      "fields",  "keys",     "counters"};
   std::string kind;
   bool as_json = false;
   for (const std::string& argument : arguments) {
@@ -220,6 +295,14 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     print(experiments(), as_json);
   else if (kind == "probes")
     print(probes(registry), as_json);
+  else if (kind == "faults")
+    print(faults(), as_json);
+  else if (kind == "fields")
+    print(fields(), as_json);
+  else if (kind == "keys")
+    print(keys(registry), as_json);
+  else if (kind == "counters")
+    print(counters(registry), as_json);
   else if (kind == "holes")
     print(holes(registry), as_json);
   else

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import unittest
 from collections import Counter
 
-from support import SHM, SIM, EndToEnd, without
+from support import BINARY, SHM, SIM, EndToEnd, without
 
 
 class Bench(EndToEnd):
@@ -37,6 +39,58 @@ class Bench(EndToEnd):
         # Two of three entries are remote, and a filter collision may move one more.
         self.assertGreater(got["wire_bytes"]["payload_per_get"], 4096 * 2 / 3 * 0.9)
         self.assertLess(got["wire_bytes"]["payload_per_get"], 4096 * 1.2)
+
+    def test_a_rate_that_waiting_decides_says_so(self) -> None:
+        # Entries that were replaced rest for an expiry period; a long run uses all spare ones up.
+        crowd = ["bench", "--protocol", "nessie", "--nodes", "3", "--clients", "8", "--keys", "2000", "--value-size", "256",
+                 "--get", "0.5", "--nessie.min-spare", "512"]
+        for span, waits in (("500us", False), ("10ms", True)):
+            done = self.loch(*crowd, "--duration", span)
+            self.assertEqual((done.returncode, "back-pressure" in done.stderr), (0, waits), done.stderr)
+            got = json.loads(done.stdout)
+            self.assertEqual(any("back-pressure" in note for note in got["notes"][:1]), waits)
+            self.assertEqual(got["protocol_counters"]["back_pressure"] > 0.01 * got["operations"]["total"], waits)
+
+    def test_a_terminal_is_shown_a_summary(self) -> None:
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        with subprocess.Popen([BINARY, *SIM], cwd=self.folder, stdout=theirs, stderr=subprocess.DEVNULL) as running:
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    more = os.read(ours, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if not more:
+                    break
+                shown += more
+            self.assertEqual(running.wait(60), 0)
+        lines = shown.decode().splitlines()
+        self.assertLessEqual(len(lines), 15)
+        self.assertIn("nessie on sim", lines[0])
+        self.assertIn("--json", lines[-1])
+
+    def test_what_may_be_said_and_what_is_counted_are_listed(self) -> None:
+        def names(kind: str) -> list[str]:
+            done = self.loch("list", kind, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [entry["name"] for entry in json.loads(done.stdout)]
+        self.assertLessEqual({"torn_read", "kill_rate", "schedule"}, set(names("faults")))
+        self.assertLessEqual({"value_size", "nessie.expiry", "herd.batch"}, set(names("keys")))
+        got = self.result(*SIM)
+        for field in names("fields"):
+            at = got
+            for part in field.split("."):
+                if part not in at and field.startswith(("operations.", "sim.", "verbs.")):
+                    break
+                self.assertIn(part, at, field)
+                at = at[part]
+        for protocol in ("nessie", "herd"):
+            listed = {entry["name"] for entry in json.loads(self.loch("list", "counters", "--json").stdout)
+                      if entry.get("protocol") == protocol}
+            run = self.result(*(protocol if word == "nessie" else word for word in SIM))
+            self.assertEqual({f"protocol_counters.{name}" for name in run["protocol_counters"]}, listed)
 
     def test_the_result_is_complete(self) -> None:
         got = self.result(*SIM)

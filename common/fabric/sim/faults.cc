@@ -11,6 +11,8 @@
 #include <system_error>
 #include <variant>
 
+#include "common/fabric/sim/fault_list.h"
+
 namespace loch::fabric::sim {
 namespace {
 
@@ -67,6 +69,10 @@ using Kind = ScheduledFault::Kind;
 constexpr std::array all_kinds = {Kind::crash,   Kind::pause, Kind::nic_stall,  Kind::cut,       Kind::kill,
                                   Kind::one_way, Kind::lossy, Kind::no_buffers, Kind::clock_step};
 
+constexpr std::string_view scheduled_shape =
+    "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
+    "TIME, worker: N, peer: N, chance: P, step: TIME}";
+
 std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
                              std::string_view expected) {
   return fail(ErrorCode::invalid_argument,
@@ -117,9 +123,7 @@ Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* 
 
 // One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
 Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string& path) {
-  constexpr std::string_view shape =
-      "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
-      "TIME, worker: N, peer: N, chance: P, step: TIME}";
+  constexpr std::string_view shape = scheduled_shape;
   ScheduledFault fault;
   if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
     return wrong(path, item, "schedule", shape);
@@ -271,6 +275,13 @@ SimFaults swarm(Rng& rng) {
   faults.cut_rate = maybe(0.15, 500);
   faults.outage_span = within(1'000, 200'000);
   return faults;
+}
+
+std::vector<FaultKey> fault_keys() {
+  std::vector<FaultKey> keys;
+  for (const FaultField& field : fault_fields) keys.push_back({field.key, field.expected});
+  keys.push_back({"schedule", fmt::format("a list of {}", scheduled_shape)});
+  return keys;
 }
 
 }  // namespace loch::fabric::sim
