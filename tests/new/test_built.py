@@ -24,6 +24,7 @@ class Built(unittest.TestCase):
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         cls.tree = cls.folder / "tree"
+        # Its build folder lies in it, as everybody's does: ccache knows paths below the source folder alone.
         # As the working tree is, with what has not been committed.
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(cls.tree)], check=True)
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -48,7 +49,7 @@ class Built(unittest.TestCase):
     def loch(cls, *arguments: str, status: int = 0, protocols: str = "") -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("LOCH_")}
         done = subprocess.run([str(cls.tree / "loch"), *arguments], cwd=cls.folder, capture_output=True, text=True, timeout=1500,
-                              check=False, env={**kept, "LOCH_BUILD": str(cls.folder / "build"), "LOCH_PROTOCOLS": protocols})
+                              check=False, env={**kept, "LOCH_BUILD": str(cls.tree / "build"), "LOCH_PROTOCOLS": protocols})
         if done.returncode != status:
             raise AssertionError(f"{arguments}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
         return done
