@@ -9,8 +9,8 @@
 //   2. lays those shares out again, EMPTY: on the node itself if it is back, else in an area that a survivor
 //      keeps for the purpose (nessie.spare-shares);
 //   3. tells every member where they lie now;
-//   4. empties every word that names lost memory (what a rollback brings back later is emptied by whoever
-//      meets it), and has the entries looked for that only lost shares named.
+//   4. empties every word that names lost memory (what a rollback brings back later is emptied by who rolls
+//      back, or else by whoever meets it), and has the entries looked for that only lost shares named.
 // A call that could not reach somebody is made again: the store remembers which nodes have their new
 // incarnation, so that what they hold by then is not declared lost a second time.
 #include <algorithm>

@@ -101,6 +101,7 @@ class Session {
   [[nodiscard]] coro::Task<Swap> settle_swap(cuckoo::Place place, Word expected, Word desired, Proof proof);
   // Empties a slot whose word names memory that was declared lost (members.cc); what the slot holds then.
   [[nodiscard]] coro::Task<WordRead> bury(cuckoo::Place place, Word word);
+  [[nodiscard]] coro::Task<void> bury_restored(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<Swap> swap_by_cpu(cuckoo::Place place, Word expected, Word desired);
   [[nodiscard]] coro::Task<bool> overwrite_index(cuckoo::Place place, Word word);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId peer);

@@ -103,6 +103,14 @@ coro::Task<Session::WordRead> Session::bury(cuckoo::Place place, Word word) {
   co_return WordRead{is_known && !names_lost_memory(swap.seen), swap.seen};
 }
 
+// What an own word had replaced, and is back in its slot, may have been declared lost meanwhile. Nobody need
+// ever meet it again: the one who puts it back empties it.
+coro::Task<void> Session::bury_restored(cuckoo::Place place, Word word) {
+  if (!own_.has_losses || !names_lost_memory(word)) co_return;
+  const WordRead buried = co_await bury(place, word);
+  static_cast<void>(buried);  // if it fails, whoever meets the word empties it
+}
+
 coro::Task<Session::Swap> Session::swap_index(cuckoo::Place place, Word expected, Word desired, Proof proof) {
   if (settings_.rules.cpu_on_index && place.node == node_.node) {
     co_return co_await swap_by_cpu(place, expected, desired);

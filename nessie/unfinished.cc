@@ -81,6 +81,7 @@ coro::Task<bool> Session::settle_taking_back(Unfinished left) {
   const bool was_there = swap.done() || (swap.outcome == Swap::Outcome::unknown && swap.seen == left.back);
   if (was_there) {
     LOCH_PROBE("nessie.settled-by-taking-back");
+    co_await bury_restored(left.place, left.back);
     co_await recycle(left.entry);
     co_return true;
   }

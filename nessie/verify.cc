@@ -81,6 +81,7 @@ coro::Task<Attempt> Session::roll_back(Attempt why) {
     co_return Attempt::link_error;
   }
   if (swap.done()) {
+    co_await bury_restored(place, to);
     co_await recycle(w.linked);  // readers may hold its word
     if (restores && replaced_entry && !has(Flaw::rollback_stamps_restored)) {
       // The entry that was staged first is back in its slot.

@@ -80,7 +80,10 @@ class Reader {
       for (const Ignored& each : ignored) {
         if (each.key == key) reason = each.reason;
       }
-      out.push_back(fmt::format("{}: ignored ({})", key, reason));
+      // The file's bytes go to a terminal and into JSON: only what both can show does.
+      std::string shown = key;
+      std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+      out.push_back(fmt::format("{}: ignored ({})", shown, reason));
     }
     return out;
   }

@@ -264,6 +264,12 @@ Result<> write_histogram(const std::string& path, const measure::PointResult& po
   return measure::write_whole(path, all.percentile_text(1000));
 }
 
+// A result as text. A file's name may hold bytes that are no UTF-8: they are replaced, not refused
+// when all is done.
+std::string text_of(const nlohmann::ordered_json& document) {
+  return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 // Writes what was asked for. Nothing is written before all is known to be whole.
 int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
   nlohmann::ordered_json document;
@@ -282,9 +288,9 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
       fmt::print("{}", measure::summary(measure::to_json(point)));
     fmt::print("  the whole result: --json FILE, or --json - for standard output\n");
   } else if (o.json.empty()) {
-    fmt::print("{}\n", document.dump(1));
+    fmt::print("{}", text_of(document));
   } else {
-    if (auto ok = measure::write_whole(o.json, document.dump(1) + "\n"); !ok) return complain(ok.error());
+    if (auto ok = measure::write_whole(o.json, text_of(document)); !ok) return complain(ok.error());
     for (const measure::PointResult& point : points) {
       if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
     }

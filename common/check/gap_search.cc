@@ -137,13 +137,19 @@ class GapSearch {
     }
   }
 
-  // The zone makes the key present at no cost, so a DELETE just before it is worth considering.
+  // The zone makes the key present at no cost, so a DELETE or a loss just before it is worth considering.
   void enter_forward_zone(const Configuration& from) {
     Configuration to = from;
     become_present(&to);
     next_.push_back(to);
     to = from;
     if (from.present && use_remove(&to)) {
+      become_present(&to);
+      next_.push_back(std::move(to));
+    }
+    for (std::uint64_t left = from.present ? from.losses : 0; left != 0; left &= left - 1) {
+      to = from;
+      lose(&to, left & -left);
       become_present(&to);
       next_.push_back(std::move(to));
     }

@@ -28,6 +28,10 @@ class Story {
   Story& remove_lost(Nanos from) {
     return add(OpKind::remove, Outcome::unknown, std::nullopt, from, std::nullopt);
   }
+  Story& lose(Nanos from, Nanos to) {
+    operations_.push_back({preload_client, OpKind::lost, Outcome::ok, "n0", std::nullopt, from, to});
+    return *this;
+  }
   Story& preloaded() {
     operations_.push_back(
         {preload_client, OpKind::put, Outcome::ok, "k", std::string(preloaded_value), 0, 0});
@@ -60,6 +64,21 @@ class Story {
 
 constexpr auto holds = Verdict::holds;
 constexpr auto violated = Verdict::violated;
+
+// A loss takes the key along just before a PUT that is proven while the loss still lasts.
+TEST(Losses, ComeBeforeAValueThatIsProvenMeanwhile) {
+  const auto told = [](Nanos lost_at) {
+    return Story()
+        .put("a", 1, 2)
+        .lose(lost_at, 90)
+        .miss(20, 32)
+        .put("b", 25, 30)
+        .get("b", 32, 40)
+        .remove(38, 39);
+  };
+  EXPECT_EQ(told(10).verdict(), Verdict::holds);
+  EXPECT_EQ(told(33).verdict(), Verdict::violated);  // the miss ended before anything was lost
+}
 
 TEST(Linearizable, ReadsOfTheLastValueHold) {
   EXPECT_EQ(Story().put("a", 1, 2).get("a", 3, 4).put("b", 5, 6).get("b", 7, 8).verdict(), holds);

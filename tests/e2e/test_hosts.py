@@ -21,7 +21,7 @@ from support import BINARY, ROOT, EndToEnd
 sys.path[:0] = [str(ROOT / "experiments")]
 from runner import launch  # noqa: E402
 
-RANK = str(Path(BINARY).resolve().parents[1] / "cluster/control_rank")
+RANK = str(Path(BINARY).resolve().parents[1] / "common/cluster/control_rank")
 # What ssh would do: run a command on the named host.
 AGENT = """#!/bin/bash
 host=$1; shift

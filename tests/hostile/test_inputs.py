@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 import unittest
 
@@ -58,6 +60,16 @@ class Yaml(Hostile):
                 done = self.bench("--workload", name)
                 self.assertIn(done.returncode, (0, 2), done.stderr)
                 self.assertTrue(done.returncode == 0 or len(done.stderr.strip().splitlines()) == 1, done.stderr)
+
+    def test_bytes_that_are_no_text_end_no_run(self) -> None:
+        """Neither in a property that is not known nor in a file's name; no escape reaches the terminal."""
+        name = b"n\xe4me\x1b[2J"
+        self.write("plain", b"\xff\x1b[2J=1\n")
+        os.rename(os.fsencode(self.folder / "plain"), os.path.join(os.fsencode(self.folder), name))
+        done = self.bench("--workload", name, "--json", "x.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("\x1b", done.stderr + done.stdout)
+        json.loads((self.folder / "x.json").read_text(encoding="utf-8"))
 
 
 class Histories(Hostile):
