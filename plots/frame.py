@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from runner.grid import show
-from runner.options import BENCH
-from runner.report import caption
-from runner.tables import Results
-from written import write_atomically
+from loch.runner.grid import show
+from loch.runner.options import BENCH
+from loch.runner.report import caption
+from loch.runner.tables import Results
+from loch.written import write_atomically
 
 from . import style, words
 from .series import Group, Line, origins, panel_title

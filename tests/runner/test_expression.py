@@ -3,8 +3,8 @@
 import unittest
 
 import support  # noqa: F401  (sets the path)
-from runner import expression, tables, units
-from runner.errors import nearest
+from loch.runner import expression, tables, units
+from loch.runner.errors import nearest
 
 
 class Units(unittest.TestCase):

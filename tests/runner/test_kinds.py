@@ -14,8 +14,8 @@ from plots import curve, draw, frame, style, table
 from plots import map as winners
 from plots.line import panels
 from plots.series import _origins, groups
-from runner import grid, outputs, published
-from runner.errors import BadInput
+from loch.runner import grid, outputs, published
+from loch.runner.errors import BadInput
 
 SWEEP = SMALL.replace("{value_size: [2K, 4K, 8K]}", "{value_size: [2K, 4K], clients: [3, 6, 9]}").replace(
     "  CD: {protocol: nessie, clients: 12}",

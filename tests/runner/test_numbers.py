@@ -6,8 +6,8 @@ import unittest
 
 import support
 from support import SMALL, Folder, read
-from runner import claims, expression, located, outputs, published, targets
-from runner.errors import BadInput
+from loch.runner import claims, expression, located, outputs, published, targets
+from loch.runner.errors import BadInput
 
 ITEM = textwrap.dedent("""\
     citation: "a paper"
