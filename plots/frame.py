@@ -63,6 +63,7 @@ def page(results: Results, columns: list[list[Panel]], handles: list):
     width = style.COLUMN_IN if results.experiment.figure.width == "one" else style.PAGE_IN
     for panel in (panel for column in columns for panel in column):
         panel.width_in = width / len(columns) - BESIDE_IN
+
     def height(column: list[Panel]) -> float:
         return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
                    for panel in column)

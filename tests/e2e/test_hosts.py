@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 from types import SimpleNamespace
 
-from support import BINARY, ROOT, EndToEnd
+from support import BINARY, EndToEnd
 
 from loch.runner import launch
 

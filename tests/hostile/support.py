@@ -110,5 +110,3 @@ def may_mount() -> bool:
     """Whether a mount namespace can be had, for file systems that are full or read-only."""
     probe = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0 if is_root() else False
-
-

@@ -36,6 +36,7 @@ LISTS = ("protocols", "fabrics", "hardware", "workloads", "experiments", "mutant
 NAMED = {"--protocol": "protocols", "--fabric": "fabrics", "--hardware": "hardware"}
 LIMIT_S = 5.0
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_EXPLAINED = re.compile(r"^\s+(?:-\w(?:,| \[) )?(--[a-z][a-z-]*)", re.M)
 
 
 def main(words: list[str]) -> int:
@@ -94,10 +95,16 @@ def _operands(name: str, before: list[str]) -> list[str]:
 def flags(name: str) -> list[str]:
     """As the command's own --help has them."""
     if name in command.OF_PROGRAM:
-        return _FLAG.findall(_said(name, "--help"))
+        return _flags_of(_said(name, "--help"))
     if name in command.COMMANDS and name not in ("completion", "help"):
-        return _FLAG.findall(_run([*places.HAND_OVER, name, "--help"]))
+        return _flags_of(_run([*places.HAND_OVER, name, "--help"]))
     return ["--help"]
+
+
+def _flags_of(text: str) -> list[str]:
+    """Those of the usage, which is the first paragraph, and those that a line explains; what else is named is another's."""
+    usage, _, rest = text.partition("\n\n")
+    return _FLAG.findall(usage) + _EXPLAINED.findall(rest)
 
 
 def names(what: str) -> list[str]:

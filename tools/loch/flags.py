@@ -13,7 +13,8 @@ class Parser(argparse.ArgumentParser):
     hint = ""  # after every error
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **settings})
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings)
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}{self.hint}", file=sys.stderr)

@@ -77,7 +77,8 @@ def best_gid(port: dict) -> dict | None:
     """The highest score, then the lowest index; an InfiniBand port is addressed by LID and has its first GID."""
     if port["link_layer"] == "InfiniBand":
         return port["gids"][0] if port["gids"] else None
-    return max(port["gids"], key=lambda gid: (gid_score(gid), -gid["index"]), default=None)
+    gids: list[dict] = port["gids"]
+    return max(gids, key=lambda gid: (gid_score(gid), -gid["index"])) if gids else None
 
 
 def gigabits(rate: str) -> float:

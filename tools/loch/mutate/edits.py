@@ -298,4 +298,5 @@ def find(tree: Path, path: str, skip: re.Pattern[str] | None = None, cache: Path
 def compiler_arguments(tree: Path) -> list[str]:
     """How any file of the tree is compiled, as far as parsing goes."""
     standard = re.search(r"CMAKE_CXX_STANDARD (\d+)", (tree / "cmake" / "Compiler.cmake").read_text(encoding="utf-8"))
-    return ["-x", "c++", f"-std=c++{standard.group(1) if standard else '23'}", f"-I{tree}", "-DFMT_SHARED", "-Wno-pragma-once-outside-header"]
+    return ["-x", "c++", f"-std=c++{standard.group(1) if standard else '23'}", f"-I{tree}", "-DFMT_SHARED",
+            "-Wno-pragma-once-outside-header"]

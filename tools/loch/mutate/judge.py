@@ -9,7 +9,6 @@ a machine that others load too, a limit says little: such kills can be judged ag
 from __future__ import annotations
 
 import os
-import re
 import resource
 import shutil
 import signal
@@ -58,11 +57,11 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
     for protocol in room.protocols:
         judges.append(Judge("fuzz", f"fuzz {protocol}", (BENCH, "fuzz", "--protocol", protocol, "--seeds", str(fuzz_seeds),
                                                          "--jobs", "1"), "loch-bench"))
-    for each in room.variants:
+    for variant in room.variants:
         # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
-        argv = (BENCH, "fuzz", "--protocol", each.protocol, "--mutant", each.mutant, "--seeds", str(2 * each.seed + 100),
+        argv = (BENCH, "fuzz", "--protocol", variant.protocol, "--mutant", variant.mutant, "--seeds", str(2 * variant.seed + 100),
                 "--jobs", "1", "--no-shrink")
-        judges.append(Judge("fuzz", f"fuzz {each.protocol} {each.mutant}", argv, "loch-bench", status=1))
+        judges.append(Judge("fuzz", f"fuzz {variant.protocol} {variant.mutant}", argv, "loch-bench", status=1))
     for each in room.explores:
         judges.append(Judge("explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"))
     return judges

@@ -29,7 +29,7 @@ def draw(all_edits: list[finder.Edit], count: int, seed: str) -> list[finder.Edi
     by_kind: dict[str, list[finder.Edit]] = defaultdict(list)
     for edit in all_edits:
         by_kind[edit.kind].append(edit)
-    drawn = []
+    drawn: list[finder.Edit] = []
     while by_kind and len(drawn) < count:
         kind = random_source.choice(sorted(by_kind))
         edits = by_kind[kind]

@@ -87,8 +87,8 @@ def _address(text: str) -> str:
 
 def parser() -> Parser:
     top = _Parser(prog="loch power", usage="loch power [flags] [-- COMMAND…]", epilog=EPILOG, add_help=True, allow_abbrev=False,
-                  description="Samples the power of machines while COMMAND runs (or for a duration, or from a trace) and "
-                 "prints as JSON what they drew:\nmean watts, watts above idle, joules, joules per operation.")
+                  description="Samples the power of machines while COMMAND runs (or for a duration, or from a trace) and prints as\n"
+                  "JSON what they drew: mean watts, watts above idle, joules, joules per operation.")
     add = top.add_argument
     add("--source", metavar="KIND", choices=(*KINDS, "auto"), default="auto",
         help="ipmi: a BMC, by ipmitool; rapl: this machine's processors; replay: a trace; auto (default): ipmi with --bmc, "
@@ -162,7 +162,9 @@ def open_sources(args: argparse.Namespace) -> list[Source]:
 
 def _own(args: argparse.Namespace) -> Source:
     """This machine's."""
-    return Rapl() if args.source == "rapl" else IpmiSource(Bmc(), args.sensor)
+    if args.source == "rapl":
+        return Rapl()
+    return IpmiSource(Bmc(), args.sensor)
 
 
 # ---- Measuring ------------------------------------------------------------------------------------
@@ -177,7 +179,8 @@ class Command:
     """COMMAND, to which signals are passed on."""
 
     def __init__(self, words: list[str]) -> None:
-        self._words, self._process = words, None
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
         self._is_running = self.was_told = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._pass_on)
@@ -267,12 +270,20 @@ def stream(args: argparse.Namespace) -> int:
     with Sampler(open_sources(args), args.rate) as sampler:
         told = 0
         os.set_blocking(sys.stdin.fileno(), False)
-        while sys.stdin.buffer.raw.read(1) != b"":  # None while there is nothing to read
+        while _is_listened_to():
             for each in sampler.samples()[told:]:
                 print(f"{each.t_ns},{each.host},{each.source},{each.watts:g}", flush=True)
                 told += 1
             time.sleep(min(0.05, 0.5 / args.rate))
     return 0
+
+
+def _is_listened_to() -> bool:
+    """Standard input has not ended."""
+    try:
+        return os.read(sys.stdin.fileno(), 1) != b""
+    except BlockingIOError:  # nothing to read
+        return True
 
 
 def check(args: argparse.Namespace) -> int:
@@ -310,9 +321,9 @@ def with_result(args: argparse.Namespace, marks: Marks, context: Context) -> dic
 def run(args: argparse.Namespace, command: list[str]) -> int:
     samples, marks, context, status = (replayed if args.source == "replay" else live)(args, command)
     if args.samples:
-        text = io.StringIO()
-        trace.write(text, samples)
-        write_atomically(args.samples, text.getvalue())
+        raw = io.StringIO()
+        trace.write(raw, samples)
+        write_atomically(args.samples, raw.getvalue())
     if status != 0:
         print(f"loch power: COMMAND ended with status {status}; nothing was integrated", file=sys.stderr)
         return status
@@ -325,11 +336,11 @@ def run(args: argparse.Namespace, command: list[str]) -> int:
     document = measured.report(samples, marks, context)
     if args.into and result is not None:
         _write(args.into, {**result, "power_w": document})
-    text = {"schema": 1, "command": command or None, **document}
+    told: dict[str, object] = {"schema": 1, "command": command or None, **document}
     if args.json:
-        _write(args.json, text)
+        _write(args.json, told)
     elif not args.into:
-        print(json.dumps(text, indent=1))
+        print(json.dumps(told, indent=1))
     return 0
 
 

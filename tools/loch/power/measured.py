@@ -6,6 +6,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from loch.ending import reason
 
@@ -38,11 +39,11 @@ class Context:
 
 def report(samples: list[Sample], marks: Marks, context: Context) -> dict[str, object]:
     """The document: one entry a host, and sums over hosts."""
-    hosts = [_host(host, own, marks, context) for host, own in by_host(samples).items()]
+    hosts: list[dict[str, Any]] = [_host(host, own, marks, context) for host, own in by_host(samples).items()]
     if not hosts:
         raise Failed("no sample of power was taken")
     joules = sum(float(each["joules"]) for each in hosts)
-    above = [each["joules_above_idle"] for each in hosts]
+    above: list[Any] = [each["joules_above_idle"] for each in hosts]
     total_above = None if None in above else sum(above)
     out: dict[str, object] = {
         "mean": statistics.fmean(float(each["mean_w"]) for each in hosts),

@@ -7,7 +7,6 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from loch.hosts import is_host
 

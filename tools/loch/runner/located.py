@@ -24,7 +24,6 @@ def cut(text: str) -> str:
     return one_line(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")
 
 
-
 @dataclass
 class Item:
     """One YAML value. Exactly one of `entries` (a mapping), `items` (a list), or neither (a scalar) is set."""

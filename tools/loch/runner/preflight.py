@@ -80,6 +80,7 @@ def _check_points(document: Item, experiment: Experiment, points: list[grid.Poin
     for point in points:
         asked = {key: value for key, value in point.params.items() if key != "seed"}
         distinct.setdefault(json.dumps([point.system, asked], sort_keys=True), point)
+
     def judge(point: grid.Point) -> str | None:
         return _refusal(binary, point, launched.of_a_rank(point) if launched else {})
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:

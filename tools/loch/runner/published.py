@@ -359,6 +359,7 @@ def score(comparisons: list[Comparison]) -> Score:
     """Counts over the predictions of exact numbers."""
     errors = [(abs(each.error), each) for each in comparisons if each.counts]
     sizes = [size for size, _ in errors]
+
     def within(limit: float) -> int:
         return sum(size <= limit + 1e-12 for size in sizes)
     return Score(len(errors), within(0.05), within(0.10), within(0.25), statistics.median(sizes) if sizes else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from loch.places import SOURCE
 
 from . import expression, grid, lookup, options, power
-from .errors import BadInput, did_you_mean
+from .errors import did_you_mean
 from .located import Item, cut
 from .model import FIGURE_KINDS, SYSTEMS, ClaimText, Experiment, Figure, Measure, Paper, System
 from .options import BENCH, DATA_PER_NODE, SCALE, SHARE_OF_MAX, Option

@@ -217,7 +217,8 @@ def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
 def claim_line(verdict: claims.Verdict) -> str:
     bold = "**" if verdict.held is False else ""
     pointer = f" ({verdict.explained})" if verdict.explained and verdict.held is not True else ""
-    return f"* {bold}{state(verdict)}{bold}: {markup.code(verdict.text)}" + (f": {markup.escape(verdict.why)}" if verdict.why else "") + pointer
+    why = f": {markup.escape(verdict.why)}" if verdict.why else ""
+    return f"* {bold}{state(verdict)}{bold}: {markup.code(verdict.text)}{why}{pointer}"
 
 
 def _published(line: Line) -> str:

@@ -57,6 +57,7 @@ def load(folder: Path) -> dict[str, Target]:
                 raise item.error("missing", key)
         if entries["kind"].value not in KINDS:
             raise entries["kind"].error(f"expected one of {', '.join(KINDS)}")
+
         def text(key: str) -> str:
             return str(entries[key].value) if key in entries else ""
         first, last = number(text("id")), number(text("to") or text("id"))
