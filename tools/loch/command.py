@@ -58,6 +58,7 @@ def main(argv: list[str]) -> int:
             return _set_up(with_setup) or _become_program(command, words, with_setup)
         return _of_package(command, words, with_setup)
     except KeyboardInterrupt:  # where nothing has been begun
+        print("loch: interrupted", file=sys.stderr)
         return 130
 
 
@@ -65,7 +66,10 @@ def _set_up(with_setup: bool) -> int:
     """Status 0: the program is there. Quick where there is nothing to do."""
     if not with_setup:
         return 0
-    if not places.is_softroce_machine() and not os.environ.get("LOCH_PROTOCOLS"):
+    if places.is_softroce_machine():
+        if os.access(places.BINARY, os.X_OK):
+            return 0
+    elif not os.environ.get("LOCH_PROTOCOLS"):
         from loch.setup import current
         if current.nothing_to_do(""):
             return 0
@@ -112,7 +116,8 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
         os.environ["LOCH_BUILD"] = places.BUILD
     if command == "new":
         from loch import new
-        return new.main(words)
+        from loch.ending import status_of
+        return status_of(lambda: new.main(words), "loch: new")
     if command == "doctor":  # no build: a host that is not ready may not be able to build either
         from loch.doctor import main as doctor
         return doctor.main(words)

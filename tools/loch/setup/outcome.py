@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Callable
 
@@ -32,7 +33,12 @@ def clear_line() -> None:
 def status_of(set_up: Callable[[], int | None]) -> int:
     """Runs it; 0, or the status of what it could not do, which has been said."""
     try:
-        return set_up() or 0
+        status = set_up() or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever read has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
     except CommandError as error:
         say(str(error))
         return error.status
