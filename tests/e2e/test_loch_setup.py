@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import pwd
 import signal
 import subprocess
@@ -86,6 +87,23 @@ class Building(SmallTree):
         self.assertIn(f"loch: waiting for another ./loch that builds in {self.folder / 'build'}\n", err)
         self.assertIn("built: list fabrics", out)
         self.assertEqual(len(self.calls("--build")), 1)
+
+    def test_a_build_that_takes_longer_says_how_far_it_is(self) -> None:
+        done = self.small("list", "protocols", BUILD_S="2.5")
+        self.assertEqual(done.stderr, "loch: building (release) [1/2] Building CXX object\n")  # once in 15 s
+        self.assertEqual(self.small("list", "protocols").stderr, "")
+
+    def test_on_a_terminal_the_line_is_rewritten_and_gone_at_the_end(self) -> None:
+        ours, theirs = pty.openpty()
+        started = subprocess.Popen([str(self.tree / "loch"), "list", "protocols"], env=self.surroundings(BUILD_S="3.5"), stderr=theirs,
+                                   cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        os.close(theirs)
+        self.assertEqual(started.wait(timeout=60), 0)
+        said = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        self.assertGreaterEqual(said.count("\r\x1b[Kloch: building (release) [1/2] Building CXX object"), 2)
+        self.assertTrue(said.endswith("\r\x1b[K"), repr(said))
+        self.assertNotIn("\n", said)
 
     def test_no_setup_runs_what_is_there(self) -> None:
         done = self.small("--no-setup", "bench", LOCH_BIN=str(self.folder / "program"))
