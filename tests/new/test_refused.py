@@ -37,8 +37,11 @@ class Refused(unittest.TestCase):
 
     def test_places_and_kinds(self) -> None:
         self.assert_refused(self.loch("new", "mine", "--like", "rpc", "--at", "nowhere"), "no such folder")
+        self.assert_refused(self.loch("new", "mine", "--like", "rpc", "--at", str(ROOT / "docs")), "lies in the tree")
         self.assert_refused(self.loch("new", "mine", "--like", "tree", "--at", "."), "tree")
         self.assert_refused(self.loch("new", "mine", "--at", "."), "--like")
+        (self.folder / "a:b").mkdir()
+        self.assert_refused(self.loch("new", "mine", "--like", "rpc", "--at", "a:b"), "no colon")
         (self.folder / "mine").mkdir()
         (self.folder / "mine/kept").write_text("mine", encoding="utf-8")
         self.assert_refused(self.loch("new", "mine", "--like", "rpc", "--at", "."), "exists already")
@@ -47,13 +50,19 @@ class Refused(unittest.TestCase):
     def test_folders_of_the_variable(self) -> None:
         (self.folder / "mine").mkdir()
         (self.folder / "nessie").mkdir()
-        for name in ("CMakeLists.txt", "module.h"):
-            self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="mine"), f"no {name} there")
+        (self.folder / "empty").mkdir()
+        for name in ("module.h", "CMakeLists.txt"):
+            for place in ("mine", "."):
+                self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS=place), f"no {name} there")
             (self.folder / "mine" / name).touch()
             (self.folder / "nessie" / name).touch()
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="nowhere"), "no such folder")
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="nessie"), "a folder of Loch has that name")
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="mine:mine"), "named twice")
+        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="."), "nessie: a folder of Loch has that name")
+        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="empty"), "no module.h there, nor in a folder there")
+        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS=str(ROOT)), "lies in the tree")
+        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS=str(ROOT / "nessie")), "lies in the tree")
 
     def test_help_has_examples(self) -> None:
         done = self.loch("new", "--help")

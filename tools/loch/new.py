@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -25,7 +26,7 @@ base check cli cluster coro coupled cuckoo explore fabric fuzz hog kv measure rp
 EPILOG = """examples:
   ./loch new mine --like rpc                      the folder mine in the tree: the next ./loch builds it in
   ./loch new mine --like one-sided --at ~/work    the folder ~/work/mine, outside the tree
-  LOCH_PROTOCOLS=~/work/mine ./loch bench --protocol mine --fabric sim --nodes 3
+  LOCH_PROTOCOLS=~/work ./loch bench --protocol mine --fabric sim --nodes 3
 
 exit status: 0 made, 2 refused (one line says why; nothing is written then)"""
 
@@ -59,6 +60,10 @@ def check(name: str, folder: Path) -> Path:
     if not folder.is_dir():
         refuse(f"--at {folder}: no such folder")
     made = folder.resolve() / name
+    if made.parent != TREE and re.search("[:;]", str(made)):
+        refuse(f"{made}: LOCH_PROTOCOLS takes no colon and no semicolon in a path")
+    if TREE in made.parent.parents:
+        refuse(f"--at {folder}: lies in the tree, where protocols stand beside nessie/; leave out --at, or name a folder outside")
     if os.path.lexists(made):
         refuse(f"{made} exists already; nothing was overwritten")
     if (TREE / name).exists():
@@ -88,10 +93,10 @@ def main(argv: list[str]) -> int:
             (made / file).write_text(text, encoding="utf-8")
     except OSError as error:
         refuse(f"{made}: {error.strerror}")
-    prefix = "" if made.parent == TREE else f"LOCH_PROTOCOLS={made} "
+    prefix = "" if made.parent == TREE else f"LOCH_PROTOCOLS={shlex.quote(str(made))} "
     print(f"{made}: {len(files)} files; README.md says what to change first\n"
           f"  {prefix}./loch bench --protocol {name} --fabric sim --nodes 3 --verify\n"
-          f"  {prefix}./loch run {made}/experiment.yaml --smoke")
+          f"  {prefix}./loch run {shlex.quote(str(made / 'experiment.yaml'))} --smoke")
     return 0
 
 
