@@ -244,6 +244,8 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load.seed = seed;
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
+  // A repair walks the whole table: where one may come, it is no longer than the options say.
+  if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = {o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding};
   plan.pin = cores;
   return plan;

@@ -19,7 +19,9 @@ OptionSpec spare_limit_option(const std::string& protocol) {
           "256M",
           "memory a node for DTEs beyond its keys, of which a run gets as many as its PUTs can replace "
           "before the "
-          "first may be used again; 0: none but those of the other options",
+          "first may be used again, unless a repair may have to walk them all (--scrub, --repair-after, "
+          "several processes); "
+          "0: none but those of the other options",
           {},
           0,
           1e12};
