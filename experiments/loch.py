@@ -15,7 +15,7 @@ if "LOCH_BUILD" in os.environ:  # compiled modules go to the build folder, so th
     sys.pycache_prefix = os.path.join(os.environ["LOCH_BUILD"], "pycache")
 
 from ending import status_of, without_value  # noqa: E402  (after the path is set)
-from runner import commands  # noqa: E402
+from runner import commands, engines  # noqa: E402
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,6 +41,7 @@ def parser() -> Parser:
                      "own connections (with --hostfile; by default all but loopback)")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                      help="simulated points side by side (default: one a core); measured ones run alone")
+    engines.add_arguments(run)
     run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")
     run.add_argument("--fresh", action="store_true", help="forget stored points first")
     run.add_argument("--keep-stale", action="store_true", help="keep points that another binary made")
