@@ -24,7 +24,7 @@ START_S = 90.0   # until the bridge has a cluster
 ANSWER_S = 45.0
 END_S = 15.0
 READ_BYTES = 1 << 16
-ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9.\[\]:_-]+:\d{1,5}")
+ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9\[][A-Za-z0-9.\[\]:_-]*:\d{1,5}")
 
 
 class Dask(Engine):

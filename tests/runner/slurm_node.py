@@ -7,6 +7,7 @@ import getpass
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -136,6 +137,21 @@ class SlurmNode:
         """slurmd, at first or after it was stopped."""
         self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d",
                     str(_found(self.prefix, "slurmstepd")))
+
+    def kill_steps(self):
+        """Kills the processes that look after running tasks, as a power failure would, and with them the tasks.
+        How many there were."""
+        killed = 0
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                is_ours = path.read_bytes().startswith(b"slurmstepd: [")
+                parent_conf = b"SLURM_CONF=" + os.fsencode(self.environment["SLURM_CONF"])
+                if is_ours and parent_conf in (path.parent / "environ").read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    killed += 1
+            except (OSError, ProcessLookupError):
+                continue
+        return killed
 
     def said(self, program, *argv):
         """What a client program prints."""
