@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
         top = parser()
         if wrong := without_value(argv):
             top.error(f"{wrong}: expected a value")
-        args = top.parse_args(argv)
+        args = top.parse_args(engines.joined(argv))
         return args.call(args)
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     return status_of(called,

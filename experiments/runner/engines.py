@@ -13,6 +13,7 @@ from .slurm import Slurm
 ENGINES = ("local", "slurm", "dask")
 TASKS_AT_ONCE = 64
 SCHEDULER_VARIABLE = "DASK_SCHEDULER_ADDRESS"  # as Dask's own tools have it
+OPTIONS_FLAG = "--slurm-options"
 _OWNERS = {"slurm_options": "slurm", "slurm_points": "slurm", "slurm_tasks": "slurm", "dask_scheduler": "dask"}
 
 
@@ -22,7 +23,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
                      help="where simulated points run: local (this machine), slurm (job arrays) or dask (a Dask cluster); the "
                      "result folder and this project must be where all its nodes see them; measured points stay here or "
                      "where --hostfile says")
-    run.add_argument("--slurm-options", metavar="TEXT",
+    run.add_argument(OPTIONS_FLAG, metavar="TEXT",
                      help='more options of sbatch, such as "--partition=short --time=10 --mem=4G" (minutes, bytes)')
     run.add_argument("--slurm-points", type=int, metavar="N",
                      help="points that one array task runs, one after the other (default: so many that each simultaneous "
@@ -31,6 +32,14 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("--dask-scheduler", metavar="ADDRESS",
                      help=f"a scheduler such as tcp://10.0.0.1:8786 (default: {SCHEDULER_VARIABLE} of the environment; without "
                      "both, a cluster of --jobs processes is started on this machine)")
+
+
+def joined(argv: list[str]) -> list[str]:
+    """`--slurm-options TEXT` as one word: argparse takes a TEXT that begins with dashes for another flag."""
+    if OPTIONS_FLAG not in argv[:-1]:
+        return argv
+    at = argv.index(OPTIONS_FLAG)
+    return [*argv[:at], f"{OPTIONS_FLAG}={argv[at + 1]}", *joined(argv[at + 2:])]
 
 
 def from_flags(args: argparse.Namespace, environment: Mapping[str, str]) -> Engine | None:

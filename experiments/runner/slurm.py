@@ -133,7 +133,7 @@ class Slurm(Engine):
         script = (f"test -r {shlex.quote(words[2])} && test -w {shlex.quote(words[3])} || exit {NOT_VISIBLE}\n"
                   f"exec {shlex.join(words)} \"$SLURM_ARRAY_TASK_ID\" 2>{own}\"$SLURM_ARRAY_TASK_ID\".stderr")
         return ["sbatch", "--job-name=loch", *self._options, "--parsable", f"--array=0-{tasks - 1}%{at_once}", "--nodes=1",
-                "--ntasks=1", "--requeue", "--export=ALL", "--chdir=/", "--input=/dev/null", "--output=/dev/null",
+                "--ntasks=1", "--export=ALL", "--chdir=/", "--input=/dev/null", "--output=/dev/null",
                 "--error=/dev/null", f"--wrap={script}"]
 
     def _refused(self, now: float, why: str) -> None:

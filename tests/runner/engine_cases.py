@@ -103,11 +103,11 @@ class EngineCases:
         self.assertEqual(plain(there), plain(local))
 
     def assert_clean(self):
-        """No folder of the engine, no process of a point, and nothing that a name made run."""
+        """No folder of the engine, no process, and nothing that a name made run."""
         self.assertEqual([path.name for path in self.folder.glob("*/points/.*") if path.name != ".lock"], [])
         self.assertEqual(list(self.folder.parent.rglob("pwned")), [])
         self.assertFalse((ROOT / "pwned").exists() or Path("/pwned").exists())
-        self.wait_for(lambda: not processes_with(str(self.folder).encode()), "a process of a point is left", 20)
+        self.wait_for(lambda: not processes_of(self.folder), "a process of the run is left", 20)
         self.assert_nothing_queued()
 
     # ---- The cases ----
@@ -185,14 +185,14 @@ def ran_elsewhere(path):
     return any("/.engine." in word for word in json.loads(path.read_text(encoding="utf-8"))["provenance"]["argv"])
 
 
-def processes_with(text):
-    """Command lines of processes that hold this text, but for this one's."""
+def processes_of(folder):
+    """Command lines of processes that have a file of this folder in their arguments or environment, but for this one's."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            line = path.read_bytes()
+            line = (path / "cmdline").read_bytes()
+            if path.name != str(os.getpid()) and str(folder).encode() in line + (path / "environ").read_bytes():
+                found.append(line)
         except OSError:
             continue
-        if text in line and path.parent.name != str(os.getpid()):
-            found.append(line)
     return found

@@ -7,7 +7,6 @@ import getpass
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "squeue", "scancel", "scontrol")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 READY_S = 60.0
 
 CONFIGURATION = """\
@@ -53,28 +52,26 @@ PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def _folders():
-    """Where programs may be: installed, or unpacked by ./loch test."""
-    build = Path(os.environ.get("LOCH_BUILD", ROOT / "build"))
-    return [build / "servers" / "usr", Path("/usr")]
-
-
 def missing():
     """What keeps a Slurm from being started here, in words; nothing if all is there."""
-    return "" if _prefix() else "no Slurm and no munge here"
+    return "" if all(map(_found, PROGRAMS)) and _plugins() else "no Slurm and no munge here"
 
 
-def _prefix():
-    for prefix in _folders():
-        if all(_found(prefix, program) for program in PROGRAMS):
-            return prefix
-    return None
+def _prefixes():
+    """Where programs may be: unpacked by ./loch test, or installed."""
+    build = Path(os.environ.get("LOCH_BUILD", ROOT / "build"))
+    return (build.absolute() / "servers" / "usr", Path("/usr"))
 
 
-def _found(prefix, program):
+def _found(program):
     """Its path; Debian names the daemons slurmd-wlm and the like."""
-    places = (prefix / folder / name for folder in ("bin", "sbin") for name in (program, f"{program}-wlm"))
+    places = (prefix / folder / name for prefix in _prefixes() for folder in ("bin", "sbin") for name in (program, f"{program}-wlm"))
     return next((place for place in places if place.is_file()), None)
+
+
+def _plugins():
+    """The folder of plugins, and of the library that the programs want."""
+    return next((path.parent for prefix in _prefixes() for path in prefix.glob("lib/*/slurm-wlm/libslurmfull.so")), None)
 
 
 def _free_port():
@@ -87,12 +84,11 @@ class SlurmNode:
     """Started by `with`; `environment` is what finds it, for sbatch and the like."""
 
     def __init__(self, cpus=2):
-        self.prefix = _prefix()
         self.cpus = cpus
         self.folder = Path(tempfile.mkdtemp(prefix="slurm."))
         self.processes = {}
-        library = next(self.prefix.glob("lib/*/slurm-wlm"))
-        path = f"{self.prefix}/bin:{self.prefix}/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"
+        library = _plugins()
+        path = f"{_found('sbatch').parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path,
                             "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")}
         self._configure(library)
@@ -136,32 +132,17 @@ class SlurmNode:
     def start_node(self):
         """slurmd, at first or after it was stopped."""
         self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d",
-                    str(_found(self.prefix, "slurmstepd")))
-
-    def kill_steps(self):
-        """Kills the processes that look after running tasks, as a power failure would, and with them the tasks.
-        How many there were."""
-        killed = 0
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                is_ours = path.read_bytes().startswith(b"slurmstepd: [")
-                parent_conf = b"SLURM_CONF=" + os.fsencode(self.environment["SLURM_CONF"])
-                if is_ours and parent_conf in (path.parent / "environ").read_bytes():
-                    os.kill(int(path.parent.name), signal.SIGKILL)
-                    killed += 1
-            except (OSError, ProcessLookupError):
-                continue
-        return killed
+                    str(_found("slurmstepd")))
 
     def said(self, program, *argv):
         """What a client program prints."""
-        return subprocess.run([_found(self.prefix, program), *argv], env={**os.environ, **self.environment}, text=True,
+        return subprocess.run([_found(program), *argv], env={**os.environ, **self.environment}, text=True,
                               capture_output=True, check=False, timeout=30).stdout
 
     def _start(self, program, *argv):
         with open(self.folder / f"{program}.out", "ab") as out:
             self.processes[program] = subprocess.Popen(
-                [_found(self.prefix, program), *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                [_found(program), *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 env={**os.environ, **self.environment})
 
     def _wait(self, is_there, what):

@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import time
 import unittest
 from collections import deque
+from pathlib import Path
 
 import slurm_node
 from engine_cases import FEW, EngineCases
@@ -37,25 +39,46 @@ class OneNode(EngineCases, unittest.TestCase):
         self.wait_for(lambda: not self.node.said("squeue", "-h", "-r").strip(), "jobs are left", 60)
 
     def test_a_node_that_is_lost_comes_back_and_options_are_passed_on(self):
-        self.flags = (*self.flags, "--slurm-options", "--comment='of this run' --time=5")
+        # Slurm itself would requeue such tasks, but begins them two minutes later.
+        self.flags = (*self.flags, "--slurm-options", "--comment='of this run' --time=5 --no-requeue")
         runner = self.start_on(FAKE_SLEEP="0.3")
         told = self.node.said("scontrol", "-o", "show", "job")
         self.assertIn("Comment=of this run", told)
         self.assertIn("ArrayTaskThrottle=2", told)
         slurmd = self.node.processes["slurmd"]
-        slurmd.kill()
-        slurmd.wait()
-        self.assertGreater(self.node.kill_steps(), 0)
-        time.sleep(1)
-        self.node.start_node()
+        try:
+            slurmd.kill()
+            slurmd.wait()
+            self.assertGreater(self.kill_steps(), 0)
+            self.node.said("scontrol", "update", "NodeName=only", "State=DOWN", "Reason=test")
+        finally:
+            self.node.start_node()
+            time.sleep(1)
+            self.node.said("scontrol", "update", "NodeName=only", "State=RESUME")
         said = runner.communicate(timeout=200)[1]
         self.assertEqual(runner.returncode, 0, said)
+        self.assertIn("NODE_FAIL", said)
         self.assert_same()
         self.assert_clean()
 
+    def kill_steps(self):
+        """Kills the processes of Slurm that look after this test's tasks, as a power failure would, and so the tasks.
+        How many there were."""
+        killed = 0
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                line = path.read_bytes()
+                if b"task.py" in line and str(self.folder).encode() in line:
+                    status = (path.parent / "status").read_text(encoding="utf-8")
+                    os.kill(int(status.split("PPid:")[1].split()[0]), signal.SIGKILL)
+                    killed += 1
+            except (OSError, ProcessLookupError):
+                continue
+        return killed
+
     def test_what_sbatch_refuses_is_refused_before_anything_runs(self):
         for options, told in (("--partition=none", "invalid partition specified: none"), ("script", "expected options of sbatch"),
-                              ("--wait", "expected options of sbatch"), ("-p main script", "script"), ("'", "No closing quotation"),
+                              ("script --partition=main", "expected options of sbatch"), ("--wait", "expected options of sbatch"), ("-p main script", "script"), ("'", "No closing quotation"),
                               ("--no-such-option", "sbatch refuses such jobs: unrecognized option")):
             done = self.run_on(FEW, ("--slurm-options", options))
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
