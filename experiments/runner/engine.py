@@ -31,6 +31,7 @@ FILES = ("task.json", "began", "result", "output", "ended.json")  # of a point
 TRIES_MAX = 3
 LOOK_S = 0.1           # between two looks for points that have ended
 LEASE_RENEW_S = 10.0
+REMOVE_S = 5.0
 # After the engine has said that a task is over, its files may be late on a network file system.
 VISIBLE_S = 10.0
 # Of the runner's environment, what a point may see; the rest is the node's own.
@@ -143,16 +144,23 @@ class Engine:
     def stop(self) -> None:
         """Stores what has ended, cancels the rest and removes the folder. Once stopped, does nothing."""
         try:
-            if self.folder is not None:
+            if self.folder is not None and self.folder.is_dir():
                 self._collect()
                 (self.folder / LEASE).unlink(missing_ok=True)
         finally:
             self._cancel()
-            for _ in range(3 if self.folder is not None else 0):  # a task may be writing into it
-                shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder = None
+            self._remove_folder()
             self._tasks.clear()
             self._waiting.clear()
+
+    def _remove_folder(self) -> None:
+        """Tasks write into it until they are dead. What is left after all goes when the stored points are opened again."""
+        until = time.monotonic() + REMOVE_S
+        while self.folder is not None and self.folder.exists() and time.monotonic() < until:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if self.folder.exists():
+                time.sleep(LOOK_S)
+        self.folder = None
 
     # ---- Of what ended ----
     def _renew(self, now: float) -> None:

@@ -122,7 +122,7 @@ class Slurm(Engine):
             raise EngineLost(f"--on slurm: sbatch names no job: {_complaint(done.stdout + done.stderr)}; finished points are kept")
         self._refused_since = None
         self._arrays[job] = _Array(batch, free, dict(enumerate(tasks)))
-        self._asked = now
+        self._asked = self._answered = now
         for _ in numbers:
             waiting.popleft()
 

@@ -2,14 +2,17 @@
 
 LOCH_ENGINE_POINTS=200 runs so many points instead of 40. All folders have names that a shell would take for commands."""
 
+import functools
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import unittest
 from pathlib import Path
 
 from support import FAKE, ROOT, SMALL, call
@@ -47,13 +50,7 @@ class EngineCases:
 
     @classmethod
     def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.local = Path(scratch.name).resolve()
-        prepare(cls.local, MANY)
-        done = call(cls.local, *RUN[2:], "--out", "local", LOCH_BIN=str(cls.local / "bench"))
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
+        cls.local = run_here()
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -158,6 +155,18 @@ class EngineCases:
                 fabrics[ran_elsewhere(path)].append(json.loads(path.read_text(encoding="utf-8"))["fabric"])
         self.assertEqual(fabrics, {True: ["sim"] * 2, False: ["shm"] * 5})
         self.assert_clean()
+
+
+@functools.cache
+def run_here():
+    """The folder of a run of all points in the pool of this machine."""
+    folder = Path(tempfile.mkdtemp()).resolve()
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    prepare(folder, MANY)
+    done = call(folder, *RUN[2:], "--out", "local", LOCH_BIN=str(folder / "bench"))
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return folder
 
 
 def prepare(folder, text, **settings):
