@@ -157,6 +157,7 @@ TEST_P(OnServers, MoreServersThanNodesAndNodesThatOnlyDrive) {
 }
 
 TEST_P(OnServers, LargeAndTinyRecords) {
+  set("timeout", "60s");  // megabytes under a sanitizer on a busy machine
   for (const auto& [key, value] : {std::pair{8U, 8U}, std::pair{250U, 3U << 20}}) {
     shape(1, 1, 2);
     plan_.deploy.keys = plan_.deploy.max_keys = 5;

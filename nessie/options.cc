@@ -1,6 +1,7 @@
 // The options of Nessie: one line each, with unit, default and source.
 #include <utility>
 
+#include "common/kv/spare.h"
 #include "nessie/settings.h"
 
 namespace loch::nessie {
@@ -73,6 +74,7 @@ std::vector<kv::OptionSpec> option_specs() {
        0,
        1e12,
        "128M"},
+      kv::spare_limit_option("nessie"),
       with({"nessie.filter-bits",
             integer,
             "7",

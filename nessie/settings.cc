@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/kv/spare.h"
+
 namespace loch::nessie {
 namespace {
 
@@ -129,9 +131,10 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
   return sizes;
 }
 
-Result<> check_memory(const Settings& settings) {
+// The bytes of a node's memory that are left.
+Result<std::uint64_t> check_memory(const Settings& settings) {
   const kv::DeployConfig& config = settings.config;
-  if (config.memory_bytes == 0) return {};
+  if (config.memory_bytes == 0) return UINT64_MAX;
   const std::uint64_t data = settings.entries_per_node * settings.entry.stride();
   const fabric::Elision elision = settings.entry.elision(config.kept_value_bytes);
   const std::uint64_t cache =
@@ -146,7 +149,21 @@ Result<> check_memory(const Settings& settings) {
                     config.max_keys, config.value_size, need, config.nodes, settings.entries_per_node,
                     config.memory_bytes));
   }
-  return {};
+  return config.memory_bytes - need;
+}
+
+// With these a node has DTEs for all that its own PUTs can replace before the first of it expires (a PUT
+// takes its DTE from the node that it begins on), but no more than fit in half of the memory that is left.
+std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
+  const auto limit = static_cast<std::uint64_t>(options.integer("nessie.spare-limit"));
+  const double spare = kv::spare_for_load(
+      s.config, {.lanes = static_cast<double>(s.config.client_workers) * s.config.window,
+                 .reuse_after = s.expiry + s.clock_margin,
+                 .entry_bytes = s.entry.elision(s.config.kept_value_bytes).physical_bytes(s.entry.stride()),
+                 .limit_bytes = std::min(limit, bytes_left / 2)});
+  const double keys = std::ceil(static_cast<double>(s.config.max_keys) / s.config.nodes);
+  const double most = static_cast<double>(s.format.most_entries() - 1) - s.entries_per_node;
+  return static_cast<std::uint32_t>(std::clamp(keys + spare - s.entries_per_node, 0.0, most));
 }
 
 bool header_first(const kv::Options& options, const kv::DeployConfig& config, Layout layout) {
@@ -216,7 +233,8 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
     settings->spare_shares = static_cast<std::uint32_t>(options.integer("nessie.spare-shares"));
   settings->scrub_repairs = options.choice("nessie.scrub") == "repair";
   settings->scrub_finds_leaks = options.boolean("nessie.leak-scan");
-  LOCH_TRY(check_memory(*settings));
+  LOCH_ASSIGN(const std::uint64_t bytes_left, check_memory(*settings));
+  settings->entries_per_node += more_for_load(*settings, options, bytes_left);
   return std::unique_ptr<const Settings>(std::move(settings));
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/kv/spare.h"
+
 #include "common/cuckoo/index_word.h"
 
 namespace loch::nessie_hy {
@@ -90,6 +92,7 @@ std::vector<kv::OptionSpec> option_specs() {
        1e3,
        1e12,
        "100ms"},
+      kv::spare_limit_option("nessie-hy"),
       {"nessie-hy.filter-bits",
        OptionType::integer,
        "0",
@@ -231,8 +234,8 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   const std::uint64_t a_cached = reading.table.kept_value() + config.key_size + 64;
   const std::uint64_t landing = reading.table.channel.parties.lanes() * reading.table.entry.stride();
   const fabric::Elision kept = reading.table.entry.elision(reading.table.kept_value());
-  LOCH_TRY(
-      coupled::check_memory(reading.table, reading.cache_entries * a_cached + kept.physical_bytes(landing)));
+  LOCH_TRY(coupled::fit_memory(reading.table, reading.cache_entries * a_cached + kept.physical_bytes(landing),
+                               static_cast<std::uint64_t>(options.integer("nessie-hy.spare-limit"))));
   return reading;
 }
 

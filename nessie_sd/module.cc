@@ -117,7 +117,7 @@ class SdModule final : public kv::Module {
     rpc::ChannelFlaws flaws;
     LOCH_TRY(apply_mutant(mutant, rules, flaws));
     LOCH_ASSIGN(coupled::Settings settings, coupled::decide(protocol, config, options, rules, flaws, 0));
-    LOCH_TRY(coupled::check_memory(settings, 0));
+    LOCH_TRY(coupled::fit_memory(settings, 0, 0));  // replaced in place: nothing rests
     return std::make_unique<SdStore>(std::move(settings));
   }
 };

@@ -221,6 +221,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
   own->measured_from = begin_ns_ + load_.warmup;
+  own->middle = load_.duration > 0 ? own->measured_from + load_.duration / 2 : 0;
   const bool probes = is_prober(*own);
   coro::Scope scope(own->worker->run_queue()), beside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {

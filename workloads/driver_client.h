@@ -77,6 +77,7 @@ struct Driver::ClientWorker {
   measure::Tally tally;
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;                  // the start of the window
+  Nanos middle = 0;                         // and its middle, after which nothing ends when it has no length
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
   std::array<Ended, 8> ended;  // not yet in the tally: the first `ended_count` of them
@@ -90,6 +91,7 @@ struct Driver::ClientWorker {
     for (std::uint32_t i = 0; i < ended_count; ++i) {
       const Ended& each = ended[i];
       each.add_to(tally);
+      tally.first_half += each.is_completed() && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, each.is_completed());
     }
     ended_count = 0;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -172,6 +173,26 @@ std::string name_trouble(const measure::PointResult& point) {
       waits > 0 ? "; more spare entries or a shorter expiry period would change the rates" : "");
 }
 
+// A rate is an average: of a window whose halves differ it is that of no state of the store. What counting
+// alone makes differ (four standard deviations) is nothing to speak of.
+std::string name_unsteady(const BenchOptions& o, const measure::PointResult& point) {
+  if (o.load.duration == 0) return {};  // a number of operations has no window
+
+  double completed = 0, first = 0;
+  for (const measure::NodePart& node : point.nodes) {
+    completed += static_cast<double>(node.tally.completed());
+    first += static_cast<double>(node.tally.first_half);
+  }
+  const double second = completed - first;
+  if (completed == 0) return "no operation completed within the window";
+  if (first == 0) return "not steady: no operation completed in the first half of the window";
+  const double change = second / first - 1;
+  if (std::abs(change) <= 0.05 || std::abs(second - first) <= 4 * std::sqrt(completed)) return {};
+  return fmt::format(
+      "not steady: the second half of the window completed {:.0f} % {} operations than the first",
+      std::abs(100 * change), change > 0 ? "more" : "fewer");
+}
+
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -193,7 +214,9 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.timeline = std::move(outcome.timeline);
   point.probed_keys = static_cast<std::uint32_t>(std::min<std::uint64_t>(o.load.probe_keys, o.keys));
   if (outcome.scrubbed) point.scrub = *outcome.scrubbed;
-  if (std::string trouble = name_trouble(point); !trouble.empty()) point.notes.push_back(std::move(trouble));
+  for (std::string& trouble : std::array{name_trouble(point), name_unsteady(o, point)}) {
+    if (!trouble.empty()) point.caveats.push_back(std::move(trouble));
+  }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (!point.declared_lost.empty()) {
@@ -281,7 +304,9 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   if (!o.histogram.empty()) {
     if (auto ok = write_histogram(o.histogram, points.front()); !ok) return complain(ok.error());
   }
-  for (const std::string& note : points.back().notes) fmt::print(stderr, "note: {}\n", note);
+  for (const auto* said : {&points.back().caveats, &points.back().notes}) {
+    for (const std::string& note : *said) fmt::print(stderr, "note: {}\n", note);
+  }
   const bool is_read = isatty(STDOUT_FILENO) == 1;
   if (o.json.empty() && is_read) {
     for (const measure::PointResult& point : points)

@@ -592,6 +592,8 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
   config.server_nodes = o.server_nodes;
+  // A number of operations says nothing of how long they take.
+  config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
   return config;
 }
 

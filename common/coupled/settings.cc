@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/cuckoo/index_word.h"
+#include "common/kv/spare.h"
 
 namespace loch::coupled {
 namespace {
@@ -189,7 +190,7 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
              .family = cuckoo::HashFamily(shape, config.seed),
              .channel = {}};
   s.slots_per_row = slots;
-  s.entries_per_row = entries;
+  s.entries_per_row = s.near_entries = entries;
   s.filter_bits = filter_bits;
   s.attempts = static_cast<std::uint32_t>(options.integer(name + ".attempts"));
   s.backoff_start = options.integer(name + ".backoff-start");
@@ -214,17 +215,40 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
   return s;
 }
 
-Result<> check_memory(const Settings& s, std::uint64_t more) {
-  if (s.config.memory_bytes == 0) return {};
+namespace {
+
+// The bytes of a node's memory that are left.
+Result<std::uint64_t> check_memory(const Settings& s, std::uint64_t more) {
+  if (s.config.memory_bytes == 0) return UINT64_MAX;
   const std::uint64_t channel = rpc::WriteChannel(s.channel).memory_bytes();
   const std::uint64_t data = s.entry.elision(s.kept_value()).physical_bytes(s.data_bytes());
   const std::uint64_t need = s.index_bytes() + data + channel + more;
-  if (need <= s.config.memory_bytes) return {};
+  if (need <= s.config.memory_bytes) return s.config.memory_bytes - need;
   return refuse(fmt::format(
       "keys: {} keys with values of {} bytes take {} bytes of each of {} nodes (index, {} DTEs a server "
       "worker with {}.overflow, {} of request slots), which have {}",
       s.config.max_keys, s.config.value_size, need, s.config.nodes, s.entries_per_row, s.name, channel,
       s.config.memory_bytes));
+}
+
+}  // namespace
+
+Result<> fit_memory(Settings& s, std::uint64_t more, std::uint64_t spare_limit) {
+  LOCH_ASSIGN(const std::uint64_t left, check_memory(s, more));
+  const double rows = static_cast<double>(s.config.serving_nodes()) * s.config.server_workers;
+  // A skewed load may send every client to one worker, which executes no PUT in less than half a microsecond.
+  const double spare = kv::spare_for_load(
+      s.config,
+      {.lanes = static_cast<double>(s.config.driving_nodes()) * s.config.client_workers * s.config.window,
+       .puts_per_ns_max = 1.0 / 500,
+       .reuse_after = s.rules.expiry + s.rules.expiry / drift_share,
+       .entry_bytes = s.entry.elision(s.kept_value()).physical_bytes(s.entry.stride()),
+       .limit_bytes = std::min(spare_limit, left / 2) / s.config.server_workers});
+  const double keys = std::ceil(static_cast<double>(s.config.max_keys) / rows);
+  constexpr double most = (1U << cuckoo::IndexWord::entry_bits) - 1;
+  s.entries_per_row =
+      static_cast<std::uint32_t>(std::min(most, std::max(static_cast<double>(s.near_entries), keys + spare)));
+  return {};
 }
 
 }  // namespace loch::coupled

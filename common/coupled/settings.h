@@ -17,6 +17,10 @@
 
 namespace loch::coupled {
 
+// Clients measure E by their clocks, the server by its own: their rates differ by far less than one part in
+// as many.
+constexpr Nanos drift_share = 1000;
+
 // What a server worker's stores must look like. The defaults are NessieSD's, whose tables nobody else reads.
 struct Rules {
   bool has_readers = false;  // clients READ words and entries: entries are replaced, never changed
@@ -48,6 +52,9 @@ struct Settings {
   rpc::ChannelConfig channel;
   std::uint64_t slots_per_row = 0;
   std::uint32_t entries_per_row = 0;
+  // Those that a row has whatever the load lie together. The others lie behind the last row, so that the
+  // length of a run changes no address, and with it no prediction.
+  std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
   std::uint32_t attempts = 0;  // of one operation, the first included
   Nanos backoff_start = 0, backoff_cap = 0;
@@ -59,7 +66,11 @@ struct Settings {
     return (server * slots_per_row + slot) * 8;
   }
   [[nodiscard]] std::uint64_t entry_at(std::uint32_t server, std::uint32_t number) const {
-    return (std::uint64_t{server} * entries_per_row + number) * entry.stride();
+    const std::uint64_t first = number < near_entries
+                                    ? std::uint64_t{server} * near_entries
+                                    : std::uint64_t{servers() - 1} * near_entries +
+                                          std::uint64_t{server} * (entries_per_row - near_entries);
+    return (first + number) * entry.stride();
   }
   [[nodiscard]] std::uint64_t index_bytes() const { return config.server_workers * slots_per_row * 8; }
   [[nodiscard]] std::uint64_t data_bytes() const {
@@ -81,7 +92,9 @@ struct Settings {
 [[nodiscard]] Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
                                       const kv::Options& options, const Rules& rules,
                                       const rpc::ChannelFlaws& flaws, std::uint32_t filter_bits);
-// Whether everything fits the node's memory, with `more` bytes of the store's own.
-[[nodiscard]] Result<> check_memory(const Settings& settings, std::uint64_t more);
+// Refuses what does not fit the node's memory, with `more` bytes of the store's own; adds the entries that
+// the load needs (kv::spare_for_load), but no more than fit in `spare_limit` bytes and in half of what is
+// left.
+[[nodiscard]] Result<> fit_memory(Settings& settings, std::uint64_t more, std::uint64_t spare_limit);
 
 }  // namespace loch::coupled

@@ -6,12 +6,7 @@
 #include "common/fabric/memory.h"
 
 namespace loch::coupled {
-namespace {
-
-// Clients measure E by their clocks, the server by its own: their rates differ by far less.
-constexpr Nanos drift_share = 1000;
-
-}  // namespace
+namespace {}  // namespace
 
 TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t index)
     : tables_(tables),

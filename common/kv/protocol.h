@@ -162,6 +162,8 @@ struct DeployConfig {
   std::uint32_t kept_value_bytes = 0;  // of each value that memory keeps; value_size: all
   std::uint64_t memory_bytes = 0;      // a node; what the regions must fit in
   std::uint64_t seed = 1;
+  // How long the clients load the store, warm-up included; 0: not known, and tables are as the options say.
+  Nanos load_time = 0;
   // 0: every node holds data, has servers and drives load. Else the first so many nodes hold all of the
   // data and have the servers, and the others have the clients: "one server machine, many client machines".
   std::uint32_t server_nodes = 0;

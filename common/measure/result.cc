@@ -272,6 +272,7 @@ ordered_json to_json(const PointResult& point) {
   out["scrub"] = point.scrub;
   out["check"] = point.check;
   out["search"] = point.search;
+  out["caveats"] = point.caveats;
   out["notes"] = point.notes;
   out["provenance"] = provenance(point.argv);
   out["sim"] = sim_json(point.sim);

@@ -47,7 +47,9 @@ struct PointResult {
   nlohmann::ordered_json check = nullptr;   // a verdict on the history, when one was taken in memory
   nlohmann::ordered_json hogs = nullptr;    // background CPU load beside the run
   nlohmann::ordered_json search = nullptr;  // of --search: the goal, whether it was met, what was tried
-  std::vector<std::string> notes;           // what the reader should know (ignored workload keys, …)
+  // Why the rates are not the design's own in a steady state: it waited for room, or was not steady.
+  std::vector<std::string> caveats;
+  std::vector<std::string> notes;  // what the reader should know (ignored workload keys, …)
   std::vector<std::string> argv;
 };
 

@@ -27,6 +27,7 @@ Tally sample(std::uint64_t seed) {
   }
   t.retries = 7;
   t.first_ns = 10;
+  t.first_half = 3;
   t.last_ns = 99;
   return t;
 }

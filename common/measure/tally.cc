@@ -144,13 +144,15 @@ void Tally::merge(const Tally& other) {
   verified += other.verified;
   corrupt += other.corrupt;
   unmeasured += other.unmeasured;
+  first_half += other.first_half;
   first_ns = std::min(first_ns, other.first_ns);
   last_ns = std::max(last_ns, other.last_ns);
 }
 
 json to_json(const Tally& tally) {
   json out = {{"retries", tally.retries},       {"verified", tally.verified}, {"corrupt", tally.corrupt},
-              {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns}};
+              {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns},
+              {"first_half", tally.first_half}};
   for (const KindTally& kind : tally.kinds) {
     json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_outcome}};
     each_counter(kind.requests, [&](const char* key, std::uint64_t value) { one["requests"][key] = value; });
@@ -171,6 +173,7 @@ Result<Tally> tally_from_json(const json& in) {
     tally.unmeasured = whole<std::uint64_t>(in.at("unmeasured"));
     tally.first_ns = whole<Nanos>(in.at("first_ns"));
     tally.last_ns = whole<Nanos>(in.at("last_ns"));
+    tally.first_half = whole<std::uint64_t>(in.at("first_half"));
     for (std::size_t k = 0; k < op_kinds; ++k) {
       const json& one = in.at("kinds").at(k);
       KindTally& kind = tally.kinds[k];

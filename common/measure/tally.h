@@ -76,6 +76,7 @@ struct Tally {
   std::uint64_t corrupt = 0;                       // GETs whose value was wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
+  std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] KindTally& of(OpKind kind) { return kinds[static_cast<std::size_t>(kind)]; }

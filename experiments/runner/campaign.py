@@ -239,7 +239,7 @@ def _warn_governor(run: _Run) -> None:
 
 def _warnings(results: outputs.Results) -> list[str]:
     stored = [row.stored for row in results.rows if row.ok]
-    out = [gave_up] if (gave_up := report.many_gave_up(results)) else []
+    out = [said for said in (report.not_steady(results), report.many_gave_up(results)) if said]
     if any(each.document.get("loch", {}).get("dirty") for each in stored):
         out.append("the tree has uncommitted changes; the commit in the results does not say all")
     shares = [each.runner.get("others_cpu_share") or 0 for each in stored]

@@ -124,6 +124,8 @@ def _data(results: Results) -> str:
             kept["distributions"] = {y: node for y in figure.y if (node := _distribution(row.stored.document, y)) is not None}
         elif figure.kind == "timeline":
             kept["distributions"] = {name: row.stored.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")}
+        if caveats := row.stored.document.get("caveats"):
+            kept["caveats"] = caveats
         if row.point.is_measured:
             host = row.stored.runner.get("host", {})
             kept["host"] = {key: host.get(key) for key in ("cpu", "cores", "kernel", "governor")}
@@ -175,6 +177,7 @@ class TableStore:
                 _put(document, name.split("."), _value(text))
         for name, node in kept.get("distributions", {}).items():
             _put(document, name.split("."), node)
+        document["caveats"] = kept.get("caveats", [])
         return Stored(row["point"], document)
 
 

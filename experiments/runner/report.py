@@ -110,6 +110,7 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
         moved = next((text for text in experiment.overrides if text.startswith("--fabric ")), None)
         parts.append((f"Of the experiment without {markup.code(moved)}: " if moved else "") +
                      markup.paragraph(experiment.notes) + "\n")
+    parts += _caveats(results)
     parts.append(_systems(results))
     comparisons = published.compare(results)
     if comparisons:
@@ -138,14 +139,16 @@ def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], sta
 
 
 def caption(results: Results) -> str:
-    """What the marks of the figure mean, with n."""
+    """What the marks of the figure mean, with n, and first how many are of runs that waited or were not steady."""
+    doubtful = len(caveats(results))
+    said = f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). " if doubtful else ""
     n = results.experiment.measure.repeats
     if n == 1:
-        return "One run a point (n = 1)."
+        return said + "One run a point (n = 1)."
     if results.experiment.figure.kind == "cdf":
-        return f"n = {n} runs."
+        return said + f"n = {n} runs."
     has_bars = results.experiment.figure.kind in ("line", "bars")
-    return f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
+    return said + f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
 
 
 def _systems(results: Results) -> str:
@@ -170,6 +173,27 @@ def _choices(choices: list[dict]) -> str:
              " ".join(f"{k}={v}" for k, v in c["chosen"].items()), c["goal"], number(c["value"]), str(c["tried"])]
             for c in choices]
     return markdown_table(["system", "at", "chosen", "goal", "value", "tried"], rows)
+
+
+def caveats(results: Results) -> list[tuple[Row, list[str]]]:
+    """The points whose rates are not the design's own in a steady state, with the reasons that their results give."""
+    found = [(row, row.stored.document.get("caveats", [])) for row in results.rows if row.ok and row.stored is not None]
+    return [(row, [str(each) for each in said]) for row, said in found if isinstance(said, list) and said]
+
+
+def _caveats(results: Results) -> list[str]:
+    found = caveats(results)
+    if not found:
+        return []
+    lines = [f"* {markup.escape(row.point.title())}: {markup.escape('; '.join(said))}\n" for row, said in found[:10]]
+    rest = [f"* and {len(found) - 10} more\n"] if len(found) > 10 else []
+    return [f"**In what follows {not_steady(results)}:**\n", *lines, *rest]
+
+
+def not_steady(results: Results) -> str:
+    """What to say of rates that waiting or a change within the window decided; nothing otherwise."""
+    found = caveats(results)
+    return f"the rates of {len(found)} of {len(results.rows)} points are not the designs' own in a steady state" if found else ""
 
 
 def _failures(results: Results) -> list[str]:

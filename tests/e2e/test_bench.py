@@ -43,13 +43,32 @@ class Bench(EndToEnd):
     def test_a_rate_that_waiting_decides_says_so(self) -> None:
         # Entries that were replaced rest for an expiry period; a long run uses all spare ones up.
         crowd = ["bench", "--protocol", "nessie", "--nodes", "3", "--clients", "8", "--keys", "2000", "--value-size", "256",
-                 "--get", "0.5", "--nessie.min-spare", "512"]
+                 "--get", "0.5", "--nessie.min-spare", "512", "--nessie.spare-limit", "0"]
         for span, waits in (("500us", False), ("10ms", True)):
             done = self.loch(*crowd, "--duration", span)
             self.assertEqual((done.returncode, "back-pressure" in done.stderr), (0, waits), done.stderr)
             got = json.loads(done.stdout)
-            self.assertEqual(any("back-pressure" in note for note in got["notes"][:1]), waits)
+            self.assertEqual(any("back-pressure" in note for note in got["caveats"][:1]), waits)
             self.assertEqual(got["protocol_counters"]["back_pressure"] > 0.01 * got["operations"]["total"], waits)
+
+    def test_the_length_of_a_run_is_no_setting(self) -> None:
+        """With defaults a store has the spare entries that its run needs."""
+        for protocol, clients, servers in (("nessie", 12, 0), ("nessie-hy", 10, 2), ("nessie-sd", 10, 2)):
+            rates = []
+            for span in ("2ms", "20ms"):
+                got = self.result("bench", "--protocol", protocol, "--nodes", "4", "--clients", str(clients), "--servers", str(servers),
+                                  "--keys", "20000", "--get", "0.5", "--duration", span)
+                self.assertEqual(got["caveats"], [])
+                rates.append(got["throughput_ops_s"])
+            self.assertLess(abs(rates[1] / rates[0] - 1), 0.05, f"{protocol}: {rates}")
+
+    def test_halves_that_differ_are_not_steady(self) -> None:
+        self.write("late.yaml", "schedule:\n  - {kind: cut, node: 0, peer: 1, at: 1.5ms, span: 10ms}\n")
+        for faults, steady in (("", True), ("late.yaml", False)):
+            with self.subTest(faults):
+                got = self.result("bench", "--protocol", "nessie", "--nodes", "2", "--clients", "4", "--keys", "1000", "--warmup", "1ms",
+                                  "--duration", "1ms", *(["--faults", faults] if faults else []))
+                self.assertEqual(any(note.startswith("not steady") for note in got["caveats"]), not steady, got["caveats"])
 
     def test_a_terminal_is_shown_a_summary(self) -> None:
         ours, theirs = os.openpty()

@@ -3,7 +3,7 @@
 
 FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
 never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_ERRORS is the share of operations that give up;
-FAKE_COUNT is a file that gets one line for each point run.
+FAKE_CAVEAT "value-size=4096" makes such points' rates doubtful; FAKE_COUNT is a file that gets one line for each point run.
 """
 
 import json
@@ -63,6 +63,7 @@ def result(given):
         "verbs": {"read": 5000, "cas": 500, "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0,
                                                        "cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
         "wire_bytes": {"total": 10**6, "payload_per_get": 2 * payload - 48, "payload_per_put": 48, "payload_per_delete": 0},
+        "caveats": ["not steady: <half>"] if matches(given, "FAKE_CAVEAT") else [],
         "nodes": [{"node": i} for i in range(nodes)],
         "provenance": {"argv": sys.argv, "time": time.time()},
         "sim": {"events": 12345, "virtual_s": 0.055, "wall_s": time.time() % 1, "trace_hash": "abc"},

@@ -169,6 +169,16 @@ class Run(Folder):
         self.assertIn("over 1% of the operations gave up in 6 points (most: 20%", done.stderr)
         self.assertIn("gave up in 6 points", (self.out / "report.md").read_text())
 
+    def test_rates_that_are_not_the_designs_own_are_said_first(self):
+        clean = self.run_it()
+        self.assertNotIn("own in a steady state", clean.stderr + (self.out / "report.md").read_text())
+        done = self.run_it("--fresh", FAKE_CAVEAT="value-size=4096")
+        report, figure = (self.out / "report.md").read_text(), (self.out / "figure.svg").read_text()
+        self.assertIn("2 of 6 points", report.split("##")[0])
+        self.assertIn(r"not steady: \<half>", report)
+        self.assertIn("2 of 6 points", done.stderr)
+        self.assertIn("2 of 6 runs waited for room or were not steady", " ".join(figure.split()))
+
     def test_another_binary_makes_points_stale(self):
         self.run_it()
         other = self.folder / "bench"

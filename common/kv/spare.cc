@@ -1,0 +1,36 @@
+// Spare entries from the fastest PUTs that a network allows, and how long what they replace has to rest.
+#include "common/kv/spare.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace loch::kv {
+namespace {
+
+// No PUT of a client is faster: two round trips over the fastest fabrics of today and the value at 100 Gb/s.
+constexpr double fastest_put_ns = 2'000;
+constexpr double value_bytes_per_ns = 12.5;
+
+}  // namespace
+
+OptionSpec spare_limit_option(const std::string& protocol) {
+  return {protocol + ".spare-limit",
+          OptionType::size,
+          "256M",
+          "memory a node for DTEs beyond its keys, of which a run gets as many as its PUTs can replace "
+          "before the "
+          "first may be used again; 0: none but those of the other options",
+          {},
+          0,
+          1e12};
+}
+
+double spare_for_load(const DeployConfig& config, const SpareNeed& need) {
+  const auto resting = static_cast<double>(std::min(config.load_time, need.reuse_after));
+  const double put_ns = fastest_put_ns + config.value_size / value_bytes_per_ns;
+  const double puts = resting * std::min(need.lanes / put_ns, need.puts_per_ns_max);
+  const double room = static_cast<double>(need.limit_bytes) / static_cast<double>(need.entry_bytes);
+  return std::floor(std::min(puts, room));
+}
+
+}  // namespace loch::kv

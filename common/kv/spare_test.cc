@@ -1,0 +1,44 @@
+// The entries that a load needs: by the length of the run or of the rest, whichever is shorter, and the limits.
+#include "common/kv/spare.h"
+
+#include <gtest/gtest.h>
+
+namespace loch::kv {
+namespace {
+
+DeployConfig load_of(Nanos load_time, std::uint32_t value_size) {
+  DeployConfig config;
+  config.load_time = load_time;
+  config.value_size = value_size;
+  return config;
+}
+constexpr SpareNeed plenty{.lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
+
+TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
+  // 10 operations at once, each at least 2 us: 5 a microsecond.
+  EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), plenty), 5'000);
+  SpareNeed rests_shortly = plenty;
+  rests_shortly.reuse_after = 100'000;
+  EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), rests_shortly), 500);
+  // 25,000 bytes take 2 us more at 100 Gb/s.
+  EXPECT_EQ(spare_for_load(load_of(1'000'000, 25'000), plenty), 2'500);
+  SpareNeed slow_table = plenty;
+  slow_table.puts_per_ns_max = 1.0 / 1'000;
+  EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), slow_table), 1'000);
+}
+
+TEST(SpareForLoad, IsNoneWhereNobodySaysHowLongOrNothingRests) {
+  EXPECT_EQ(spare_for_load(load_of(0, 1024), plenty), 0);
+  SpareNeed at_once = plenty;
+  at_once.reuse_after = 0;
+  EXPECT_EQ(spare_for_load(load_of(1'000'000, 1024), at_once), 0);
+}
+
+TEST(SpareForLoad, StaysWithinItsMemory) {
+  SpareNeed narrow = plenty;
+  narrow.limit_bytes = 12'345;
+  EXPECT_EQ(spare_for_load(load_of(fabric::forever, 0), narrow), 123);
+}
+
+}  // namespace
+}  // namespace loch::kv
