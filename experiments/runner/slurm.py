@@ -233,7 +233,7 @@ class _State:
     """What squeue says of a task."""
 
     name: str
-    exit_status: str
+    exit_status: int  # minus the signal's number where one ended it
     reason: str
 
     @property
@@ -242,15 +242,15 @@ class _State:
         return self.name in ALIVE and not (self.name == "PENDING" and HELD.search(self.reason))
 
     def text(self) -> str:
-        if self.exit_status == str(NOT_VISIBLE):
+        if self.exit_status == NOT_VISIBLE:
             return "its node does not see the result folder or this project; both must be where all nodes have them"
         reason = self.reason if self.reason not in ("", "None", "NonZeroExitCode") else ""
-        status = f"exit status {self.exit_status}" if self.exit_status not in ("", "0") else ""
+        status = f"exit status {self.exit_status}" if self.exit_status else ""
         more = ", ".join(filter(None, (reason, status)))
         return self.name + (f" ({more})" if more else "")
 
 
-_FORGOTTEN = _State("forgotten by Slurm", "", "")
+_FORGOTTEN = _State("forgotten by Slurm", 0, "")
 
 
 def _states(text: str) -> dict[tuple[str, int], _State]:
@@ -259,8 +259,18 @@ def _states(text: str) -> dict[tuple[str, int], _State]:
     for line in text.splitlines():
         job, index, name, status, reason = (*line.strip().split("|"), "", "", "", "", "")[:5]
         if index.isdigit():
-            found[job, int(index)] = _State(name, status, reason)
+            found[job, int(index)] = _State(name, _exit_status(status), reason)
     return found
+
+
+def _exit_status(text: str) -> int:
+    """Of squeue's number, which is that of wait(2); some versions write STATUS:SIGNAL."""
+    status, _, by_signal = text.partition(":")
+    if not status.isdigit():
+        return 0
+    if by_signal.isdigit():
+        return -int(by_signal) if int(by_signal) else int(status)
+    return os.waitstatus_to_exitcode(int(status) & 0xFFFF) if int(status) & 0xFF != 0x7F else 0
 
 
 def _last_line(path: Path) -> str:

@@ -12,6 +12,7 @@ import slurm_node
 from engine_cases import FEW, EngineCases
 from support import Folder
 
+from runner import slurm
 from runner.errors import BadInput
 from runner.slurm import Slurm
 
@@ -164,6 +165,14 @@ class Arrays(Folder):
         engine = self.engine(points=None, at_once=10)
         self.submit(engine, deque(range(200)))
         self.assertIn("--array=0-39%10", self.asked.read_text(encoding="utf-8"))
+
+    def test_states_are_read(self):
+        states = slurm._states("7|0|FAILED|18944|NonZeroExitCode|\n7|1|OUT_OF_MEMORY|9|OutOfMemory|\n7|2|PENDING|0|Resources|\n"
+                               "7|3|PENDING|0|launch failed requeued held|\n7|N/A|PENDING|0|None|\n7|4|TIMEOUT|3:0|None|\nnonsense\n")
+        self.assertEqual([states["7", i].is_alive for i in range(5)], [False, False, True, False, False])
+        self.assertEqual([states["7", i].text() for i in (0, 1, 4)],
+                         ["its node does not see the result folder or this project; both must be where all nodes have them",
+                          "OUT_OF_MEMORY (OutOfMemory, exit status -9)", "TIMEOUT (exit status 3)"])
 
     def test_options_that_are_no_words_are_refused(self):
         for options in ("'", "--comment=\0"):
