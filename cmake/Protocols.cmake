@@ -60,5 +60,7 @@ function(loch_write_registry)
   list(JOIN calls ";\n" LOCH_CALLS)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/protocols.cc.in ${CMAKE_BINARY_DIR}/protocols.cc @ONLY)
   add_library(loch_protocols STATIC ${CMAKE_BINARY_DIR}/protocols.cc)
-  target_link_libraries(loch_protocols PUBLIC loch_flags loch_kv ${libraries})
+  # Privately: where a folder outside the tree lies is a flag of its own files alone. Else the program's would all be
+  # compiled again for each such folder.
+  target_link_libraries(loch_protocols PUBLIC loch_flags loch_kv PRIVATE ${libraries})
 endfunction()

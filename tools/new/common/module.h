@@ -1,0 +1,13 @@
+// The modules of this folder, as the registry asks for them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::newstore {
+
+void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
+
+}  // namespace loch::newstore

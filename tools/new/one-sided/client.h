@@ -1,0 +1,49 @@
+// A client: GET by three READs, PUT and DELETE under the slot's lock. No server takes part.
+#pragma once
+
+#include "newstore/store.h"
+
+namespace loch::newstore {
+
+class Client final : public kv::Client {
+ public:
+  Client(fabric::Worker& worker, Shared& shared, std::uint32_t slot);
+
+  [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
+                                             fabric::OpStats* stats) override {
+    return change(key, value, true, stats);
+  }
+  [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
+    return change(key, {}, false, stats);
+  }
+
+ private:
+  // Where a record's slot is.
+  struct Slot {
+    const fabric::RemoteRegion* region = nullptr;
+    std::uint64_t offset = 0;
+  };
+  // What came of trying to lock it.
+  struct Lock {
+    kv::OpResult result;  // ok: held
+    std::uint64_t free = 0;
+  };
+  [[nodiscard]] coro::Task<kv::OpResult> change(kv::Key key, kv::ValueView value, bool is_put,
+                                                fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<Lock> take(Slot slot, fabric::OpStats* stats);
+  [[nodiscard]] Slot find(kv::Key key) const;
+  [[nodiscard]] kv::OpResult found(std::uint32_t retries);
+  // Within this client's buffer: a slot that READs land in, and behind it one that WRITEs leave from.
+  [[nodiscard]] fabric::LocalSlice buffer(std::uint64_t within) const { return {buffer_, at_ + within}; }
+  [[nodiscard]] std::uint64_t word(std::uint64_t within) const;
+
+  fabric::Worker& worker_;
+  Shared& shared_;
+  const Settings& settings_;
+  fabric::Region* buffer_;
+  std::uint64_t at_;
+  std::vector<std::byte> value_;
+};
+
+}  // namespace loch::newstore

@@ -1,0 +1,60 @@
+// A deployment of newstore: a slot for each record, on node record % nodes, found without asking anybody.
+//
+//   slot  0       8       16
+//         | lock  | state | value …     (a multiple of 8 bytes)
+//
+//   lock   even: free; odd: held by a PUT or DELETE. Each of them adds 2
+//   state  0 absent, 1 present
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::newstore {
+
+constexpr std::uint64_t state_at = 8, value_at = 16;
+
+struct Settings {
+  kv::DeployConfig config;
+  std::uint32_t attempts = 0;  // of one operation
+  bool has_lock = true;        // false: a mutant
+
+  [[nodiscard]] std::uint64_t slot_bytes() const { return value_at + (config.value_size + 7) / 8 * 8; }
+  // A simulation of much data keeps the beginning of each value only.
+  [[nodiscard]] fabric::Elision elision() const {
+    const std::uint64_t kept = value_at + (config.kept_value_bytes + 7) / 8 * 8;
+    if (kept >= slot_bytes()) return {};
+    return {.entry_bytes = slot_bytes(), .keep_head = static_cast<std::uint32_t>(kept), .keep_tail = 0};
+  }
+};
+
+// What the clients of this process share.
+struct Shared {
+  Settings settings;
+  std::unordered_map<std::uint64_t, std::uint64_t> record_of;  // key digest -> record
+  std::map<fabric::NodeId, fabric::Region*> buffers;           // two slots for each client
+  std::vector<fabric::RemoteRegion> slots;                     // by serving node
+};
+
+class Store final : public kv::Store {
+ public:
+  explicit Store(const Settings& settings) { shared_.settings = settings; }
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) override {
+    co_return;
+  }
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override;
+
+ private:
+  Shared shared_;
+};
+
+}  // namespace loch::newstore

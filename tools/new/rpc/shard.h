@@ -1,0 +1,49 @@
+// The records of one server worker: a hash index over entries of one size, in its private memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::newstore {
+
+inline constexpr std::string_view shard_summary =
+    "server-driven: request and reply by RDMA WRITE; a server worker owns a hash table";
+
+struct ShardShape {
+  std::uint32_t value_bytes = 0;      // of each value, as far as memory keeps it
+  bool leaves_removed_index = false;  // mutant: a removed key's entry goes to others and is still found by it
+};
+[[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,
+                                     std::string_view mutant);
+void add_shard_options(std::vector<kv::OptionSpec>& specs);
+void add_shard_mutants(std::map<std::string, kv::Mutant>& mutants);
+
+class Shard {
+ public:
+  explicit Shard(const ShardShape& shape) : shape_(shape) {}
+
+  // `value` holds value_bytes.
+  void put(const std::string& key, const std::vector<std::byte>& value);
+  // Whether the key is there; fills `value`.
+  [[nodiscard]] bool get(const std::string& key, std::vector<std::byte>& value) const;
+  // Whether it was there.
+  bool remove(const std::string& key);
+  [[nodiscard]] std::map<std::string, double> counters() const;
+
+ private:
+  [[nodiscard]] std::byte* entry(std::uint64_t number) { return &entries_[number * shape_.value_bytes]; }
+
+  ShardShape shape_;
+  std::unordered_map<std::string, std::uint64_t> index_;  // key -> number of its entry
+  std::vector<std::byte> entries_;
+  std::vector<std::uint64_t> free_;  // numbers of entries that removed keys had
+  std::uint64_t made_ = 0;
+};
+
+}  // namespace loch::newstore
