@@ -2,7 +2,7 @@
 #
 #   bin/loch                            the command, without what needs the source tree (test, mutate, softroce, reference)
 #   libexec/loch/loch-bench             the program
-#   share/loch/                         experiments and their runner, plots, workloads, doctor, reference results, gdb's script
+#   share/loch/                         experiments, the package that runs them, plots, workloads, reference results, gdb's script
 #   share/doc/loch/                     README, pages, licence
 #
 # Everything is found from the command's own place, so that a prefix can be moved.
@@ -19,8 +19,8 @@ install(PROGRAMS ${CMAKE_BINARY_DIR}/installed/loch DESTINATION ${CMAKE_INSTALL_
 install(DIRECTORY experiments plots DESTINATION ${LOCH_SHARE}
   PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY workloads/ycsb DESTINATION ${LOCH_SHARE}/workloads)
-install(DIRECTORY common/cluster/doctor DESTINATION ${LOCH_SHARE}/common/cluster
-  FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY tools/loch DESTINATION ${LOCH_SHARE}/tools  # without what needs the source tree
+  PATTERN __pycache__ EXCLUDE PATTERN setup EXCLUDE PATTERN softroce EXCLUDE PATTERN mutate EXCLUDE PATTERN new.py EXCLUDE)
 install(DIRECTORY reference DESTINATION ${LOCH_SHARE}
   PATTERN report.html EXCLUDE PATTERN figure.* EXCLUDE)  # drawn by ./loch plot reference
 install(FILES tools/gdb/loch_gdb.py DESTINATION ${LOCH_SHARE}/tools/gdb)

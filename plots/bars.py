@@ -6,9 +6,9 @@ import textwrap
 
 from matplotlib.patches import Patch
 
-from runner.grid import show
-from runner.model import SYSTEMS
-from runner.tables import Results
+from loch.runner.grid import show
+from loch.runner.model import SYSTEMS
+from loch.runner.tables import Results
 
 from . import frame, words
 from .frame import Panel

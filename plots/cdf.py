@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from runner.tables import Results
+from loch.runner.tables import Results
 
 from . import frame, stats, style, words
 from .frame import Panel

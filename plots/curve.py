@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from matplotlib.ticker import MaxNLocator
 
-from runner import published
-from runner.grid import show
-from runner.tables import Results
+from loch.runner import published
+from loch.runner.grid import show
+from loch.runner.tables import Results
 
 from . import frame, stats, style, words
 from .frame import Panel

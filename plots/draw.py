@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 
-from runner.tables import Results
+from loch.runner.tables import Results
 
 from . import bars, cdf, curve, frame, line, map as winners, style, table, timeline
 

@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from runner.grid import show
-from runner.options import BENCH
-from runner.report import caption
-from runner.tables import Results
-from written import write_atomically
+from loch.runner.grid import show
+from loch.runner.options import BENCH
+from loch.runner.report import caption
+from loch.runner.tables import Results
+from loch.written import write_atomically
 
 from . import style, words
 from .series import Group, Line, origins, panel_title
@@ -63,6 +63,7 @@ def page(results: Results, columns: list[list[Panel]], handles: list):
     width = style.COLUMN_IN if results.experiment.figure.width == "one" else style.PAGE_IN
     for panel in (panel for column in columns for panel in column):
         panel.width_in = width / len(columns) - BESIDE_IN
+
     def height(column: list[Panel]) -> float:
         return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
                    for panel in column)

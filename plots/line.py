@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from runner.model import SYSTEMS
-from runner.tables import Results
+from loch.runner.model import SYSTEMS
+from loch.runner.tables import Results
 
 from . import frame, words
 from .frame import Panel

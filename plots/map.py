@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch, Rectangle
 
-from runner.grid import show
-from runner.tables import Results
+from loch.runner.grid import show
+from loch.runner.tables import Results
 
 from . import style, words
 from .frame import foot, legend, legend_size, title

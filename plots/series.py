@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from runner import published
-from runner.grid import show
-from runner.report import origin
-from runner.tables import Results
+from loch.runner import published
+from loch.runner.grid import show
+from loch.runner.report import origin
+from loch.runner.tables import Results
 
 from . import stats, style, words
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-from runner import published
-from runner.grid import show
-from runner.report import number
-from runner.tables import Results
+from loch.runner import published
+from loch.runner.grid import show
+from loch.runner.report import number
+from loch.runner.tables import Results
 
 from . import style, words
 from .frame import foot, title

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from runner.tables import Results
+from loch.runner.tables import Results
 
 from . import style, words
 from .frame import HEADING_PT, foot, legend, legend_size, text_in, title

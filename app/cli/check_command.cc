@@ -16,7 +16,9 @@ constexpr const char* usage =
     "HISTORY…\n"
     "  --model M            what the store claims (linearizable, per key)\n"
     "  --initial I          what keys hold when the history begins, where it does not say (any)\n"
-    "  --tombstone-deletes  a DELETE may say ok for a key that was absent\n";
+    "  --tombstone-deletes  a DELETE may say ok for a key that was absent\n"
+    "Exit status 0: holds; 1: violated; 2: it cannot be read, or not be decided.\n"
+    "Example: loch bench --history run.jsonl && loch check run.jsonl\n";
 
 struct Given {
   check::CheckOptions options;

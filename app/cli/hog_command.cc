@@ -47,6 +47,7 @@ constexpr const char* usage =
     "  --json FILE          write the JSON here, not to standard output\n"
     "\n"
     "Exit status: 0, or COMMAND's; 1 hogs were lost; 2 bad input.\n"
+    "Example: loch hog --workers 4 --pin shared -- ./my-server\n"
     "To disturb a measured point, use loch bench --hogs: it counts in the measurement window alone.\n";
 
 std::unexpected<Error> bad(std::string_view flag, std::string_view text, std::string_view expected) {

@@ -263,7 +263,10 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
   bool as_json = false;
   for (const std::string& argument : arguments) {
     if (argument == "--help") {
-      fmt::print("Usage: loch list {} [--json]\n", fmt::join(kinds, "|"));
+      fmt::print(
+          "Usage: loch list {} [--json]\n"
+          "Exit status 0, or 2 on bad input. Example: loch list protocols\n",
+          fmt::join(kinds, "|"));
       return 0;
     }
     if (argument == "--json") {

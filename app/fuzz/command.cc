@@ -54,7 +54,8 @@ constexpr const char* usage =
     "all "
     "seeds\n"
     "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
-    "found.\n";
+    "found;\n"
+    "2: bad input. Example: loch fuzz --protocol pilaf --seeds 2000 --coverage\n";
 
 Result<std::uint64_t> whole(const std::string& flag, const std::string& text, std::uint64_t least) {
   std::uint64_t value = 0;

@@ -1,6 +1,6 @@
 // Where an output goes. A regular file is written beside itself and renamed, so that it is whole or not
 // there; a device or a pipe is written to as it is: renamed over, /dev/null would be a file for the whole
-// machine. The runner has the same rules (experiments/written.py).
+// machine. The runner has the same rules (tools/loch/written.py).
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
 // The awaitables of Worker: thin frames around WorkRequest and the *Wait structs. Included by
-// fabric.h; include that instead.
+// worker.h; include that instead.
 #pragma once
 
-#include "common/fabric/fabric.h"
+#include "common/base/check.h"
+#include "common/fabric/worker.h"
 
 namespace loch::fabric {
 

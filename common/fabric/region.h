@@ -124,4 +124,12 @@ struct RemoteRegion {
   std::uint64_t bytes = 0;
 };
 
+// What a node asks of its NIC: a region's name, size and rights.
+struct RegionSpec {
+  std::string name;  // unique on its node
+  std::uint64_t bytes = 0;
+  bool remote_read = false, remote_write = false, remote_atomic = false;  // least rights
+  Elision elision;  // simulation only; ignored elsewhere
+};
+
 }  // namespace loch::fabric

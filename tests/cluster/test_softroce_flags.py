@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import unittest
 
-from support import ROOT, InAFolder
-
-sys.path.insert(0, str(ROOT / "common/cluster/softroce"))
-import switch  # noqa: E402
+from loch.softroce import switch
+from support import InAFolder
 
 
 class Flags(InAFolder):

@@ -15,7 +15,7 @@ LOAD_S = {"child": 20, "machine": 45}
 # From the death to the result: at most the load and this, for fence, scrub, declaration, the scrub after it, and gathering:
 # an emulated request to a node that is gone takes seconds to fail.
 MARGIN_S = 90
-# The line of experiments/runner/launch.py, under which no rank ends with another.
+# The line of tools/loch/runner/launch.py, under which no rank ends with another.
 SCRIPT = r"""
 say() { echo "$1 $EPOCHREALTIME" >>times; }
 launch() {

@@ -7,6 +7,17 @@ import unittest
 from support import SIM, EndToEnd, without
 
 
+class Help(EndToEnd):
+    def test_every_command_says_its_exit_statuses_and_has_an_example(self) -> None:
+        for command in ("bench", "check", "fuzz", "explore", "list", "hog", "calibrate"):
+            with self.subTest(command):
+                done = self.loch(command, "--help")
+                self.assertEqual(done.returncode, 0)
+                text = " ".join(done.stdout.split())
+                self.assertIn("Exit status", text)
+                self.assertIn(f"Example: loch {'bench' if command == 'check' else command} ", text)
+
+
 class BadFlags(EndToEnd):
     def refuse(self, arguments: list[str], *names: str) -> None:
         with self.subTest(" ".join(arguments)):

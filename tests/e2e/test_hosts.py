@@ -10,16 +10,14 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
 
-from support import BINARY, ROOT, EndToEnd
+from support import BINARY, EndToEnd
 
-sys.path[:0] = [str(ROOT / "experiments")]
-from runner import launch  # noqa: E402
+from loch.runner import launch
 
 RANK = str(Path(BINARY).resolve().parents[1] / "common/cluster/control_rank")
 # What ssh would do: run a command on the named host.

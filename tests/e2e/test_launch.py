@@ -216,7 +216,7 @@ class Launch(EndToEnd):
     def test_the_runner_brings_up_the_ranks_of_a_hostfile(self) -> None:
         self.write("tiny.yaml", EXPERIMENT)
         self.write("hosts", "localhost slots=2\n")
-        done = self.call([sys.executable, str(ROOT / "experiments/loch.py"), "run", "tiny.yaml", "--hostfile", "hosts"],
+        done = self.call([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "tiny.yaml", "--hostfile", "hosts"],
                          timeout=200, LOCH_BIN=support.BINARY)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = [json.loads(path.read_text()) for path in (self.folder / "results/tiny/points").glob("*.json")]

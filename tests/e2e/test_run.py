@@ -32,7 +32,7 @@ claims:
 
 
 class Run(EndToEnd):
-    command = [sys.executable, str(ROOT / "experiments/loch.py")]
+    command = [sys.executable, str(ROOT / "tools/loch"), "--no-setup"]
 
     def run_it(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return self.call([*self.command, "run", *arguments], timeout, LOCH_BIN=BINARY)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
-TOOL = ROOT / "experiments/harness/power.py"
+TOOL = [str(ROOT / "tools/loch"), "--no-setup", "power"]
 S = 1_000_000_000
 
 
@@ -26,7 +24,7 @@ class Power(unittest.TestCase):
 
     def call(self, *arguments: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key not in ("IPMI_PASSWORD", "LOCH_POWERCAP")}
-        return subprocess.run(["/usr/bin/python3", str(TOOL), *arguments], cwd=self.folder, env={**environment, **env},
+        return subprocess.run(["/usr/bin/python3", *TOOL, *arguments], cwd=self.folder, env={**environment, **env},
                               capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
 
     def report(self, *arguments: str, **env: str) -> dict:

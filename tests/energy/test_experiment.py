@@ -12,8 +12,8 @@ import bmc
 from bmc import PASSWORD, USER, Bmc
 from support import ROOT, Power
 
-from harness import samples as trace
-from harness.samples import Span, integrate
+from loch.power import samples as trace
+from loch.power.samples import Span, integrate
 
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 
@@ -22,7 +22,7 @@ class Experiment(Power):
     def run_file(self, *arguments: str, file: str = str(ROOT / "experiments/energy.yaml"),
                  **env: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key != "IPMI_PASSWORD"}
-        return subprocess.run(["/usr/bin/python3", str(ROOT / "experiments/loch.py"), "run", file, "--out", "out", *arguments],
+        return subprocess.run(["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run", file, "--out", "out", *arguments],
                               cwd=self.folder, env={**environment, "LOCH_BIN": BINARY, **env}, capture_output=True, text=True,
                               timeout=200, check=False, stdin=subprocess.DEVNULL)
 

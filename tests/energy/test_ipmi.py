@@ -12,8 +12,8 @@ import bmc
 from bmc import PASSWORD, SENSOR, USER, Bmc
 from support import Power
 
-from harness import samples as trace
-from harness.samples import Span, integrate
+from loch.power import samples as trace
+from loch.power.samples import Span, integrate
 
 
 @unittest.skipIf(bmc.missing(), f"no {bmc.missing()} here")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import threading
 import time
 import unittest
 from pathlib import Path
 
-from support import S, Power
+from support import TOOL, S, Power
 
-from harness import samples as trace
-from harness.samples import PowerError, Sample, Span, integrate
-from harness.sources import Rapl
+from loch.power import samples as trace
+from loch.power.samples import PowerError, Sample, Span, integrate
+from loch.power.sources import Rapl
 
 # 100 W, up to 200 W within a second, there for two, and back: 100·6 + 100·(2 + ½ + ½) J.
 TRAPEZOID = [(0, 100), (1, 100), (2, 200), (4, 200), (5, 100), (6, 100)]
@@ -215,8 +214,7 @@ class Flags(Power):
 
     def test_an_end_by_a_signal_reaches_the_command(self) -> None:
         trap = "trap 'echo told > told; exit 5' TERM; echo > ready; while :; do sleep 0.05; done"
-        process = subprocess.Popen([shutil.which("python3", path="/usr/bin"), str(Path(__file__).parents[2] /
-                                    "experiments/harness/power.py"), "--trace", self.trace(TRAPEZOID), "--", "sh", "-c", trap],
+        process = subprocess.Popen(["/usr/bin/python3", *TOOL, "--trace", self.trace(TRAPEZOID), "--", "sh", "-c", trap],
                                    cwd=self.folder, stderr=subprocess.DEVNULL)
         until = time.monotonic() + 20
         while not (self.folder / "ready").exists() and time.monotonic() < until:

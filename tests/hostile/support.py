@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -67,10 +66,10 @@ class Hostile(unittest.TestCase):
 
     def loch(self, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
         """run, plot, score or reference."""
-        return self.call([PYTHON, str(ROOT / "experiments/loch.py"), *arguments], **more)
+        return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", *arguments], **more)
 
     def power(self, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
-        return self.call([PYTHON, str(ROOT / "experiments/harness/power.py"), *arguments], **more)
+        return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", "power", *arguments], **more)
 
     def in_shell(self, text: str, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
         """A line of bash, in which "$@" are the arguments: for redirections and limits."""
@@ -111,6 +110,3 @@ def may_mount() -> bool:
     """Whether a mount namespace can be had, for file systems that are full or read-only."""
     probe = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0 if is_root() else False
-
-
-sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]

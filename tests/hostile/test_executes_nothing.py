@@ -34,7 +34,7 @@ class Hosts(Hostile):
             self.write("hosts", f"{host} slots=2\n")
             with self.subTest(host):
                 self.assert_refused(self.loch("run", "e.yaml", "--hostfile", "hosts", **self.fake_ssh()), "hosts:1")
-                done = self.call([PYTHON, str(ROOT / "common/cluster/doctor/doctor.py"), "--hostfile", "hosts"], **self.fake_ssh())
+                done = self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", "doctor", "--hostfile", "hosts"], **self.fake_ssh())
                 self.assert_refused(done, "hosts:1")
                 self.assertNotIn("asked-by-ssh", self.left())
         self.write("endless", "a\n" * (1 << 20))
@@ -74,11 +74,11 @@ class Sensors(Hostile):
 
     def test_a_checkout_with_a_blank_in_its_path_works_there(self) -> None:
         here = self.folder / "a blank; touch ran"
-        shutil.copytree(ROOT / "experiments", here / "experiments", ignore=shutil.ignore_patterns("__pycache__", "paper"))
+        shutil.copytree(ROOT / "tools/loch", here / "tools/loch", ignore=shutil.ignore_patterns("__pycache__"))
         environment = self.fake_ssh()
         self.ipmitool()
         self.write("sensor", "Total Power")
-        done = self.call([PYTHON, str(here / "experiments/harness/power.py"), "--source", "ipmi", "--host", "node7", "--sensor",
+        done = self.call([PYTHON, str(here / "tools/loch"), "--no-setup", "power", "--source", "ipmi", "--host", "node7", "--sensor",
                           "Total Power", "--rate", "20", "--duration", "300ms"], **environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["mean"], 42)

@@ -8,11 +8,9 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+from loch.runner import commands, expression, grid, located, outputs, overrides, schema
+from loch.runner.errors import BadInput
 from support import EXPERIMENT, Hostile
-
-
-from runner import commands, expression, grid, located, outputs, overrides, schema  # noqa: E402  (support sets the path)
-from runner.errors import BadInput  # noqa: E402
 
 LEVELS = "".join(f"  {chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8))
 TUNED = EXPERIMENT.replace("clients: 1}", "tune: {servers: [1, 2], clients: TREE}, maximize: throughput_ops_s}")

@@ -12,7 +12,7 @@ import unittest
 
 from support import BINARY, EXPERIMENT, ROOT, Hostile, is_root, may_mount
 
-from written import place_of, why_not, write_atomically  # noqa: E402  (support sets the path)
+from loch.written import place_of, why_not, write_atomically
 
 FLAGS = ("--json", "--histogram", "--history", "--trace")
 HOG = ["hog", "--duration", "50ms"]
@@ -160,11 +160,11 @@ class PythonOutputs(Hostile):
         self.assertIn("folder", why_not(self.folder))
 
     def test_a_write_that_fails_leaves_what_was_there(self) -> None:
-        text = ("import sys, resource; sys.path[:0] = sys.argv[2:]; from written import write_atomically\n"
+        text = ("import sys, resource; sys.path[:0] = sys.argv[2:]; from loch.written import write_atomically\n"
                 "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\ntry:\n    write_atomically(sys.argv[1], 'y' * 5000)\n"
                 "except OSError as error:\n    print(error.filename, error.strerror)\n")
         self.write("kept", "before")
-        done = self.call([sys.executable, "-c", text, "kept", str(ROOT / "experiments")])
+        done = self.call([sys.executable, "-c", text, "kept", str(ROOT / "tools")])
         self.assertEqual(done.stdout, "kept File too large\n", done.stderr)
         self.assertEqual(((self.folder / "kept").read_text(), self.left()), ("before", ["kept"]))
 
@@ -187,7 +187,7 @@ class Limits(Hostile):
 
     def test_a_run_within_the_limit_of_file_size_fails_in_lines(self) -> None:
         self.write("e.yaml", EXPERIMENT)
-        done = self.in_shell('ulimit -f 1; exec "$@"', "/usr/bin/python3", str(ROOT / "experiments/loch.py"), "run", "e.yaml",
+        done = self.in_shell('ulimit -f 1; exec "$@"', "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run", "e.yaml",
                              "--out", "out", timeout=120)
         self.assertIn(done.returncode, (1, 2))
         self.assertNotIn("Traceback", done.stderr)
@@ -207,7 +207,7 @@ class FileSystems(Hostile):
             self.skipTest("no mount namespace can be had here")
         (self.folder / "m").mkdir(exist_ok=True)
         self.write("mount.sh", mount + '\nexec "$@"\n')
-        return self.call(["unshare", "-m", "sh", "mount.sh", "/usr/bin/python3", str(ROOT / "experiments/loch.py"), *arguments],
+        return self.call(["unshare", "-m", "sh", "mount.sh", "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", *arguments],
                          timeout=timeout)
 
     def test_an_output_folder_under_a_file(self) -> None:
@@ -234,7 +234,7 @@ class FileSystems(Hostile):
                 (self.folder / "m").mkdir(exist_ok=True)
                 if not may_mount():
                     self.skipTest("no mount namespace can be had here")
-                done = self.call(["unshare", "-m", "sh", "full.sh", "/usr/bin/python3", str(ROOT / "experiments/loch.py"), "run",
+                done = self.call(["unshare", "-m", "sh", "full.sh", "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run",
                                   "e.yaml", "--out", "m", "--jobs", "1"], timeout=120)
                 self.assertIn(done.returncode, (1, 2), done.stderr)
                 self.assertNotIn("Traceback", done.stderr)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import unittest
 
 from support import BINARY, EXPERIMENT, ROOT, SIM, Hostile
 
 HISTORY = '{"client":0,"op":"put","key":"a","value":"1","invoke_ns":1,"return_ns":2,"outcome":"ok"}\n'
-LOCH = ["/usr/bin/python3", str(ROOT / "experiments/loch.py")]
-POWER = ["/usr/bin/python3", str(ROOT / "experiments/harness/power.py")]
+LOCH = ["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup"]
+POWER = ["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "power"]
 
 
 class Output(Hostile):

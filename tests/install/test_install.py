@@ -77,11 +77,17 @@ class Installed(unittest.TestCase):
         self.assertIn("nessie-2017-table1", listed.stdout)
         self.assertEqual(self.loch("--where").stdout.strip(), str(self.share.resolve()))
         self.assertEqual(self.loch("--version").stdout.strip(), f"Loch {os.environ['LOCH_VERSION']}")
-        for command in ("run", "bench", "check", "fuzz", "explore", "score", "plot", "power", "doctor", "hog", "calibrate"):
+        for command in ("run", "bench", "check", "fuzz", "explore", "score", "plot", "power", "doctor", "hog", "calibrate", "completion"):
             done = self.loch(command, "--help")
             self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
         for page in ("README.md", "LICENSE", "CHANGELOG.md", "docs/architecture.md"):
             self.assertTrue((self.prefix / "share/doc/loch" / page).exists(), page)
+
+    def test_completes_by_its_own_path(self) -> None:
+        script = self.loch("completion", "bash")
+        self.assertEqual(script.returncode, 0, script.stderr)
+        self.assertIn(f"'{(self.prefix / 'bin/loch').resolve()}' completion words", script.stdout)
+        self.assertEqual(self.loch("completion", "words", "2", "loch", "bench", "--proto").stdout, "--protocol\n")
 
     def test_what_needs_the_source_tree_says_so(self) -> None:
         for command, said in (("test", "source tree"), ("reference", "source tree"), ("banch", "unknown command 'banch'")):
@@ -102,6 +108,8 @@ class Installed(unittest.TestCase):
     def test_holds_no_compiled_python_and_no_tests(self) -> None:
         names = {path.name for path in self.prefix.rglob("*")}
         self.assertFalse({"__pycache__", "CMakeLists.txt"} & names)
+        package = {path.name for path in (self.share / "tools/loch").iterdir()}
+        self.assertFalse({"setup", "softroce", "mutate", "new.py"} & package)  # what builds, or needs the tree
         self.assertTrue(shutil.which(str(self.prefix / "bin/loch")))
 
 

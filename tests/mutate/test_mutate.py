@@ -12,13 +12,13 @@ import unittest
 from pathlib import Path
 
 try:
-    import edits as finder
+    from loch.mutate import edits as finder
 except SystemExit:  # Debian's python3-clang-19
     raise unittest.SkipTest("python3-clang-19 is not installed") from None
-import mutate
-from judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
-from results import ACCEPTED, Accepted, Results, ResultsError, accepted
-from rooms import ROOMS
+from loch.mutate import session
+from loch.mutate.judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
+from loch.mutate.results import ACCEPTED, Accepted, Results, ResultsError, accepted
+from loch.mutate.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,11 +117,11 @@ Task run(Worker worker, bool rules_breaks) {
 class Drawing(Folder):
     def test_a_seed_draws_the_same_and_nothing_twice(self) -> None:
         found = finder.find(tree_with(SMALL, self.folder), "room/small.cc")
-        drawn = mutate.draw(found, 6, "1 room")
-        self.assertEqual(drawn, mutate.draw(found, 6, "1 room"))
+        drawn = session.draw(found, 6, "1 room")
+        self.assertEqual(drawn, session.draw(found, 6, "1 room"))
         self.assertEqual(len(set(drawn)), 6)
-        self.assertEqual(set(mutate.draw(found, 1000, "1 room")), set(found))
-        self.assertNotEqual([each.id for each in drawn], [each.id for each in mutate.draw(found, 6, "2 room")])
+        self.assertEqual(set(session.draw(found, 1000, "1 room")), set(found))
+        self.assertNotEqual([each.id for each in drawn], [each.id for each in session.draw(found, 6, "2 room")])
 
 
 class Rooms(unittest.TestCase):
@@ -307,7 +307,7 @@ class Kept(Folder):
 
 class CommandLine(unittest.TestCase):
     def refused(self, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, str(ROOT / "tests" / "mutate" / "mutate.py"), *arguments], capture_output=True,
+        done = subprocess.run([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "mutate", *arguments], capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)

@@ -20,7 +20,7 @@ from support import FAKE, ROOT, SMALL, call
 HOSTILE = "a 'b\" $(touch pwned) `touch pwned` %j \\\n#SBATCH --hold\n;touch pwned"
 REPEATS = max(1, int(os.environ.get("LOCH_ENGINE_POINTS", "40")) // 4)
 POINTS = 4 * REPEATS
-RUN = (sys.executable, str(ROOT / "experiments" / "loch.py"), "run", "x.yaml")
+RUN = (sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml")
 MANY = SMALL.replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K]").replace("repeats: 2", f"repeats: {REPEATS}")
 FEW = SMALL.replace("repeats: 2", "repeats: 1")
 # Of each kind of trouble a point, and a system that is measured.
@@ -61,7 +61,7 @@ class EngineCases:
 
     def run_on(self, text=MANY, more=(), **settings):
         prepare(self.folder, text, **settings)
-        return call(self.folder, *RUN[2:], "--out", "there", *self.flags, *more,
+        return call(self.folder, *RUN[3:], "--out", "there", *self.flags, *more,
                     **{"LOCH_BIN": str(self.folder / "bench"), **self.cluster_environment})
 
     def start_on(self, **settings):
@@ -164,7 +164,7 @@ def run_here():
     folder = Path(tempfile.mkdtemp()).resolve()
     unittest.addModuleCleanup(shutil.rmtree, folder)
     prepare(folder, MANY)
-    done = call(folder, *RUN[2:], "--out", "local", LOCH_BIN=str(folder / "bench"))
+    done = call(folder, *RUN[3:], "--out", "local", LOCH_BIN=str(folder / "bench"))
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return folder

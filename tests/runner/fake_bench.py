@@ -43,6 +43,7 @@ def result(given):
         wobble *= 0.02
     get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble
     rate = 2e6 * nodes * clients / (get + put) * max(0.1, 1 - 0.4 * (clients - 9) ** 2 / 9)
+
     def buckets(mean):
         if os.environ.get("FAKE_HISTOGRAM") == "none":
             return {}

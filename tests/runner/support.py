@@ -8,11 +8,10 @@ import textwrap
 import unittest
 from pathlib import Path
 
+from loch.runner import located, overrides, schema
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "runner" / "fake_bench.py"
-sys.path[:0] = [str(ROOT / "experiments"), str(ROOT)]
-
-from runner import located, overrides, schema  # noqa: E402
 
 SMALL = textwrap.dedent("""\
     name: small
@@ -42,8 +41,8 @@ def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
 
 
 def call(folder, *argv, **environment):
-    """Runs experiments/loch.py in a folder, with the fake binary; returns the finished process."""
-    return subprocess.run([sys.executable, str(ROOT / "experiments" / "loch.py"), *map(str, argv)], text=True,
+    """Runs tools/loch in a folder, with the fake binary; returns the finished process."""
+    return subprocess.run([sys.executable, str(ROOT / "tools/loch"), "--no-setup", *map(str, argv)], text=True,
                           capture_output=True, cwd=folder, env={**os.environ, "LOCH_BIN": str(FAKE), **environment},
                           check=False, timeout=240)
 
@@ -65,5 +64,5 @@ class Folder(unittest.TestCase):
         return {**os.environ, "LOCH_BIN": str(FAKE), **more}
 
     def loch(self, *argv, **environment):
-        """Runs experiments/loch.py in the scratch folder; returns the finished process."""
+        """Runs tools/loch in the scratch folder; returns the finished process."""
         return call(self.folder, *argv, **environment)

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from support import ROOT, SMALL, Folder, call
-from runner import page
+from loch.runner import page
 
 TUNED = SMALL.replace("name: small", "name: tuned").replace(
     "clients: 12", "tune: {clients: [6, 9, 12]}, maximize: throughput_ops_s").replace("repeats: 2", "repeats: 1")
@@ -60,7 +60,7 @@ class Interrupted(Folder):
         whole = self.bytes_of("whole")
         for kills in range(3):
             runner = subprocess.Popen(
-                [sys.executable, str(ROOT / "experiments" / "loch.py"), *argv, "all"], cwd=self.folder,
+                [sys.executable, str(ROOT / "tools/loch"), "--no-setup", *argv, "all"], cwd=self.folder,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.1", FAKE_HANG="value-size=8192,seed=2"))
             deadline = time.monotonic() + 120

@@ -13,8 +13,8 @@ from unittest import mock
 from engine_cases import FEW, POINTS, EngineCases, ran_elsewhere
 from support import Folder
 
-from runner.dask_engine import Dask
-from runner.errors import BadInput
+from loch.runner.dask_engine import Dask
+from loch.runner.errors import BadInput
 
 WHY_NOT = "" if importlib.util.find_spec("distributed") else "no python3-distributed here"
 

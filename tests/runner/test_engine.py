@@ -10,7 +10,7 @@ from unittest import mock
 
 from support import FAKE, Folder
 
-from runner import engine, task
+from loch.runner import engine, task
 
 
 class Noting(engine.Engine):
@@ -105,7 +105,7 @@ class Engines(Folder):
         self.assertIn("7.task.json: No such file or directory on ", done.stderr)
 
     def test_whatever_is_left_of_it_goes_with_the_next_run(self):
-        from runner.points import Store
+        from loch.runner.points import Store
         left = self.folder / ".engine.1.tmp"
         (left / "deep").mkdir(parents=True)
         store = Store(self.folder, str(FAKE))

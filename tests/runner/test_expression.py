@@ -3,8 +3,8 @@
 import unittest
 
 import support  # noqa: F401  (sets the path)
-from runner import expression, tables, units
-from runner.errors import nearest
+from loch.runner import expression, tables, units
+from loch.runner.errors import nearest
 
 
 class Units(unittest.TestCase):
@@ -68,6 +68,7 @@ class Expressions(unittest.TestCase):
 class Derived(unittest.TestCase):
     def test_a_derived_field_looks_into_lists(self):
         document = {"duration_s": 0.5, "nodes": [{"counters": {"misses": 1}}, {"counters": {"misses": 4}}]}
+
         def derived(text):
             return tables._derived(expression.parse_arithmetic(text), tables.flatten(document), document)
         self.assertEqual(derived("nodes.1.counters.misses / duration_s"), 8)

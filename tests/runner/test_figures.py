@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from support import SMALL, Folder
 from plots import cdf, stats, style
-from runner import report
+from loch.runner import report
 
 BOTH = SMALL.replace("  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:")
 

@@ -3,9 +3,9 @@
 import unittest
 
 from support import SMALL, read
-from runner import grid, options
-from runner.errors import BadInput
-from runner.points import point_hash
+from loch.runner import grid, options
+from loch.runner.errors import BadInput
+from loch.runner.points import point_hash
 
 
 class Grid(unittest.TestCase):

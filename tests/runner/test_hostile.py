@@ -6,8 +6,8 @@ import unittest
 import yaml
 
 from support import SMALL, read
-from runner import grid
-from runner.errors import BadInput
+from loch.runner import grid
+from loch.runner.errors import BadInput
 
 FULL = SMALL.replace("clients: 12}", "tune: {servers: [1, 2], clients: 12 - servers}, maximize: throughput_ops_s}") + """\
 zip: [[get, window]]

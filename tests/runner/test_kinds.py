@@ -14,8 +14,8 @@ from plots import curve, draw, frame, style, table
 from plots import map as winners
 from plots.line import panels
 from plots.series import _origins, groups
-from runner import grid, outputs, published
-from runner.errors import BadInput
+from loch.runner import grid, outputs, published
+from loch.runner.errors import BadInput
 
 SWEEP = SMALL.replace("{value_size: [2K, 4K, 8K]}", "{value_size: [2K, 4K], clients: [3, 6, 9]}").replace(
     "  CD: {protocol: nessie, clients: 12}",
@@ -88,6 +88,7 @@ class Kinds(Folder):
 
     def test_a_published_ratio_stands_among_lines_that_are_relative(self):
         place = "[clients=6,value_size=2K].throughput_ops_s"
+
         def cell(name, over, kind):
             return published.Cell("V1", "a ratio", "", None, 1.5, kind=kind,
                                   obtained=published.expression.parse_arithmetic(f"{name}{place} / {over}{place}"))
@@ -111,6 +112,7 @@ class Kinds(Folder):
 
     def test_headings_and_legends_have_room(self):
         self.assertEqual(frame.legend_size([], 3.4), (1, 0.0))
+
         def handles(*labels):
             return [style.matplotlib.lines.Line2D([], [], label=label) for label in labels]
         self.assertEqual(frame.legend_size(handles("Nessie (CD)", "NessieSD", "NessieHY"), 3.4)[0], 3)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from support import SMALL, Folder
 
-from runner import launch
-from runner.errors import BadInput
+from loch.runner import launch
+from loch.runner.errors import BadInput
 
 
 def point(fabric="verbs", nodes=3):

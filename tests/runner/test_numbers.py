@@ -6,8 +6,8 @@ import unittest
 
 import support
 from support import SMALL, Folder, read
-from runner import claims, expression, located, outputs, published, targets
-from runner.errors import BadInput
+from loch.runner import claims, expression, located, outputs, published, targets
+from loch.runner.errors import BadInput
 
 ITEM = textwrap.dedent("""\
     citation: "a paper"
@@ -107,7 +107,6 @@ class Reading(Published):
         asked = [published.is_asked(experiment, cell) for cell in self.item().cells]
         self.assertEqual(asked, [True, True, True, True, False])
 
-
     def test_a_file_says_what_its_numbers_are(self):
         for first, word in (("", "published"), ("called: derived\n", "derived")):
             self.items(first + ITEM)
@@ -130,6 +129,7 @@ class Answers(Folder):
 
     def test_expressions_are_worked_out_over_medians(self):
         results = self.results()
+
         def value(text):
             cell = published.Cell("V1", "", "", None, 1.0, obtained=expression.parse_arithmetic(text))
             return published._single(results, cell)

@@ -76,7 +76,7 @@ class Run(Folder):
         self.run_it("--out", str(self.folder / "whole"))
         whole = {name: (self.folder / "whole" / name).read_bytes() for name in ("table.csv", "figure.svg")}
         self.count.unlink()
-        runner = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path), "--jobs", "1"],
+        runner = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path), "--jobs", "1"],
                                   cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=8192,seed=2"))
         points = self.out / "points"
@@ -117,7 +117,7 @@ class Run(Folder):
         return str(FAKE).encode() in line and str(self.folder).encode() in line
 
     def test_interrupting_ends_with_130_and_says_how_to_go_on(self):
-        runner = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path)],
+        runner = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
                                   cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                   env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=4096"))
         deadline = time.monotonic() + 60
@@ -229,7 +229,7 @@ class Run(Folder):
         self.assertEqual(done.stderr.count("the store is full"), 4)
 
     def test_two_runs_do_not_share_a_folder(self):
-        slow = subprocess.Popen([sys.executable, str(ROOT / "experiments" / "loch.py"), "run", str(self.path)],
+        slow = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
                                 cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                 env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="2"))
         try:

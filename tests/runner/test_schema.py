@@ -4,7 +4,7 @@ import unittest
 
 import support
 from support import SMALL, Folder, read
-from runner.errors import BadInput
+from loch.runner.errors import BadInput
 
 
 class Refusals(unittest.TestCase):

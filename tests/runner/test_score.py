@@ -6,7 +6,7 @@ import unittest
 from dataclasses import replace
 
 from support import SMALL, Folder
-from runner import published, score, targets
+from loch.runner import published, score, targets
 
 CLAIMS = """\
 claims:

@@ -12,9 +12,9 @@ import slurm_node
 from engine_cases import FEW, EngineCases
 from support import Folder
 
-from runner import slurm
-from runner.errors import BadInput
-from runner.slurm import Slurm
+from loch.runner import slurm
+from loch.runner.errors import BadInput
+from loch.runner.slurm import Slurm
 
 WHY_NOT = slurm_node.missing()
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 from support import FAKE, SMALL, Folder, call, read
 from plots import draw, timeline
-from runner import execute, grid, launch, options, outputs, reference, stored_json
-from runner.errors import BadInput
+from loch.runner import execute, grid, launch, options, outputs, reference, stored_json
+from loch.runner.errors import BadInput
 
 OVER_TIME = SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K]}").replace(
     "figure: {kind: line, y: latency_us.get.mean}", "figure: {kind: timeline, width: two, note: What a reader must know.}").replace(

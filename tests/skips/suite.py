@@ -24,7 +24,9 @@ class Recording(unittest.TextTestResult):
 
 
 def main() -> int:
-    sys.path[0] = os.getcwd()  # modules and their `support` lie where the suite runs, not beside this file
+    # Modules and their `support` lie where the suite runs, not beside this file; and what they test is in tools and plots.
+    tree = Path(__file__).resolve().parents[2]
+    sys.path[:1] = [os.getcwd(), str(tree / "tools"), str(tree)]
     suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:])
     result = unittest.TextTestRunner(verbosity=0, resultclass=Recording).run(suite)
     if "LOCH_RAN" in os.environ:

@@ -96,7 +96,8 @@ int run_calibrate(const std::vector<std::string>& arguments) {
       fmt::print(
           "Usage: loch calibrate [--hardware NAME|FILE|all] [--json FILE] | --pcie\n"
           "Runs the microbenchmarks that the hardware profiles were taken from; published, obtained, error.\n"
-          "--pcie: what handing work requests to a NIC costs on the bus, by MMIO and by doorbell.\n");
+          "--pcie: what handing work requests to a NIC costs on the bus, by MMIO and by doorbell.\n"
+          "Exit status 0, or 2 on bad input. Example: loch calibrate --hardware connectx3-56g-ib\n");
       return 0;
     }
     if (flag == "--pcie" && arguments.size() == 1) {

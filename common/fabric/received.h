@@ -1,0 +1,23 @@
+// A message that came in.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/region.h"
+
+namespace loch::fabric {
+
+// A received message. The buffer is the protocol's again.
+struct Received {
+  enum class Outcome : std::uint8_t { message, timed_out, stopping };
+  Outcome outcome = Outcome::message;
+  NodeId from = 0;
+  std::uint16_t from_worker = 0;
+  std::uint32_t length = 0;
+  bool has_immediate = false;
+  std::uint32_t immediate = 0;
+  LocalSlice buffer;       // as it was posted; UD: the payload starts 40 bytes in (the GRH)
+  std::uint64_t user = 0;  // as it was posted
+};
+
+}  // namespace loch::fabric

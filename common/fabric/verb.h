@@ -1,0 +1,28 @@
+// The words of verbs: transports, operations, and what a work completion says.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace loch::fabric {
+
+enum class Transport : std::uint8_t { rc, uc, ud };
+enum class Verb : std::uint8_t { read, write, cas, faa, send, recv };
+enum class AtomicScope : std::uint8_t { none, nic, global };
+
+[[nodiscard]] std::string_view name(Transport transport);
+[[nodiscard]] std::string_view name(Verb verb);
+
+// What a work completion says. Anything but success leaves the queue pair in error (RC) until
+// Worker::reconnect.
+enum class WcStatus : std::uint8_t {
+  success,
+  flushed,         // was behind a failed request; certainly not executed after the failure
+  retry_exceeded,  // the peer did not answer; the request MAY have executed
+  rnr_exceeded,    // the peer had no receive buffer
+  remote_access,   // bad rkey, range or rights: not executed
+  local_error,     // bad local buffer or a full queue: not executed
+};
+[[nodiscard]] std::string_view name(WcStatus status);
+
+}  // namespace loch::fabric

@@ -1,0 +1,47 @@
+// Polling of memory: one word, or the slots of a server.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/units.h"
+#include "common/fabric/region.h"
+
+namespace loch::fabric {
+
+enum class WatchOutcome : std::uint8_t {
+  ready,      // the predicate holds
+  timed_out,  // the deadline passed
+  stopping,   // the run is over: servers leave their loops
+  link_down,  // the connection to `peer` failed while the watch was on
+};
+
+// One 8-byte aligned word of a region of this node.
+struct WatchWord {
+  const Region* region = nullptr;
+  std::uint64_t offset = 0;
+  std::uint64_t mask = ~std::uint64_t{0};
+  std::uint64_t value = 0;
+  bool until_equal = true;     // ready when (word & mask) == value; else when it differs
+  std::optional<NodeId> peer;  // end early when the connection to this node fails
+};
+
+// `count` words of one region, `stride` bytes apart: the request slots of a server. `ready` is asked of
+// each, and may look at the whole slot that the word ends: the `stride` bytes up to its last.
+struct WatchSet {
+  const Region* region = nullptr;
+  std::uint64_t offset = 0;
+  std::uint32_t stride = 8;
+  std::uint32_t count = 0;
+  bool (*ready)(void* context, std::uint32_t index, std::uint64_t word) = nullptr;
+  void* context = nullptr;
+};
+
+struct WatchAny {
+  WatchOutcome outcome = WatchOutcome::ready;
+  std::uint32_t index = 0;
+};
+
+constexpr Nanos forever = INT64_MAX;
+
+}  // namespace loch::fabric

@@ -1,0 +1,177 @@
+"""Which command: the program's own are handed over to it, once it is built; the others are modules of this package."""
+
+import os
+import sys
+
+from loch import places
+
+OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "hog", "calibrate")
+OF_RUNNER = ("run", "plot", "score", "reference")
+COMMANDS = ("new", "run", "bench", "check", "fuzz", "explore", "mutate", "score", "plot", "reference", "list", "doctor", "calibrate",
+            "softroce", "hog", "power", "test", "completion", "help")
+
+USAGE = """\
+Loch: published designs of RDMA key-value stores, side by side.
+
+  ./loch new NAME --like KIND  a folder with a small protocol, its tests, an experiment and a page
+  ./loch run FILE.yaml…        run experiments and draw their figures
+  ./loch bench [flags]         one point; the result as JSON
+  ./loch check HISTORY…        is a recorded history linearizable?
+  ./loch fuzz [flags]          many simulated runs with faults, each history checked
+  ./loch explore PROTOCOL [SCENARIO] [flags]
+                               every interleaving of the protocol's own code for a few operations
+  ./loch mutate [flags]        random single edits of the code: do the tests, fuzz and explore see them?
+  ./loch score [DIR]           published numbers against what we obtain
+  ./loch plot DIR              redraw figures from stored results (reference: those of the papers)
+  ./loch reference DIR         make small reference results of finished runs
+  ./loch list WHAT             protocols, fabrics, hardware, workloads, experiments, mutants, holes, probes,
+                               faults, fields, keys, counters
+  ./loch calibrate             the simulator's calibration: published, obtained, error
+  ./loch doctor                is this machine ready for verbs?
+  ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
+  ./loch hog, ./loch power     CPU contention and energy by themselves
+  ./loch test [--quick] [--filter REGEX] [--coverage] [--lint [--all]]
+                               build and run the tests: unit, protocol, end to end, then the
+                               sanitized ones and the parsers' fuzzers; --coverage: lines and branches
+                               reached; --lint: format, clang-tidy and house rules instead
+  ./loch completion bash       completion of commands, flags and names, for ~/.bashrc
+
+`./loch COMMAND --help` says more. Missing Debian packages are installed first (with sudo where this
+is not root), and the program is built when a source has changed; `./loch --no-setup COMMAND` does
+neither, and runs the program that is there ($LOCH_BIN, if that is set). LOCH_BUILD=DIR moves the
+build folder (default: build/ beside this script). LOCH_PROTOCOLS=DIR[:DIR…] builds in protocols
+whose folders lie elsewhere:
+
+  ./loch new mine --like rpc --at ~/work
+  LOCH_PROTOCOLS=~/work/mine ./loch bench --protocol mine --fabric sim --nodes 3
+
+example: ./loch run experiments/quickstart.yaml
+exit status: that of the command; 1 a build failed, 2 bad input or missing packages, 130 interrupted
+"""
+
+
+def main(argv: list[str]) -> int:
+    with_setup = argv[:1] != ["--no-setup"]
+    command, *words = (argv if with_setup else argv[1:]) or [""]
+    try:
+        if command in OF_PROGRAM:
+            return _set_up(with_setup) or _become_program(command, words, with_setup)
+        return _of_package(command, words, with_setup)
+    except KeyboardInterrupt:  # where nothing has been begun
+        print("loch: interrupted", file=sys.stderr)
+        return 130
+
+
+def _set_up(with_setup: bool) -> int:
+    """Status 0: the program is there. Quick where there is nothing to do."""
+    if not with_setup:
+        return 0
+    if places.is_softroce_machine():
+        if os.access(places.BINARY, os.X_OK):
+            return 0
+    elif not os.environ.get("LOCH_PROTOCOLS"):
+        from loch.setup import current
+        if current.nothing_to_do(""):
+            return 0
+    return _ready(lambda needs: needs.for_program())
+
+
+def _ready(need) -> int:  # type: ignore[no-untyped-def]
+    """Status 0: what `need` asks of loch.setup.needs is there. An installed Loch has none of that."""
+    from loch.setup import needs, outcome
+    return outcome.status_of(lambda: need(needs))
+
+
+def _become_program(command: str, words: list[str], with_setup: bool) -> int:
+    """Does not return where there is a program."""
+    program = _program(with_setup)
+    import _signal  # what is behind signal, whose enumerations take longer than all else that is imported here
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and the program would go on to
+        _signal.signal(number, _signal.SIG_DFL)
+    _set_environment(with_setup)
+    try:
+        os.execve(program, [program, command, *words], os.environ)
+    except OSError as error:
+        print(f"loch: {program} cannot be started: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _program(with_setup: bool) -> str:
+    return places.BINARY if with_setup else os.environ.get("LOCH_BIN") or places.BINARY
+
+
+def _set_environment(with_setup: bool) -> None:
+    """Of the program: where its files are, and the C library's heap in huge pages: a simulated cluster looks at its tens of
+    megabytes in no order, and would miss the TLB most of the time. A kernel without them ignores it."""
+    if with_setup or "LOCH_HOME" not in os.environ:
+        os.environ["LOCH_HOME"] = places.SOURCE
+    os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+
+
+def _of_package(command: str, words: list[str], with_setup: bool) -> int:
+    if sys.flags.no_site:  # ./loch starts without what only these commands need: where Debian's packages are
+        import site
+        site.main()
+    if with_setup:
+        os.environ["LOCH_BUILD"] = places.BUILD
+    if command == "new":
+        from loch import new
+        from loch.ending import status_of
+        return status_of(lambda: new.main(words), "loch: new")
+    if command == "doctor":  # no build: a host that is not ready may not be able to build either
+        from loch.doctor import main as doctor
+        return doctor.main(words)
+    if command == "completion":
+        from loch import completion
+        return completion.main(words)
+    if command in ("test", "mutate", "softroce", "power", *OF_RUNNER):
+        return _with_needs(command, words, with_setup)
+    from loch.ending import status_of
+    return status_of(lambda: _say_usage(command), "loch")
+
+
+def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
+    """Of those that need something set up first, once their flags are known to be right."""
+    if command == "test":
+        from loch.setup import outcome, tests
+        return outcome.status_of(lambda: tests.main(words))
+    if command == "mutate":  # builds copies of its own
+        from loch.mutate import main as mutate
+        return mutate.main(words, lambda: with_setup and _ready(lambda needs: needs.for_mutate()))
+    if command == "softroce":
+        from loch.softroce import main as softroce
+        return softroce.main(words, lambda run: with_setup and _ready(lambda needs: needs.for_softroce(run)))
+    if command == "power":  # no build: it reads instruments; COMMAND may be a ./loch that builds
+        from loch.power import main as power
+        return power.main(words, lambda: with_setup and _ready(lambda needs: needs.for_power(words)))
+    os.environ["LOCH_BIN"] = _program(with_setup)
+    _set_environment(with_setup)
+    from loch.runner import main as runner
+    return runner.main([command, *words], lambda: with_setup and _ready(lambda needs: needs.for_runner(words)))
+
+
+def _say_usage(command: str) -> int:
+    from loch.ending import CommandError
+    if command in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0
+    if not command:
+        print(USAGE, end="", file=sys.stderr)
+        return 2
+    near = nearest(command[:20])
+    raise CommandError(f"unknown command '{command}'{f', did you mean {near}?' if near else ''} (./loch --help lists them)")
+
+
+def nearest(word: str) -> str:
+    """The command that is fewer than four edits away, and fewest; "" if there is none."""
+    distance, _, command = min((_edit_distance(word, each), at, each) for at, each in enumerate(COMMANDS))
+    return command if distance < 4 else ""
+
+
+def _edit_distance(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        above, row = row, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(above[j - 1] + (letter != wanted), above[j] + 1, row[-1] + 1))
+    return row[-1]

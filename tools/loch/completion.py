@@ -1,0 +1,130 @@
+"""`loch completion bash`: commands, flags and names, asked for when they are wanted.
+
+The script that it prints asks `loch completion words` at each TAB, so that it knows what is built by then."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+from loch import command, places
+from loch.ending import CommandError, status_of
+
+USAGE = """\
+usage: ./loch completion bash
+
+Prints a completion for bash: commands, their flags, and the names of protocols, fabrics, hardware profiles and
+experiments. It builds nothing: what only the program knows is there once the program is.
+
+example:
+  eval "$(./loch completion bash)"      # in ~/.bashrc, with loch's own path
+
+exit status: 0 printed, 2 another shell than bash
+"""
+SCRIPT = """\
+# Completion of loch for bash.
+_loch() {{
+  local IFS=$'\\n'
+  COMPREPLY=($({loch} completion words "$COMP_CWORD" "${{COMP_WORDS[@]}}" 2>/dev/null))
+}}
+complete -o bashdefault -o default -F _loch loch ./loch {loch}
+"""
+LISTS = ("protocols", "fabrics", "hardware", "workloads", "experiments", "mutants", "holes", "probes", "faults", "fields", "keys",
+         "counters")
+# Flags whose values have names, and what lists them.
+NAMED = {"--protocol": "protocols", "--fabric": "fabrics", "--hardware": "hardware"}
+LIMIT_S = 5.0
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_EXPLAINED = re.compile(r"^\s+(?:-\w(?:,| \[) )?(--[a-z][a-z-]*)", re.M)
+
+
+def main(words: list[str]) -> int:
+    return status_of(lambda: _answer(words), "loch completion")
+
+
+def _answer(words: list[str]) -> int:
+    if words[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if words == ["bash"]:
+        print(SCRIPT.format(loch=_quoted(_own_path())), end="")
+        return 0
+    if words[:1] == ["words"] and len(words) > 2 and words[1].isdecimal():
+        given = words[2:][:int(words[1]) + 1]
+        print("\n".join(candidates(given + [""] * (int(words[1]) + 1 - len(given)))))
+        return 0
+    raise CommandError(f"expected a shell, bash, not '{' '.join(words)}' (loch completion --help)")
+
+
+def _own_path() -> str:
+    """./loch of the tree, or the command of an installation, which says itself where it is."""
+    return os.environ.get("LOCH_COMMAND") or os.path.join(places.SOURCE, "loch")
+
+
+def _quoted(path: str) -> str:
+    return "'" + path.replace("'", "'\\''") + "'"
+
+
+def candidates(given: list[str]) -> list[str]:
+    """What may stand in the place of the last word, of those with which it begins; nothing: a file, perhaps."""
+    *before, last = given
+    if len(before) < 2:
+        found = [*command.COMMANDS, "--help"]
+    elif before[-1] in NAMED:
+        found = names(NAMED[before[-1]])
+    elif last.startswith("-"):
+        found = flags(before[1])
+    else:
+        found = _operands(before[1], before[2:])
+    return sorted({each for each in found if each.startswith(last)})
+
+
+def _operands(name: str, before: list[str]) -> list[str]:
+    if name == "list" and not before:
+        return list(LISTS)
+    if name == "explore" and not before:
+        return names("protocols")
+    if name == "run":
+        return names("experiments")
+    if name == "completion" and not before:
+        return ["bash"]
+    return []
+
+
+def flags(name: str) -> list[str]:
+    """As the command's own --help has them."""
+    if name in command.OF_PROGRAM:
+        return _flags_of(_said(name, "--help"))
+    if name in command.COMMANDS and name not in ("completion", "help"):
+        return _flags_of(_run([*places.HAND_OVER, name, "--help"]))
+    return ["--help"]
+
+
+def _flags_of(text: str) -> list[str]:
+    """Those of the usage, which is the first paragraph, and those that a line explains; what else is named is another's."""
+    usage, _, rest = text.partition("\n\n")
+    return _FLAG.findall(usage) + _EXPLAINED.findall(rest)
+
+
+def names(what: str) -> list[str]:
+    """The first word of each line of `loch list WHAT`; of experiments, as paths that are there from here."""
+    found = [line.split()[0] for line in _said("list", what).splitlines() if line.strip() and not line.startswith(" ")]
+    if what != "experiments":
+        return found
+    paths = (os.path.relpath(os.path.join(places.SOURCE, each)) for each in found)
+    return [path for path in paths if os.path.exists(path)]
+
+
+def _said(*words: str) -> str:
+    """What the program prints, if it is built."""
+    program = os.environ.get("LOCH_BIN") or places.BINARY
+    return _run([program, *words]) if os.access(program, os.X_OK) else ""
+
+
+def _run(words: list[str]) -> str:
+    try:
+        return subprocess.run(words, env={"LOCH_HOME": places.SOURCE, **os.environ}, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, errors="replace", timeout=LIMIT_S, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,161 @@
+"""`loch doctor`: its flags, whom it asks, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from loch.doctor import judge, probe
+from loch.doctor.judge import NO, OK, WARN, Line, Verdict
+from loch.flags import Parser
+from loch.hosts import is_host
+
+SSH_LIMIT_S = 120
+AT_ONCE = 16
+MARKS = {OK: "ok  ", WARN: "warn", NO: "NO  "}
+COLOURS = {OK: "\x1b[32m", WARN: "\x1b[33m", NO: "\x1b[31m"}
+DESCRIPTION = """\
+Is this machine, or each host of a hostfile, ready for the verbs fabric? Says what it found and, where
+something is missing, what to do. What each line means: docs/cluster.md.
+"""
+EPILOG = """\
+Other hosts are asked over ssh, which must not ask for a password; they need python3 and nothing of Loch.
+
+example:
+  ./loch doctor --hostfile hosts
+
+exit status: 0 ready (warnings do not count), 1 not ready, 2 bad flags or hostfile
+"""
+
+
+@dataclass
+class Asked:
+    """One host's answer, or why there is none."""
+
+    host: str
+    facts: dict | None
+    fault: str = ""
+    ahead_s: float = 0.0  # of this machine's clock
+    sure_s: float = 0.0
+
+
+def hosts_of(file: str) -> list[str]:
+    """The hosts of an mpirun hostfile, each once: `HOST [slots=N …]`, `#` begins a comment."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SystemExit(_bad(f"--hostfile {file}: {getattr(error, 'strerror', None) or 'not text'}")) from error
+    hosts: list[str] = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if not is_host(words[0]) or any("=" not in word for word in words[1:]):
+            raise SystemExit(_bad(f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
+        if words[0] not in hosts:
+            hosts.append(words[0])
+    if not hosts:
+        raise SystemExit(_bad(f"{file}: no host in it; expected a line such as 'node1 slots=1'"))
+    return hosts
+
+
+def _bad(message: str) -> int:
+    print(f"loch doctor: {message}", file=sys.stderr)
+    return 2
+
+
+def ask(host: str) -> Asked:
+    """Runs probe.py there, sent over standard input."""
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
+    before = time.time()
+    try:
+        done = subprocess.run(command, input=Path(probe.__file__).read_bytes(), capture_output=True, timeout=SSH_LIMIT_S,
+                              check=False)
+        after = time.time()
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            return Asked(host, None, said[-1] if said else f"ssh ended with status {done.returncode}")
+        facts = json.loads(done.stdout)
+    except FileNotFoundError:
+        return Asked(host, None, "ssh is missing here")
+    except subprocess.TimeoutExpired:
+        return Asked(host, None, f"no answer within {SSH_LIMIT_S} s")
+    except ValueError:
+        return Asked(host, None, "it printed something else than the probe's JSON (a login message on standard output?)")
+    # The probe took its time just before it ended, so the answer's way back is most of the doubt.
+    return Asked(host, facts, "", facts["time"] - after, after - before)
+
+
+def verdict_of(asked: Asked) -> Verdict:
+    if asked.facts is None:
+        line = Line("ssh", NO, asked.fault, f"ssh {asked.host} true must work without a password: ssh-copy-id {asked.host}")
+        return Verdict(asked.host, [line], None, {"launchers": {}})
+    return judge.judge(asked.facts, asked.host)
+
+
+def show(title: str, lines: list[Line], colour: bool) -> None:
+    if title:
+        print(title)
+    width = max((len(line.name) for line in lines), default=0)
+    for line in lines:
+        mark = f"{COLOURS[line.status]}{MARKS[line.status]}\x1b[0m" if colour else MARKS[line.status]
+        print(f"  {mark}  {line.name:<{width}}  {line.text}")
+        if line.mend:
+            print(f"        {'':<{width}}  {'→' if line.status != OK else ' '} {line.mend}")
+
+
+def report(verdicts: list[Verdict], common: list[Line]) -> None:
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    for verdict in verdicts:
+        show(verdict.host, verdict.lines, colour)
+    if common:
+        show("among the hosts", common, colour)
+    every = [line for verdict in verdicts for line in verdict.lines] + common
+    faults = sum(line.status == NO for line in every)
+    print("ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to mend")
+
+
+def answer(argv: list[str]) -> int:
+    top = Parser(prog="loch doctor", usage="./loch doctor [--hostfile H] [--json]", description=DESCRIPTION, epilog=EPILOG,
+                 allow_abbrev=False)
+    top.add_argument("--hostfile", metavar="H", help="ask every host of this mpirun hostfile, over ssh")
+    top.add_argument("--json", action="store_true", help="print verdicts and facts as JSON")
+    top.add_argument("--root", metavar="DIR", help="read /sys, /proc and /dev below DIR (for tests)")
+    args = top.parse_args(argv)
+    if args.hostfile and args.root:
+        top.error("--root goes without --hostfile")
+    if args.root and not Path(args.root).is_dir():
+        top.error(f"--root {args.root}: no such folder")
+    common: list[Line] = []
+    if args.hostfile:
+        hosts = hosts_of(args.hostfile)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = list(pool.map(ask, hosts))
+        verdicts = [verdict_of(each) for each in answers]
+        common = judge.compare(verdicts, {each.host: (each.ahead_s, each.sure_s) for each in answers if each.facts})
+    else:
+        verdicts = [judge.judge(probe.facts(Path(args.root or "/")))]
+    ready = all(verdict.ready for verdict in verdicts) and all(line.status != NO for line in common)
+    if args.json:
+        json.dump({"ready": ready, "hosts": [verdict.as_json() for verdict in verdicts],
+                   "among_hosts": [asdict(line) for line in common]}, sys.stdout, indent=1)
+        print()
+    else:
+        report(verdicts, common)
+    return 0 if ready else 1
+
+
+def main(argv: list[str]) -> int:
+    try:
+        return answer(argv)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,1 @@
+"""Random single edits of the code, and by which tests each is seen."""

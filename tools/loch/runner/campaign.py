@@ -1,0 +1,296 @@
+"""One call of `loch run`: all points of all its experiments in one pool, each experiment written as soon as it is whole."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import claims, costs, grid, launch, outputs, published, report, tuning
+from .engine import Engine
+from .execute import OTHERS_LIMIT, Executor, Outcome
+from .model import Experiment
+from .points import Store, point_hash
+from .pool import Pool
+from .progress import Progress
+from .units import about
+
+
+@dataclass
+class _Run:
+    """One experiment on its way: its points to tune, the maxima that shares refer to, those of the figure, its outputs."""
+
+    experiment: Experiment
+    folder: Path
+    store: Store
+    executor: Executor
+    costs: costs.Costs
+    left: set[str] = field(default_factory=set)  # points of the present stage that have not ended
+    tuned: list[dict] | None = None              # what tuning chose, once it has run
+    choices: list[dict] | None = None            # what was chosen, with the rates of shares of a maximum
+    stale: int = 0
+    failures: list[str] = field(default_factory=list)
+    verdicts: list[claims.Verdict] = field(default_factory=list)
+    comparisons: list[published.Comparison] = field(default_factory=list)
+    obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)  # tables (head, rows)
+    said: list[str] = field(default_factory=list)  # warnings, printed at the end
+    peak: tuple[int, str] = (0, "")                # bytes of the largest simulated point, and which it was
+
+
+class Campaign:
+    """Runs experiments; what an earlier run finished is not run again."""
+
+    def __init__(self, loaded: list[tuple[Experiment, Path]], binary: str, args: argparse.Namespace,
+                 launched: launch.Launch | None, engine: Engine | None = None) -> None:
+        self._args, self._engine = args, engine
+        self._width = engine.width if engine else args.jobs  # simulated points side by side
+        self._pool = Pool(args.jobs, engine)
+        self._runs: list[_Run] = []
+        self._warned_stale = False
+        self._progress: Progress | None = None
+        for experiment, folder in loaded:
+            store = Store(folder / "points", binary)
+            self._runs.append(_Run(experiment, folder, store, Executor(experiment, store, launched),
+                                   costs.Costs(experiment, folder)))
+
+    def run(self) -> int:
+        """0 all points ran and everything is drawn, 1 not."""
+        began = time.monotonic()
+        try:
+            for each in self._runs:
+                each.store.open()
+            if self._engine:
+                self._engine.open(self._runs[0].store.folder)
+            for each in self._runs:
+                if self._args.fresh:
+                    each.store.forget_all()
+                    outputs.clear(each.folder)
+            self._announce()
+            for each in self._runs:
+                for damaged in each.store.damaged.values():
+                    print(f"warning: {damaged}; it runs again", file=sys.stderr)
+            for each in self._runs:
+                self._tune(each)
+            self._pool.run(self._tick)
+            self._overview()
+        finally:
+            if self._progress:
+                self._progress.close()
+            if self._engine:
+                self._engine.stop()
+            for each in self._runs:
+                each.store.close()
+        return self._tell(time.monotonic() - began)
+
+    def _announce(self) -> None:
+        expected = 0.0
+        total = 0
+        for each in self._runs:
+            todo = [*self._todo(each, grid.tuning_points(each.experiment)), *self._planned(each)]
+            total += len(todo)
+            span = costs.of_points(todo, each.costs, self._width if self._engine else costs.slots(self._args.jobs))
+            expected += sum(each.costs.of(point) for point in todo)
+            if len(self._runs) == 1:
+                print(f"{each.experiment.name}: {grid.plan(each.experiment)}, {about(span)}", file=sys.stderr)
+            _warn_governor(each)
+        title = self._runs[0].experiment.name
+        if len(self._runs) > 1:
+            title = f"{len(self._runs)} experiments"
+            print(f"{title}: {total} points to run, {about(expected / self._width)}", file=sys.stderr)
+        if total:
+            self._progress = Progress(title, total, expected, self._width, len(self._runs))
+
+    def _planned(self, run: _Run) -> list[grid.Point]:
+        """Points of the figure that will have to run, as far as that is known before tuning."""
+        untuned = {system.name for system in run.experiment.systems if not system.tune}
+        points = grid.points(run.experiment)
+        known = self._todo(run, [point for point in points if point.system in untuned])
+        return known + [point for point in points if point.system not in untuned]
+
+    def _todo(self, run: _Run, points: list[grid.Point], is_plan: bool = True) -> list[grid.Point]:
+        """Those that are not stored yet, that failed, or that another binary made."""
+        todo, names, stale = [], set(), 0
+        for point in points:
+            name = point_hash(point)
+            if name in names:
+                continue
+            names.add(name)
+            stored = run.store.find(name)
+            if stored is not None and not stored.failed:
+                if not run.store.is_stale(stored, point):
+                    continue
+                stale += 1
+                if self._args.keep_stale:
+                    continue
+            todo.append(point)
+        if self._args.keep_stale and not is_plan:
+            run.stale += stale
+        if stale and not self._warned_stale:
+            what = "kept as they are (--keep-stale)" if self._args.keep_stale else "run again (--keep-stale keeps them)"
+            print(f"warning: stored points were made by another binary or hardware file; they are {what}", file=sys.stderr)
+            self._warned_stale = True
+        return todo
+
+    def _tune(self, run: _Run) -> None:
+        todo = self._todo(run, grid.tuning_points(run.experiment), is_plan=False)
+        self._start(run, todo, first=False)
+        if not todo:
+            self._find_maxima(run)
+
+    def _find_maxima(self, run: _Run) -> None:
+        """Every candidate has run: chooses, and goes on to the closed loops whose shares are asked for."""
+        run.tuned = tuning.choose(run.experiment, run.store)
+        maxima = grid.maximum_points(run.experiment, report.choices_by_key(run.tuned))
+        todo = self._todo(run, maxima, is_plan=False)
+        self._start(run, todo, first=False)
+        if not todo:
+            self._measure(run)
+
+    def _measure(self, run: _Run) -> None:
+        """All that the points of the figure depend on is known: goes on to them."""
+        run.choices = tuning.with_rates(run.experiment, run.store, run.tuned or [])
+        thought = self._planned(run) if run.choices else None
+        todo = self._todo(run, grid.points(run.experiment, report.choices_by_key(run.choices)), is_plan=False)
+        if thought is not None and self._progress:
+            self._progress.changed(len(todo) - len(thought), sum(map(run.costs.of, todo)) - sum(map(run.costs.of, thought)))
+        self._start(run, todo, first=thought is not None)
+        if not todo:
+            self._write(run)
+
+    def _start(self, run: _Run, todo: list[grid.Point], first: bool) -> None:
+        run.left = {point_hash(point) for point in todo}
+        self._pool.add(run.executor, grid.shuffled(todo, run.experiment.measure.seed),
+                       lambda outcome: self._ended(run, outcome), first)
+
+    def _ended(self, run: _Run, outcome: Outcome) -> None:
+        if self._progress:
+            self._progress.ended(outcome, run.costs.of(outcome.point))
+        run.left.discard(outcome.hash)
+        if not run.left:
+            if run.tuned is None:
+                self._find_maxima(run)
+            elif run.choices is None:
+                self._measure(run)
+            else:
+                self._write(run)
+
+    def _write(self, run: _Run) -> None:
+        """Every point has run: the outputs, of which drawing goes on beside what still runs."""
+        results = outputs.collect(run.experiment, run.store, run.choices or [])
+        run.verdicts = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
+        run.comparisons = published.compare(results)
+        run.obtained = report.obtained_tables(results)
+        run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
+        run.said = _warnings(results)
+        run.peak = max(((_peak_bytes(row), row.point.title()) for row in results.rows if row.ok), default=(0, ""))
+        if outputs.is_drawn(run.folder, results):
+            self._drawn(run, True)
+            return
+        import plots.draw  # noqa: F401  (once, here, rather than in each child)
+        self._pool.chore(lambda: outputs.draw_all(run.folder, results), lambda well: self._drawn(run, well))
+
+    def _drawn(self, run: _Run, well: bool) -> None:
+        if not well:
+            run.failures.append(f"{run.experiment.name}: its figure could not be drawn (see above)")
+        if len(self._runs) > 1 and self._progress:
+            self._progress.experiment_done(self._line(run))
+
+    def _line(self, run: _Run) -> str:
+        """What came of one experiment among many."""
+        parts = [grid.plan(run.experiment).split(" = ")[-1]]
+        if run.failures:
+            parts.append(f"{len(run.failures)} FAILED")
+        counted = published.score(run.comparisons)
+        if counted.numbers:
+            parts.append(f"{counted.numbers} numbers, median error {counted.median_error:.1%}")
+        if run.verdicts:
+            parts.append(claims.summary(run.verdicts))
+        return f"{run.experiment.name}: {', '.join(parts)}"
+
+    def _tick(self) -> None:
+        if self._progress:
+            self._progress.tick()
+
+    def _overview(self) -> None:
+        """Of a folder of experiments: one page for them all."""
+        if len(self._runs) > 1 and self._args.out:
+            outputs.write_overview(Path(self._args.out))
+
+    def _tell(self, took_s: float) -> int:
+        failed = [failure for run in self._runs for failure in run.failures]
+        if len(self._runs) == 1:
+            tell_one(self._runs[0])
+        else:
+            tell_many(self._runs, took_s)
+        for run in self._runs:
+            for warning in run.said:
+                print(f"warning: {run.experiment.name}: {warning}" if len(self._runs) > 1 else f"warning: {warning}",
+                      file=sys.stderr)
+        for failure in failed:
+            print(f"failed {failure}", file=sys.stderr)
+        return 1 if failed else 0
+
+
+def _warn_governor(run: _Run) -> None:
+    governor = run.executor.host["governor"]
+    if governor not in (None, "performance") and any(system.is_measured for system in run.experiment.systems):
+        print(f"warning: the CPU governor is {governor}, not performance; measured points will vary", file=sys.stderr)
+
+
+def _warnings(results: outputs.Results) -> list[str]:
+    stored = [row.stored for row in results.rows if row.ok]
+    out = [said for said in (report.not_steady(results), report.many_gave_up(results)) if said]
+    if any(each.document.get("loch", {}).get("dirty") for each in stored):
+        out.append("the tree has uncommitted changes; the commit in the results does not say all")
+    shares = [each.runner.get("others_cpu_share") or 0 for each in stored]
+    busy = sum(share > OTHERS_LIMIT for share in shares)
+    if busy:
+        out.append(f"others used over {OTHERS_LIMIT:.0%} of the CPU during {busy} measured points "
+                   f"(at most {max(shares):.0%}); compare them with care")
+    return out
+
+
+def _peak_bytes(row: outputs.Row) -> int:
+    value = (row.stored.document.get("sim") or {}).get("peak_memory_bytes")
+    return value if isinstance(value, int) else 0
+
+
+def tell_one(run: _Run) -> None:
+    """Published against obtained, or what was obtained where nothing was published; claims, and where everything is."""
+    if run.comparisons:
+        _print_table(report.comparison_head(published.called(run.experiment)), report.comparison_table(run.comparisons), texts=4)
+        print(published.score(run.comparisons).text())
+    else:
+        for head, rows in run.obtained:
+            _print_table(head, rows, texts=1)
+    for verdict in run.verdicts:
+        state = "not evaluated" if verdict.held is None else "held" if verdict.held else "NOT held"
+        print(f"claim {state}: {verdict.text}" + (f" ({verdict.why})" if verdict.why else ""))
+    print(f"{run.folder}: {' '.join(outputs.NAMES)}")
+
+
+def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
+    """Columns of equal width: the first so many are texts, the others numbers."""
+    lines = [head, *rows]
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print("  ".join(str(cell).ljust(width) if i < texts else str(cell).rjust(width)
+                        for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
+
+
+def tell_many(runs: list[_Run], took_s: float) -> None:
+    """What does not hold, what failed, and the score of all."""
+    for run in runs:
+        for verdict in run.verdicts:
+            if verdict.held is not True:
+                state = "not evaluated" if verdict.held is None else "NOT held"
+                print(f"{run.experiment.name}: claim {state}: {verdict.text} ({verdict.why})")
+    print(published.score([each for run in runs for each in run.comparisons]).text())
+    print(claims.summary([verdict for run in runs for verdict in run.verdicts]))
+    (peak, point), name = max((run.peak, run.experiment.name) for run in runs)
+    if peak:
+        print(f"largest point: {peak / 2**20:,.0f} MiB, {point} of {name}")
+    bad = [run.experiment.name for run in runs if run.failures]
+    print(f"{len(runs)} experiments in {about(took_s)}" + (f"; with failures: {', '.join(bad)}" if bad else "; none failed"))

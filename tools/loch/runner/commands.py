@@ -1,0 +1,197 @@
+"""The subcommands run, plot, score and reference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+
+from loch.written import why_not, write_atomically
+
+from . import costs, engines, grid, launch, located, outputs, overrides, power, preflight, published, reference, schema, score
+from .campaign import Campaign
+from .errors import BadInput, reading
+from .model import Experiment
+from .pool import quiet_child
+from .units import about
+
+
+def run(args: argparse.Namespace) -> int:
+    """`loch run`: 0 all points ran, 1 some failed."""
+    binary = _binary()
+    _check_flags(args, binary)
+    launched = launch.from_flags(args.hostfile, args.interface, os.environ)
+    engine = engines.from_flags(args, os.environ)
+    files = _files(args.files)
+    loaded = []
+    for file in files:  # all are checked before any is run
+        document = located.load(file)
+        overrides.check_smoke(document)
+        given = overrides.apply(document, args.set, args.fabric, args.smoke, _nodes_max(args, launched),
+                                _cores(args, launched))
+        for fewer in (text.strip("()") for text in given if text.startswith("(")):
+            print(f"warning: {file}: {fewer}", file=sys.stderr)
+        experiment = schema.read(document, given)
+        if experiment.paper:
+            published.check(document.mapping()["paper"], experiment)
+        if launched:
+            launched.check(experiment, [*grid.tuning_points(experiment), *grid.points(experiment)])
+        preflight.check(document, experiment, binary, launched)
+        power.check(document, grid.points(experiment), launched, args.dry_run)
+        loaded.append(experiment)
+    placed = [(experiment, _folder(args, experiment, len(loaded))) for experiment in loaded]
+    _check_names(placed)
+    if args.dry_run:
+        _print_plan(placed, args.jobs)
+        return 0
+    if engine:
+        engine.check(binary)
+    return Campaign(placed, binary, args, launched, engine).run()
+
+
+def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
+    """Two experiments of one name would write into one folder."""
+    seen: dict[Path, str] = {}
+    for experiment, folder in placed:
+        if folder in seen:
+            raise BadInput(f"{experiment.file}: name: {experiment.name} is also that of {seen[folder]}")
+        seen[folder] = experiment.file
+
+
+def _print_plan(placed: list[tuple[Experiment, Path]], jobs: int) -> None:
+    total = 0.0
+    for experiment, folder in placed:
+        points = [*grid.tuning_points(experiment), *grid.points(experiment)]
+        span = costs.of_points(points, costs.Costs(experiment, folder), costs.slots(jobs))
+        total += span
+        print(f"{experiment.name}: {grid.plan(experiment)}, {about(span)}")
+    if len(placed) > 1:
+        print(f"{len(placed)} experiments, {about(total)} with --jobs {jobs}")
+
+
+def plot(args: argparse.Namespace) -> int:
+    """`loch plot DIR`: redraws from stored results, the page too."""
+    root = Path(args.dir)
+    found = outputs.folders(root)
+    if not found:
+        raise BadInput(f"{args.dir}: no manifest.json in or below it; expected a folder that `loch run` wrote")
+    if args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: expected at least 1")
+    if len(found) == 1:
+        damaged = _redraw(found[0])[1]
+        print(found[0] / "figure.png")
+        return _tell_damaged(damaged, "drawn as a gap")
+    pool = multiprocessing.get_context("fork").Pool(min(args.jobs, len(found)), initializer=quiet_child)
+    try:
+        damaged = []
+        for folder, those in pool.imap(_redraw, found):
+            print(folder / "figure.png", flush=True)
+            damaged += those
+        pool.close()
+        pool.join()
+    finally:
+        pool.terminate()
+    if found != [root]:
+        outputs.write_overview(root)
+        print(root / "report.html")
+    return _tell_damaged(damaged, "drawn as a gap")
+
+
+def _redraw(folder: Path) -> tuple[Path, list[str]]:
+    """The folder, and which of its points are damaged."""
+    results, _, store = outputs.load(folder)
+    with reading(str(folder)):
+        outputs.redraw(folder, results)
+    return folder, list(store.damaged.values())
+
+
+def _tell_damaged(damaged: list[str], what: str) -> int:
+    """A stored point that cannot be read is no silent gap: its name, and exit status 1."""
+    for each in damaged:
+        print(f"{each}; {what}, ./loch run runs it again", file=sys.stderr)
+    return 1 if damaged else 0
+
+
+def reference_command(args: argparse.Namespace) -> int:
+    """`loch reference DIR`: makes small reference results of finished runs."""
+    into = Path(args.out)
+    for folder in reference.write(Path(args.dir), into):
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        print(f"{folder} ({size / 1024:.0f} KiB)")
+    rows, notes = score.calibration(Path(args.dir))
+    if rows:
+        write_atomically(into / score.CALIBRATION, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    for note in notes:
+        print(f"warning: {note}", file=sys.stderr)
+    return 0
+
+
+def score_command(args: argparse.Namespace) -> int:
+    """`loch score [DIR]`."""
+    root = Path(args.dir)
+    if not root.is_dir() and args.dir != "results":
+        raise BadInput(f"{args.dir}: no such folder")
+    _check_output("--json", args.json)
+    sheet = score.gather(root)
+    if args.json:
+        write_atomically(Path(args.json), score.as_json(sheet))
+        if args.json != "-":
+            print("\n".join(score.summary(sheet)))
+    else:
+        print(score.markdown(sheet, root), end="")
+    return _tell_damaged(sheet.damaged, "left out")
+
+
+def _check_output(flag: str, path: str | None) -> None:
+    """Refuses an output that cannot be written before the work is done."""
+    wrong = why_not(path) if path else ""
+    if wrong:
+        raise BadInput(f"{flag} {path}: {wrong}")
+
+
+def _binary() -> str:
+    binary = os.environ.get("LOCH_BIN", "")
+    if not binary or not os.access(binary, os.X_OK):
+        raise BadInput(f"LOCH_BIN={binary}: expected the path of the built loch-bench; ./loch sets it")
+    return os.path.abspath(binary)
+
+
+def _check_flags(args: argparse.Namespace, binary: str) -> None:
+    if args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: expected at least 1")
+    if args.fabric == "verbs":
+        preflight.require_fabric("--fabric", "verbs", binary)
+
+
+def _nodes_max(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
+    """With --fabric verbs the file was written for another fabric: its clusters become those of the hosts at hand."""
+    return launched.slots if launched and args.fabric == "verbs" else None
+
+
+def _cores(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
+    """Those of a host, taken to be as many as here."""
+    return len(os.sched_getaffinity(0)) if launched and args.fabric == "verbs" else None
+
+
+def _files(given: list[str]) -> list[Path]:
+    out: list[Path] = []
+    for text in given:
+        path = Path(text)
+        if path.is_dir():
+            found = sorted(path.glob("*.yaml"))
+            if not found:
+                raise BadInput(f"{text}: no *.yaml in this folder")
+            out += found
+        else:
+            out.append(path)
+    return out
+
+
+def _folder(args: argparse.Namespace, experiment: Experiment, count: int) -> Path:
+    name = experiment.name + ("-smoke" if args.smoke else "")
+    if args.out:
+        return Path(args.out) / name if count > 1 else Path(args.out)
+    return Path("results") / name

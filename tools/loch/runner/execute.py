@@ -1,0 +1,271 @@
+"""Runs points of one experiment: each in its own process group with a hard time-out. Whose turn it is, pool.py says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from loch import places
+
+from . import options, power, provenance
+from .child import die_with_parent, kill_group
+from .engine import Ending, Engine, order
+from .errors import BadInput
+from .grid import Point
+from .launch import LAUNCHERS, Launch, of_this_machine
+from .model import Experiment
+from .points import Store, point_hash, result_error, stamp
+from .stored_json import read_json
+
+SIMULATED_TIMEOUT_S = 1800.0
+MEASURED_SLACK_S = 180.0
+MPIRUN_GRACE_S = 5.0
+# After the loss of a host mpirun waits for it for ever; the result is there by then.
+RESULT_GRACE_S = 5.0
+TAIL_BYTES = 2000
+OTHERS_LIMIT = 0.05
+SOURCE = Path(places.SOURCE)
+
+
+@dataclass
+class Outcome:
+    """How one point ended."""
+
+    point: Point
+    hash: str
+    elapsed_s: float
+    failure: dict | None = None
+    result: dict | None = None
+    others: float | None = None  # share of the CPU that others used (measured points)
+
+
+@dataclass
+class _Running:
+    point: Point
+    hash: str
+    process: subprocess.Popen
+    argv: list[str]
+    result: Path
+    output: Path
+    began: float
+    deadline: float
+    meter: provenance.OthersMeter
+    timed_out: bool = False
+    cpu_s: float = 0.0
+    result_seen: float | None = None  # when the result of several processes was first there
+    outlived_result: bool = False     # its launcher had to be ended after that
+
+
+class Executor:
+    """Starts points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
+
+    def __init__(self, experiment: Experiment, store: Store, launch: Launch | None) -> None:
+        self.experiment, self.store, self.launch = experiment, store, launch
+        self.host = provenance.host()
+        self._running: list[_Running] = []
+
+    @property
+    def running(self) -> int:
+        """How many points are under way."""
+        return len(self._running)
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether one of them is measured, and wants the machine for itself."""
+        return any(each.point.is_measured for each in self._running)
+
+    def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
+        """Starts a point; `ended` hears how it went, at once if it cannot be started."""
+        self._start(point, ended)
+
+    def hand_over(self, point: Point, engine: Engine, ended: Callable[[Outcome], None]) -> None:
+        """Has an engine run a simulated point; how it went is stored here and judged as if it had run here."""
+        argv = self.command(point)
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
+        engine.add(order(argv, self._timeout(point), environment),
+                   lambda ending: self._keep_ending(point, argv, ending), ended)
+
+    def look(self, ended: Callable[[Outcome], None]) -> None:
+        """Takes note of points that are over; to be called many times a second."""
+        for each in list(self._running):
+            self._look_at(each, ended)
+
+    def stop(self) -> None:
+        """Kills the process groups that still run and removes what they had begun to write."""
+        for each in self._running:
+            _end(each)
+        for each in self._running:
+            each.process.wait()
+            each.result.unlink(missing_ok=True)
+            each.output.unlink(missing_ok=True)
+        self._running.clear()
+
+    def command(self, point: Point) -> list[str]:
+        """The `loch bench` command of a point, without --json."""
+        return [self.store.binary, "bench", *options.arguments(point.params)]
+
+    def _launched(self, point: Point, environment: dict[str, str]) -> list[str]:
+        for launched in (self.launch, of_this_machine(point)):
+            if launched is not None and launched.is_for(point):
+                return launched.command(point, self.command(point), environment)
+        return self.command(point)
+
+    def _timeout(self, point: Point) -> float:
+        if self.experiment.measure.timeout_s is not None:
+            return self.experiment.measure.timeout_s + power.extra_seconds(point)
+        if not point.is_measured:
+            return SIMULATED_TIMEOUT_S
+        spans = (int(point.params.get(key, 0)) for key in ("warmup", "duration"))
+        return MEASURED_SLACK_S + 3 * sum(spans) / 1e9 + power.extra_seconds(point)
+
+    def _start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
+        name = point_hash(point)
+        result = self.store.folder / f".{name}.{os.getpid()}.result.tmp"
+        output = self.store.folder / f".{name}.{os.getpid()}.output.tmp"
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
+        argv = self._launched(point, environment)
+        samples = self.store.folder / f"{name}.watts.csv"
+        now = time.monotonic()
+        meter = provenance.OthersMeter(now)
+        with open(output, "wb") as stream:
+            try:
+                process = subprocess.Popen(power.wrapped(point, self.launch, argv, result, samples), stdin=subprocess.DEVNULL,
+                                           stdout=stream, stderr=stream, env=environment, start_new_session=True,
+                                           preexec_fn=die_with_parent)
+            except OSError as error:
+                output.unlink(missing_ok=True)
+                reason = f"cannot start {argv[0]}: {error.strerror}"
+                ended(self._store(point, argv, 0.0, reason, {}, None, "", None, self.host))
+                return
+        self._running.append(_Running(point, name, process, argv, result, output, now,
+                                      now + self._timeout(point), meter))
+
+    def _look_at(self, each: _Running, ended: Callable[[Outcome], None]) -> None:
+        now = time.monotonic()
+        if each.process.returncode is None:
+            pid, status, usage = os.wait4(each.process.pid, os.WNOHANG)
+            if pid:
+                each.process.returncode = os.waitstatus_to_exitcode(status)
+                each.cpu_s = usage.ru_utime + usage.ru_stime
+        if each.process.returncode is None:
+            if _outlives_result(each, now):
+                each.outlived_result = True
+                _end(each)
+            elif now > each.deadline and not each.timed_out:
+                each.timed_out = True
+                _end(each)
+            return
+        kill_group(each.process.pid)  # whatever it left behind in its group
+        self._running.remove(each)
+        elapsed = now - each.began
+        others = each.meter.share(now, each.cpu_s) if each.point.is_measured else None
+        reason, document = self._judge(each)
+        tail = _tail(each.output)
+        each.result.unlink(missing_ok=True)
+        each.output.unlink(missing_ok=True)
+        ended(self._store(each.point, each.argv, elapsed, reason, document, each.process.returncode, tail, others, self.host))
+
+    def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
+        """Stores how a point ended on another machine."""
+        document: dict = {}
+        reason = ending.lost or ending.cannot_start or None
+        if reason is None:
+            reason = self._bad_end(point, ending.exit_status, ending.timed_out)
+        if reason is None:
+            reason, document = _result_of(ending.result, argv)
+        tail = _tail(ending.output) if ending.output else ""
+        return self._store(point, argv, ending.elapsed_s, reason, document, ending.exit_status, tail, None,
+                           ending.host or self.host)
+
+    def _judge(self, each: _Running) -> tuple[str | None, dict]:
+        """Why the point failed, or None and its result."""
+        code = 0 if each.outlived_result else each.process.returncode
+        reason = self._bad_end(each.point, code, each.timed_out)
+        return (reason, {}) if reason is not None else _result_of(each.result, each.argv)
+
+    def _bad_end(self, point: Point, code: int | None, timed_out: bool) -> str | None:
+        """Why a process that ended so leaves no result, or None."""
+        if timed_out:
+            return f"timed out after {self._timeout(point):g} s"
+        if code is None or code == 0:
+            return None
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+    def _store(self, point: Point, argv: list[str], elapsed: float, reason: str | None, document: dict, code: int | None,
+               tail: str, others: float | None, host: dict) -> Outcome:
+        name = point_hash(point)
+        runner = self._runner(point, argv, elapsed, others, host)
+        if reason is not None:
+            failure = self._failure(point, reason, code, tail)
+            self.store.keep_failure(name, failure, runner)
+            return Outcome(point, name, elapsed, failure=failure, others=others)
+        self.store.keep(name, document, runner)
+        return Outcome(point, name, elapsed, result=document, others=others)
+
+    def _failure(self, point: Point, reason: str, code: int | None, tail: str) -> dict:
+        return {"reason": reason, "exit_status": code, "stderr_tail": tail, "command": rerun(point)}
+
+    def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None, host: dict) -> dict:
+        return {"experiment": self.experiment.name, "system": point.system, "axes": point.axes,
+                "repeat": point.repeat, "tuning": point.tuning, "chosen": point.chosen, "params": point.params,
+                "argv": argv, "stamp": stamp(point, self.store.binary), "elapsed_s": round(elapsed, 3),
+                "others_cpu_share": None if others is None else round(others, 4), "host": host}
+
+
+def _result_of(path: Path, argv: list[str]) -> tuple[str | None, dict]:
+    """Why a file is no result, or None and the result."""
+    try:
+        document = read_json(path)
+    except BadInput as error:
+        return f"no readable result: {str(error).removeprefix(f'{path}: ')}", {}
+    lost = _unplanned(document) if argv[0] in LAUNCHERS and isinstance(document, dict) else []
+    if lost:
+        return f"lost during the run: node {', '.join(map(str, lost))}", {}
+    return result_error(document), document
+
+
+def _unplanned(document: dict) -> list:
+    """The nodes that were lost though no faults file was to kill them."""
+    lost, planned = (document.get(key) if isinstance(document.get(key), list) else [] for key in ("lost_nodes", "planned_losses"))
+    return [node for node in lost if node not in planned]
+
+
+def rerun(point: Point) -> str:
+    """The line that runs one point again, for people."""
+    before = f"mpirun -n {point.params['nodes']} " if point.params.get("processes") else ""
+    return before + "./loch bench " + shlex.join(options.arguments(point.params))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            return stream.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _outlives_result(each: _Running, now: float) -> bool:
+    """The result of several processes is there, and their launcher has not ended for long."""
+    if each.argv[0] not in LAUNCHERS or each.timed_out or each.outlived_result:
+        return False
+    if each.result_seen is None and each.result.exists():
+        each.result_seen = now
+    return each.result_seen is not None and now - each.result_seen > RESULT_GRACE_S + power.extra_seconds(each.point)
+
+
+def _end(each: _Running) -> None:
+    """Ends a point. A launcher is asked first: it keeps its ranks in groups of their own and ends them itself."""
+    if each.argv[0] in LAUNCHERS:
+        each.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + MPIRUN_GRACE_S
+        while time.monotonic() < until and each.process.poll() is None:
+            time.sleep(0.02)
+    if each.process.returncode is None:
+        kill_group(each.process.pid)

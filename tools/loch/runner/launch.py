@@ -1,0 +1,198 @@
+"""How a point becomes several processes: mpirun over the hosts of a hostfile, or srun inside a Slurm allocation."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loch.hosts import is_host
+
+from .errors import BadInput
+from .grid import Point
+from .model import Experiment
+
+LAUNCHERS = ("mpirun", "srun")
+_SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
+HOSTFILE_MAX = 1 << 20  # bytes
+# One orted a host, each connected to mpirun alone, so that a lost host takes no other with it.
+_MCA = {"routed": "direct", "plm_rsh_no_tree_spawn": "1", "oob_tcp_keepalive_time": "10",
+        "oob_tcp_keepalive_intvl": "2", "oob_tcp_keepalive_probes": "3"}
+# A host that wants a password or does not answer fails the point; nobody is there to type.
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    slots: int  # ranks that it may get
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where the ranks of a run go. `hosts` is empty inside a Slurm allocation without a hostfile: srun knows them."""
+
+    launcher: str
+    hosts: tuple[Host, ...]
+    where: str               # the hostfile or the allocation, for errors
+    node_count: int          # machines
+    interface: str | None = None
+
+    def check(self, experiment: Experiment, points: list[Point]) -> None:
+        """Refuses points that do not fit, before anything is run."""
+        for point in points:
+            if not self.is_for(point):
+                continue
+            needed = int(point.params["nodes"])
+            have = self._room(point)
+            if needed > have:
+                raise BadInput(f"{experiment.file}: system {point.system} needs {needed} nodes, one process each; "
+                               f"{self.where} has {self._describe(point)}: name more hosts, or use --set nodes={have}")
+
+    @property
+    def slots(self) -> int:
+        """How many nodes fit when each is a process that may be on any host."""
+        return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
+
+    def is_for(self, point: Point) -> bool:
+        return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
+
+    def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
+        """`command` as the ranks of `point`."""
+        ranks = int(point.params["nodes"])
+        argv = self._srun(point, ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)
+        return argv + command
+
+    def of_a_rank(self, point: Point) -> dict[str, str]:
+        """The environment of a rank of `point`, as far as it decides what fits: its machine's memory is shared with few."""
+        if not self.is_for(point):
+            return {}
+        ranks = int(point.params["nodes"])
+        hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
+        here = max((host.slots for host in _spread(hosts, ranks)), default=1)
+        return {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": str(ranks), "OMPI_COMM_WORLD_LOCAL_SIZE": str(here)}
+
+    def _room(self, point: Point) -> int:
+        if point.params["fabric"] == "shm":
+            return self.hosts[0].slots
+        return self.slots
+
+    def _describe(self, point: Point) -> str:
+        if point.params["fabric"] == "shm":
+            slots = _count(self.hosts[0].slots, "slot")
+            return f"{slots} on {self.hosts[0].name}, its first host (shm is the memory of one machine)"
+        if self.launcher == "srun":
+            return _count(self.node_count, "host")
+        return f"{_count(self.node_count, 'host')} with {_count(sum(host.slots for host in self.hosts), 'slot')}"
+
+    def _mpirun(self, point: Point, ranks: int, environment: Mapping[str, str]) -> list[str]:
+        hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
+        used = _spread(hosts, ranks)
+        argv = ["mpirun", "--enable-recovery", "--host", ",".join(f"{host.name}:{host.slots}" for host in used),
+                "-n", str(ranks), "--map-by", "slot", "--oversubscribe", "--bind-to", "none", "--wdir", os.getcwd()]
+        for name in sorted(environment):
+            if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD"):
+                argv += ["-x", name]
+        parameters = dict(_MCA)
+        are_all_here = all(_is_here(host.name) for host in used)
+        interface = self.interface or ("lo" if are_all_here else None)
+        if interface:
+            parameters |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}
+        if not are_all_here and "OMPI_MCA_plm_rsh_agent" not in environment:
+            parameters["plm_rsh_agent"] = _SSH
+        for name, value in parameters.items():
+            argv += ["--mca", name, value]
+        return argv + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+
+    def _srun(self, point: Point, ranks: int) -> list[str]:
+        machines = 1 if point.params["fabric"] == "shm" else ranks
+        argv = ["srun", f"--nodes={machines}", f"--ntasks={ranks}", f"--ntasks-per-node={ranks // machines}", "--mpi=pmix",
+                "--no-kill", "--kill-on-bad-exit=0", "--cpu-bind=none", f"--chdir={os.getcwd()}", "--export=ALL"]
+        if self.hosts:
+            argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
+        if self.interface:  # srun knows nothing of MPI's parameters; its ranks read them from their environment
+            argv += ["env", f"OMPI_MCA_btl_tcp_if_include={self.interface}"]
+        return argv
+
+
+def of_this_machine(point: Point) -> Launch | None:
+    """Where nothing else is asked for: a point whose nodes are processes (`cluster.processes`) has them all here."""
+    if not point.params.get("processes"):
+        return None
+    return Launch("mpirun", (Host("localhost", int(point.params["nodes"])),), "this machine", 1)
+
+
+def from_flags(hostfile: str | None, interface: str | None, environment: Mapping[str, str]) -> Launch | None:
+    """What --hostfile, --interface and a Slurm allocation ask for; None when every point is one process."""
+    if interface is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(,[A-Za-z0-9._:/-]+)*", interface):
+        raise BadInput(f"--interface {interface}: expected a network interface or a range, such as eth0 or 10.1.0.0/16")
+    in_slurm = bool(environment.get("SLURM_JOB_ID"))
+    if hostfile is not None:
+        hosts = read_hosts(hostfile)
+        return Launch("srun" if in_slurm else "mpirun", hosts, hostfile, len(hosts), interface)
+    if in_slurm:
+        count = environment.get("SLURM_JOB_NUM_NODES", environment.get("SLURM_NNODES", "1"))
+        return Launch("srun", (), f"the Slurm job {environment['SLURM_JOB_ID']}", int(count) if count.isdigit() else 1,
+                      interface)
+    if interface is not None:
+        raise BadInput("--interface goes with --hostfile")
+    return None
+
+
+def read_hosts(path: str) -> tuple[Host, ...]:
+    """A hostfile of Open MPI, or a plain list of host names. A name without slots has one for each mention."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(HOSTFILE_MAX + 1)
+        if len(data) > HOSTFILE_MAX:
+            raise BadInput(f"--hostfile {path}: larger than {HOSTFILE_MAX >> 20} MiB")
+        lines = data.decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--hostfile {path}: cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
+    slots: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.split("#", 1)[0].strip()
+        if not text:
+            continue
+        name, _, rest = text.partition(" ")
+        if not is_host(name):
+            raise BadInput(f"{path}:{number}: {name[:80]}: expected a host name, then slots=N if it may get several processes")
+        given = 1
+        for part in re.sub(r"\s*=\s*", "=", rest).split():
+            found = _SLOTS.fullmatch(part)
+            if not found or int(found[2]) == 0:
+                raise BadInput(f"{path}:{number}: {part[:80]}: expected slots=N or max_slots=N, with N from 1 to 9999")
+            if found[1] == "slots":
+                given = int(found[2])
+        slots[name] = slots.get(name, 0) + given
+    if not slots:
+        raise BadInput(f"--hostfile {path}: names no host")
+    return tuple(Host(name, count) for name, count in slots.items())
+
+
+def used_hosts(launched: Launch, point: Point) -> list[Host]:
+    """The hosts that the ranks of a point are on."""
+    hosts = launched.hosts[:1] if point.params["fabric"] == "shm" else launched.hosts
+    return _spread(hosts, int(point.params["nodes"]))
+
+
+def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
+    """A rank a host first, then the second slot of each, and so on."""
+    taken = [0] * len(hosts)
+    left = min(ranks, sum(host.slots for host in hosts))
+    while left > 0:
+        for i, host in enumerate(hosts):
+            if left > 0 and taken[i] < host.slots:
+                taken[i] += 1
+                left -= 1
+    return [Host(host.name, count) for host, count in zip(hosts, taken) if count]
+
+
+def _is_here(name: str) -> bool:
+    return name in ("localhost", socket.gethostname())
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,149 @@
+"""A result folder: collecting stored points into Results, and writing table, report, manifest and figures."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from loch.ending import reason
+from loch.places import SOURCE
+from loch.written import write_atomically
+
+from . import claims, grid, located, page, report, schema
+from .errors import BadInput, reading
+from .model import Experiment
+from .points import Store, point_hash
+from .stored_json import read_json
+from .tables import Results, Row
+
+FIGURES = ("figure.pdf", "figure.png", "figure.svg")
+NAMES = (*FIGURES, "table.csv", "report.md", "report.html")
+PLOTS = Path(SOURCE) / "plots"
+
+
+def collect(experiment: Experiment, store: Store, choices: list[dict]) -> Results:
+    """The experiment's points with whatever is stored of them: by system, place and repeat."""
+    by_place: dict[tuple, list[grid.Point]] = {}
+    for point in grid.points(experiment, report.choices_by_key(choices)):
+        by_place.setdefault(grid.choice_key(point.system, point.axes), []).append(point)
+    rows = []
+    for system in experiment.systems:
+        for axes in grid.combinations(experiment, system):
+            for point in by_place[grid.choice_key(system.name, axes)]:
+                stored = store.of(point)
+                rows.append(Row(point, stored.hash if stored else point_hash(point), stored))
+    return Results(experiment, rows)
+
+
+def write(folder: Path, results: Results, choices: list[dict], stale: int, store: Store) -> list[claims.Verdict]:
+    """table.csv, report.md and manifest.json; returns the verdicts on the claims."""
+    verdicts = claims.judge_all(results)
+    write_atomically(folder / "table.csv", results.csv())
+    write_atomically(folder / "report.md", report.markdown(results, verdicts, choices, stale, store))
+    write_atomically(folder / "manifest.json", report.manifest(results, verdicts, choices))
+    return verdicts
+
+
+def is_drawn(folder: Path, results: Results) -> bool:
+    """Whether the figure and the page are there and follow from these results."""
+    mark = folder / ".figure"
+    return (mark.is_file() and mark.read_text(encoding="utf-8") == _figure_stamp(folder, results)
+            and all((folder / name).is_file() for name in NAMES))
+
+
+def draw_all(folder: Path, results: Results) -> None:
+    """The figure, the page, and the mark that they are drawn."""
+    mark = folder / ".figure"
+    mark.unlink(missing_ok=True)
+    draw(folder, results)
+    write_atomically(folder / "report.html", page.of_folder(folder))
+    write_atomically(mark, _figure_stamp(folder, results))
+
+
+def redraw(folder: Path, results: Results) -> None:
+    """The figure, and the page if there is a report to put into it."""
+    draw(folder, results)
+    if (folder / "report.md").is_file():
+        write_atomically(folder / "report.html", page.of_folder(folder))
+
+
+def write_overview(root: Path) -> None:
+    """report.html of a folder of result folders."""
+    write_atomically(root / "report.html", page.of_folders(root, [folder for folder in folders(root) if folder != root]))
+
+
+def _figure_stamp(folder: Path, results: Results) -> str:
+    """What the figure and the page follow from: if it is as it was, so are they."""
+    digest = hashlib.sha256((folder / "manifest.json").read_bytes())
+    digest.update(results.csv().encode())
+    for path in sorted([*PLOTS.glob("*.py"), *PLOTS.glob("published/*.yaml"), Path(page.__file__)]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def clear(folder: Path) -> None:
+    """--fresh: what an earlier run wrote beside its points goes too."""
+    for name in (*NAMES, ".figure", "manifest.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def draw(folder: Path, results: Results) -> None:
+    """figure.pdf, .png and .svg."""
+    from plots import draw as figures
+    figures.draw(results, folder)
+
+
+def load(folder: Path) -> tuple[Results, list[dict], Store]:
+    """The results of a finished run, from its manifest and points alone. Points that are damaged, or gone although the
+    manifest has them, are missing in the results and named in the store's `damaged`."""
+    path = folder / "manifest.json"
+    try:
+        document = read_json(path)
+        plain, file = document["experiment"], str(document["file"])
+        choices, overrides = document["tuned"], [str(each) for each in document["overrides"]]
+        ran = {str(each["point"]) for each in document["points"] if each.get("status", "missing") != "missing"}
+    except BadInput as error:
+        raise BadInput(f"{path}: not a manifest of `loch run`: {str(error).removeprefix(f'{path}: ')}") from None
+    except (AttributeError, KeyError, TypeError):
+        raise BadInput(f"{path}: not a manifest of `loch run`") from None
+    with reading(str(path)):
+        item = located.from_plain(plain, str(path), "")
+        _fix_paths(item, "")
+        experiment = schema.read(item, overrides)
+        experiment.file = file
+        kept = document.get("claims") or []
+        if len(kept) == len(experiment.claims):  # comments are not in the manifest: which targets a claim is about
+            experiment.claims = [replace(claim, ids=tuple(each.get("ids", ())))
+                                 for claim, each in zip(experiment.claims, kept)]
+        store = open_store(folder, experiment)
+        results = collect(experiment, store, choices)
+    for row in results.rows if isinstance(store, Store) else ():
+        if row.stored is None and row.hash in ran:
+            store.damaged.setdefault(store.path(row.hash), f"{store.path(row.hash)}: it is gone")
+    return results, choices, store
+
+
+def open_store(folder: Path, experiment: Experiment) -> Store:
+    """The points of a result folder, or what a reference folder keeps of them."""
+    if (folder / "points").is_dir() or not (folder / "table.csv").is_file():
+        return Store(folder / "points", "")
+    from .reference import TableStore  # which itself writes from what this module loads
+    try:
+        return TableStore(folder, experiment)
+    except (BadInput, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
+        raise BadInput(f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {reason(error)}") from None
+
+
+def _fix_paths(item: located.Item, path: str) -> None:
+    item.path = path
+    for key, child in (item.entries or {}).items():
+        _fix_paths(child, f"{path}.{key}" if path else key)
+
+
+def folders(root: Path) -> list[Path]:
+    """Every result folder at or below `root`, in order of name."""
+    if (root / "manifest.json").is_file():
+        return [root]
+    return sorted(path.parent for path in root.glob("**/manifest.json"))

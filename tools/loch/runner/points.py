@@ -1,0 +1,166 @@
+"""Stored points: their names, how they are written, which are done, failed or stale."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from loch.places import SOURCE
+from loch.written import write_atomically
+
+from .errors import BadInput
+from .grid import Point
+from .options import FILE_OPTIONS, file_named
+from .stored_json import damage, read_json
+
+RESULT_SCHEMA = 1
+
+
+def point_hash(point: Point) -> str:
+    """The name of a point: a hash of its resolved parameters, the repeat's seed included."""
+    identity = {"params": point.params, "tuning": point.tuning}
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=None)
+def file_hash(path: str) -> str:
+    """sha256 of a file, or "missing"."""
+    try:
+        digest = hashlib.sha256()
+        with open(path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+    except OSError:
+        return "missing"
+
+
+def stamp(point: Point, binary: str) -> dict[str, str]:
+    """What a stored result depends on besides its parameters: the binary and the files that parameters name."""
+    found = {"binary": file_hash(binary)}
+    for key in FILE_OPTIONS:
+        value = point.params.get(key)
+        if value is None:
+            continue
+        profile = Path(SOURCE) / "experiments" / "hardware" / f"{value}.yaml"
+        found[key] = file_hash(str(profile if key == "hardware" and profile.is_file() else file_named(value)))
+    return found
+
+
+@dataclass
+class Stored:
+    """One file of DIR/points: a result, or a failure with its reason."""
+
+    hash: str
+    document: dict
+
+    @property
+    def failed(self) -> bool:
+        return "failure" in self.document
+
+    @property
+    def runner(self) -> dict:
+        return self.document["runner"]
+
+
+class Store:
+    """DIR/points. One runner at a time: the folder is locked while it lives."""
+
+    def __init__(self, folder: Path, binary: str) -> None:
+        self.folder = folder
+        self.binary = binary
+        self.damaged: dict[Path, str] = {}  # files that were found so, and in which way
+        self._lock = None
+
+    def open(self) -> None:
+        """Makes the folder, locks it, and clears what an interrupted run left half-written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.folder / ".lock", "w", encoding="utf-8")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder") from None
+        for left in self.folder.glob(".*.tmp"):
+            if left.is_dir() and not left.is_symlink():  # an engine's
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def path(self, name: str, failed: bool = False) -> Path:
+        return self.folder / (f"{name}.failed.json" if failed else f"{name}.json")
+
+    def find(self, name: str) -> Stored | None:
+        """The stored result of a point, else its stored failure, else nothing. What is damaged is noted in `damaged`."""
+        for failed in (False, True):
+            path = self.path(name, failed)
+            try:
+                document = read_document(path)
+            except BadInput as error:
+                self.damaged[path] = str(error)
+                continue
+            if document is not None:
+                return Stored(name, document)
+        return None
+
+    def of(self, point: Point) -> Stored | None:
+        """The same, of a point."""
+        return self.find(point_hash(point))
+
+    def is_stale(self, stored: Stored, point: Point) -> bool:
+        """Made by another binary, or with other contents of a file that the parameters name."""
+        return stored.runner.get("stamp") != stamp(point, self.binary)
+
+    def keep(self, name: str, result: dict, runner: dict) -> None:
+        """Stores a result; a failure of the same point is forgotten."""
+        write_atomically(self.path(name), json.dumps({**result, "runner": runner}, indent=1) + "\n")
+        self.damaged.pop(self.path(name), None)
+        self.path(name, failed=True).unlink(missing_ok=True)
+
+    def keep_failure(self, name: str, failure: dict, runner: dict) -> None:
+        """Stores why a point has no result."""
+        document = {"failure": failure, "runner": runner}
+        write_atomically(self.path(name, failed=True), json.dumps(document, indent=1) + "\n")
+        self.path(name).unlink(missing_ok=True)
+        self.damaged.pop(self.path(name), None)
+
+    def forget_all(self) -> None:
+        """--fresh: every stored point goes."""
+        for path in self.folder.glob("*.json"):
+            path.unlink()
+
+
+def read_document(path: Path) -> dict | None:
+    """A stored point, or None where there is none. One that is damaged is BadInput, with its name and in which way."""
+    if not path.exists():
+        return None
+    document = read_json(path)
+    wrong = damage(document, path.name.endswith(".failed.json"))
+    if wrong:
+        raise BadInput(f"{path}: {wrong}")
+    return document
+
+
+def result_error(document: object) -> str | None:
+    """Why a document is no result of schema 1, or None when it is one."""
+    if not isinstance(document, dict):
+        return "the result is no JSON object"
+    if document.get("schema") != RESULT_SCHEMA:
+        return f"schema: expected {RESULT_SCHEMA}, found {document.get('schema')!r}"
+    if not isinstance(document.get("throughput_ops_s"), (int, float)):
+        return "throughput_ops_s: expected a number"
+    wrong = damage({**document, "runner": {}}, failed=False)
+    if wrong:
+        return wrong
+    corrupt = document.get("operations", {}).get("corrupt", 0)
+    return f"{corrupt} values read were corrupt" if corrupt else None

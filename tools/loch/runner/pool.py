@@ -1,0 +1,138 @@
+"""Whose turn it is: simulated points of all experiments side by side, measured ones alone, drawing in between."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Callable
+
+from loch.ending import status_of
+
+from .child import die_with_parent
+from .engine import Engine
+from .execute import Executor, Outcome
+from .grid import Point
+
+TICK_S = 0.02
+
+
+@dataclass
+class _Chore:
+    """Work of the runner's own that takes a core for a while, in a process of its own."""
+
+    process: multiprocessing.Process
+    ended: Callable[[bool], None]
+
+
+class Pool:
+    """At most `jobs` points and chores at once. Both may be added while it runs, by whoever hears that something ended.
+
+    With an engine all simulated points are its business, and not among those."""
+
+    def __init__(self, jobs: int, engine: Engine | None = None) -> None:
+        self.jobs, self._engine = jobs, engine
+        self._simulated: deque[tuple[Executor, Point, Callable]] = deque()
+        self._measured: deque[tuple[Executor, Point, Callable]] = deque()
+        self._chores: deque[tuple[Callable[[], None], Callable[[bool], None]]] = deque()
+        self._running_chores: list[_Chore] = []
+        self._heard: dict[int, tuple[Executor, Callable]] = {}
+
+    def add(self, executor: Executor, points: list[Point], ended: Callable[[Outcome], None], first: bool = False) -> None:
+        """Points of one experiment, in their order; `first`: before all that wait."""
+        self._heard[id(executor)] = (executor, ended)
+        for queue, kind in ((self._simulated, False), (self._measured, True)):
+            mine = [(executor, point, ended) for point in points if point.is_measured == kind]
+            if first:
+                queue.extendleft(reversed(mine))
+            else:
+                queue.extend(mine)
+
+    def chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
+        """Runs `call` in a child; `ended` hears whether it went well."""
+        self._chores.append((call, ended))
+
+    def run(self, tick: Callable[[], None]) -> None:
+        """Until nothing is left; `tick` is called many times a second."""
+        try:
+            while self._simulated or self._measured or self._chores or self._busy() or self._elsewhere():
+                self._fill()
+                if self._engine is not None:
+                    self._engine.look()
+                for executor, ended in list(self._heard.values()):
+                    executor.look(ended)
+                self._look_at_chores()
+                tick()
+                time.sleep(TICK_S)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ends everything that still runs."""
+        try:
+            self._stop_here()
+        finally:
+            if self._engine is not None:
+                self._engine.stop()
+
+    def _stop_here(self) -> None:
+        for chore in self._running_chores:
+            chore.process.kill()
+            chore.process.join()
+        self._running_chores.clear()
+        for executor, _ in self._heard.values():
+            executor.stop()
+
+    def _busy(self) -> int:
+        return len(self._running_chores) + sum(executor.running for executor, _ in self._heard.values())
+
+    def _elsewhere(self) -> int:
+        return self._engine.running if self._engine is not None else 0
+
+    def _fill(self) -> None:
+        while self._engine is not None and self._simulated:
+            executor, point, ended = self._simulated.popleft()
+            executor.hand_over(point, self._engine, ended)
+        measuring = any(executor.is_measuring for executor, _ in self._heard.values())
+        while not measuring and self._busy() < self.jobs and (self._chores or self._simulated):
+            if self._chores:
+                self._start_chore(*self._chores.popleft())
+            else:
+                executor, point, ended = self._simulated.popleft()
+                executor.start(point, ended)
+        if self._measured and not self._busy() and not self._elsewhere() and not self._simulated and not self._chores:
+            executor, point, ended = self._measured.popleft()
+            executor.start(point, ended)
+
+    def _start_chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
+        process = multiprocessing.get_context("fork").Process(target=_in_child, args=(call,))
+        process.start()
+        self._running_chores.append(_Chore(process, ended))
+
+    def _look_at_chores(self) -> None:
+        for chore in list(self._running_chores):
+            if chore.process.exitcode is not None:
+                self._running_chores.remove(chore)
+                chore.process.join()
+                chore.ended(chore.process.exitcode == 0)
+
+
+def _in_child(call: Callable[[], None]) -> None:
+    quiet_child()
+
+    def called() -> int:
+        call()
+        return 0
+    sys.exit(status_of(called))
+
+
+def quiet_child() -> None:
+    """To be called first in a child of the runner: Ctrl-C is its parent's business, and it dies with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent()
+    os.nice(1)

@@ -1,0 +1,132 @@
+"""What only the binary knows, asked before anything runs or is written: protocols, fabrics, and every point's flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from . import grid, options
+from .errors import BadInput, did_you_mean
+from .launch import Launch
+from .located import Item
+from .model import Experiment, System
+from .schema import value_of
+
+TIMEOUT_S = 60
+SIDE_BY_SIDE = 4
+
+
+def check(document: Item, experiment: Experiment, binary: str, launched: Launch | None = None) -> None:
+    """Refuses what this build cannot run, or not as `launched`."""
+    protocols = _listed(binary, "protocols")
+    systems = document.mapping()["systems"].mapping()
+    for system in experiment.systems:
+        protocol = str(system.params["protocol"])
+        if protocols is not None and protocol not in protocols:
+            raise systems[system.name].error(f"{protocol} is no protocol of this build; expected one of "
+                                             f"{', '.join(protocols)}{did_you_mean(protocol, protocols)}", "protocol")
+        if system.params["fabric"] == "verbs":
+            require_fabric(f"{experiment.file}: systems.{system.name}.fabric", "verbs", binary)
+    _check_option_names(document, experiment, binary)
+    tried = grid.tuning_points(experiment)
+    points = grid.points(experiment)
+    if not points:
+        raise document.error("nothing is left to run", "exclude")
+    _check_points(document, experiment, [*tried, *points], binary, launched)
+
+
+def require_fabric(where: str, fabric: str, binary: str) -> None:
+    """Refuses a fabric that the build lacks."""
+    known = _listed(binary, "fabrics")
+    if fabric not in (known if known is not None else ["sim", "shm"]):
+        raise BadInput(f"{where}: {fabric} is not in this build; it has {', '.join(known or ['sim', 'shm'])}")
+
+
+def _listed(binary: str, what: str) -> list[str] | None:
+    """`loch-bench list WHAT --json` as names; None if the binary cannot say."""
+    try:
+        done = subprocess.run([binary, "list", what, "--json"], capture_output=True, text=True, timeout=20,
+                              stdin=subprocess.DEVNULL, check=False)
+        entries = json.loads(done.stdout) if done.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    if isinstance(entries, dict):
+        entries = entries.get(what, list(entries))
+    if not isinstance(entries, list):
+        return None
+    return [str(each.get("name")) if isinstance(each, dict) else str(each) for each in entries]
+
+
+def _check_option_names(document: Item, experiment: Experiment, binary: str) -> None:
+    """Refuses protocol options that the binary does not offer. A binary that cannot say is believed later."""
+    for system in experiment.systems:
+        offered = options.protocol_options(binary, str(system.params["protocol"]))
+        if offered is None:
+            continue
+        wanted = [k for k in [*system.params, *system.tune, *experiment.axes] if options.is_protocol_option(k)]
+        for key in wanted:
+            if key not in offered:
+                owner, own_key = _owner(document, system, key)
+                raise owner.error(f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", own_key)
+
+
+def _check_points(document: Item, experiment: Experiment, points: list[grid.Point], binary: str,
+                  launched: Launch | None) -> None:
+    """Has the binary parse and judge the flags of every distinct point; one that it refuses is named by its YAML."""
+    distinct: dict[str, grid.Point] = {}
+    for point in points:
+        asked = {key: value for key, value in point.params.items() if key != "seed"}
+        distinct.setdefault(json.dumps([point.system, asked], sort_keys=True), point)
+
+    def judge(point: grid.Point) -> str | None:
+        return _refusal(binary, point, launched.of_a_rank(point) if launched else {})
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        for point, refusal in zip(distinct.values(), pool.map(judge, distinct.values())):
+            if refusal is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise _located(document, experiment.system(point.system), point, refusal)
+
+
+def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
+    """What the binary has against a point, in one line; None if nothing, or if it cannot say."""
+    try:
+        done = subprocess.run([binary, "bench", *options.arguments(point.params), "--dry-run"], capture_output=True,
+                              text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False,
+                              env={**os.environ, **environment})
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].removeprefix("loch bench: ") if done.returncode == 2 and lines else None
+
+
+def _located(document: Item, system: System, point: grid.Point, refusal: str) -> BadInput:
+    """The refusal at the key that it names: "--value-size: ..." or "nessie.filter-bits: ..."."""
+    named = re.match(r"(?:--)?([a-z][A-Za-z0-9.-]*)[: ]+", refusal)
+    key = options.key_of(named.group(1)) if named else None
+    own = document.entries["systems"].entries[system.name]
+    if key is None or key not in point.params:
+        return own.error(refusal + (f" ({point.title()})" if point.axes else ""))
+    owner, own_key = _owner(document, system, key)
+    rest = refusal[named.end():]
+    child = owner.entries.get(own_key) if owner.entries else None
+    for each in child.items or [] if child is not None else []:  # of an axis or of tune: the value that is refused
+        if value_of(each, key) == point.params[key]:
+            return each.error(rest)
+    return owner.error(rest, own_key)
+
+
+def _owner(document: Item, system: System, key: str) -> tuple[Item, str]:
+    """The mapping that gives a system its value of an option, and the key there; the system itself if none does."""
+    top = document.entries
+    own = top["systems"].entries[system.name]
+    spelled = {"workload_file": "file", "keys": "data_per_node"}
+    places = [own, own.entries.get("cluster"), own.entries.get("tune"), top.get("axes"), top.get("workload"),
+              top.get("cluster"), top.get("measure"), document]
+    for name in (key, spelled.get(key)):
+        for place in places:
+            if name is not None and place is not None and place.entries and name in place.entries:
+                return place, name
+    return own, key

@@ -1,0 +1,366 @@
+"""The papers' numbers (plots/published/*.yaml), and how ours compare with them."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from loch.places import SOURCE
+
+from . import expression, located, lookup, schema, targets
+from .errors import BadInput, did_you_mean
+from .grid import show
+from .model import Experiment
+from .tables import Results
+
+FOLDER = Path(SOURCE) / "plots" / "published"
+
+
+KINDS = {"E": "exact", "D": "derived", "T": "trend"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published number: its id in the list of targets, and its value, None when it is withheld.
+
+    It stands on an axis (field, series, at), or is single: then `obtained` says what of the results answers it.
+    """
+
+    id: str
+    field: str        # a result field; of a single number what it is, in words
+    series: str
+    at: object
+    value: float | None
+    kind: str = "E"   # KINDS
+    calibration: bool = False    # the simulator was calibrated on it: no prediction
+    explained: str = ""          # docs/fidelity.md#anchor, where a miss is explained
+    obtained: object = None      # expression tree over results
+    axis: str = ""
+    where: tuple[tuple[str, object], ...] = ()
+    place: str = ""              # file:line
+
+    @property
+    def is_single(self) -> bool:
+        return self.obtained is not None
+
+
+@dataclass(frozen=True)
+class PublishedItem:
+    """One figure or table of one paper."""
+
+    source: str
+    item: str
+    citation: str
+    setup: str
+    cells: tuple[Cell, ...]
+    called: str = "published"  # what figures and reports call its numbers
+    explained: str = ""  # docs/fidelity.md#anchor, for whatever of it is missed and names no other place
+
+    def value(self, field: str, series: str, at: object) -> float | None:
+        """The number, or None when it is withheld or not published."""
+        return next((c.value for c in self.cells if (c.field, c.series, c.at) == (field, series, at)), None)
+
+    def series(self, field: str, series: str) -> list[Cell]:
+        return [cell for cell in self.cells if cell.field == field and cell.series == series]
+
+
+@lru_cache(maxsize=None)
+def find(source: str, item: str) -> PublishedItem | None:
+    """A published item, or None when we have no numbers of it."""
+    path = FOLDER / f"{source}.yaml"
+    if not path.is_file():
+        return None
+    document = located.load(path, ours=True)
+    items = document.mapping().get("items")
+    found = items.mapping().get(item) if items is not None else None
+    return _item(document, found, source, item) if found is not None else None
+
+
+_ITEM = ("setup", "axis", "at", "where", "first_id", "ids", "metrics", "numbers", "groups", "calibration", "why", "kind")
+_NUMBER = ("id", "what", "value", "kind", "calibration", "why", "obtained")
+_ID = re.compile(r"V\d+[a-z]*")
+
+
+def _item(document: located.Item, found: located.Item, source: str, name: str) -> PublishedItem:
+    """Cells on axes (metrics: of the item and of each of its groups:), and single numbers:."""
+    entries = found.mapping()
+    _known(found, _ITEM)
+    cells: list[Cell] = []
+    groups = [found] if "metrics" in entries else []
+    groups += entries["groups"].items or [] if "groups" in entries else []
+    for group in groups:
+        _known(group, _ITEM)
+        cells += _cells(group, found)
+    for number in entries["numbers"].items or [] if "numbers" in entries else []:
+        cells.append(_number(number, found))
+    if not cells:
+        raise found.error("expected metrics: on an axis, or numbers:")
+    cells = [_as_listed(cell) for cell in cells]
+    citation, word = (document.mapping().get(key) for key in ("citation", "called"))
+    return PublishedItem(source, name, str(citation.value) if citation else source,
+                         str(entries["setup"].value) if "setup" in entries else "", tuple(cells),
+                         str(word.value) if word else "published", schema.pointer(entries.get("why")))
+
+
+def _as_listed(cell: Cell) -> Cell:
+    """What the list of targets says of an id holds for its numbers."""
+    target = targets.load(FOLDER).get(targets.base(cell.id))
+    if target is None:
+        return cell
+    return replace(cell, calibration=cell.calibration or target.calibration,
+                   kind="T" if target.kind == "T" and cell.kind == "E" else cell.kind)
+
+
+def _known(item: located.Item, allowed: tuple[str, ...]) -> None:
+    for key in item.mapping():
+        if key not in allowed:
+            raise item.error(f"no such key{did_you_mean(key, allowed)}", key)
+
+
+def _traits(item: located.Item, above: located.Item) -> dict[str, object]:
+    """kind, calibration and why, which an item gives for all its numbers."""
+    entries = {**above.mapping(), **item.mapping()}
+    kind = str(entries["kind"].value) if "kind" in entries else "E"
+    if kind not in KINDS:
+        raise entries["kind"].error(f"expected one of {', '.join(f'{k} ({word})' for k, word in KINDS.items())}")
+    calibration = entries["calibration"].value if "calibration" in entries else False
+    if not isinstance(calibration, bool):
+        raise entries["calibration"].error("expected true or false")
+    return {"kind": kind, "calibration": calibration, "explained": schema.pointer(entries.get("why"))}
+
+
+def _value(item: located.Item) -> float | None:
+    if item.value is not None and (not isinstance(item.value, (int, float)) or isinstance(item.value, bool)):
+        raise item.error(f"expected a number or null, found {item.kind()}")
+    return item.value
+
+
+def _cells(group: located.Item, above: located.Item) -> list[Cell]:
+    """Numbers on an axis. Ids count from first_id, or are listed in ids: with null where there is no number."""
+    entries = group.mapping()
+    for key in ("axis", "at", "metrics"):
+        if key not in entries:
+            raise group.error("missing", key)
+    if ("first_id" in entries) == ("ids" in entries):
+        raise group.error("expected first_id: or ids:", "first_id")
+    axis, traits = str(entries["axis"].value), _traits(group, above)
+    at = [schema.value_of(each, axis) for each in entries["at"].items or []]
+    where = tuple((key, schema.value_of(child, key))
+                  for key, child in (entries["where"].mapping() if "where" in entries else {}).items())
+    count = int(entries["first_id"].value) if "first_id" in entries else 0
+    cells: list[Cell] = []
+    for field, series_of in entries["metrics"].mapping().items():
+        for series, values in series_of.mapping().items():
+            if values.items is None or len(values.items) != len(at):
+                raise values.error(f"expected {len(at)} numbers (null: withheld), one for each of at:")
+            ids = _ids(entries["ids"], field, series, len(at)) if "ids" in entries else [
+                f"V{count + i}" for i in range(len(at))]
+            count += len(at)
+            cells += [Cell(each, field, series, place, _value(value), axis=axis, where=where,
+                           place=f"{value.file}:{value.line}", **traits)
+                      for each, place, value in zip(ids, at, values.items) if each]
+    return cells
+
+
+def _ids(item: located.Item, field: str, series: str, count: int) -> list[str | None]:
+    listed = item.mapping().get(field)
+    listed = listed.mapping().get(series) if listed is not None else None
+    if listed is None or listed.items is None or len(listed.items) != count:
+        raise item.error(f"expected {count} ids such as V85 for {field}, {series} (null: no such number)")
+    return [None if each.value is None else _id(each) for each in listed.items]
+
+
+def _id(item: located.Item) -> str:
+    if not _ID.fullmatch(str(item.value)):
+        raise item.error(f"expected an id such as V85 or V85b, found {item.kind()}")
+    return str(item.value)
+
+
+def _number(item: located.Item, above: located.Item) -> Cell:
+    """A single number with the expression that answers it."""
+    _known(item, _NUMBER)
+    entries = item.mapping()
+    for key in ("id", "what", "value", "obtained"):
+        if key not in entries:
+            raise item.error("missing", key)
+    text = str(entries["obtained"].value)
+    try:
+        tree = expression.parse_arithmetic(text)
+    except expression.ExpressionError as error:
+        raise entries["obtained"].error(f"cannot read {text!r}: {error}") from None
+    if not expression.names(tree):
+        raise entries["obtained"].error(f"{text!r} names no result")
+    line = entries["obtained"].line
+    return Cell(_id(entries["id"]), str(entries["what"].value), "", None, _value(entries["value"]), obtained=tree,
+                place=f"{item.file}:{line}", **_traits(item, above))
+
+
+def of(results: Results) -> PublishedItem | None:
+    """What the experiment's paper: names, or None."""
+    paper = results.experiment.paper
+    return find(paper.source, paper.item) if paper else None
+
+
+def called(experiment: Experiment) -> str:
+    """What the numbers beside an experiment's results are: published, or what their file says."""
+    item = find(experiment.paper.source, experiment.paper.item) if experiment.paper else None
+    return item.called if item else "published"
+
+
+def check(experiment_item: located.Item, experiment: Experiment) -> None:
+    """Refuses a paper that plots/published does not know, and numbers of it that ask for what cannot be."""
+    paper = experiment.paper
+    known = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != targets.NAME)
+    if paper.source not in known:
+        raise BadInput(f"{experiment_item.file}:{experiment_item.line}: paper.source: {paper.source} is not in "
+                       f"plots/published{did_you_mean(paper.source, known)}")
+    item = find(paper.source, paper.item)
+    if item is None or not paper.score:
+        return
+    for cell in item.cells:
+        wrong = wrong_number(experiment, cell) if cell.is_single else None
+        if wrong:
+            raise BadInput(f"{cell.place}: {cell.id}: {wrong} (in {experiment.file})")
+
+
+def wrong_number(experiment: Experiment, cell: Cell) -> str | None:
+    """Why an experiment cannot answer a single number although it has some of its systems, or None."""
+    if not is_asked(experiment, cell):
+        return None  # another experiment of the same item has its systems
+    systems = [system.name for system in experiment.systems]
+    for name in expression.names(cell.obtained):
+        if not lookup.system_of(name):
+            return f"{name.path} is no SYSTEM.field"
+        is_as_written = not experiment.overrides
+        wrong = lookup.wrong_name(experiment.axes, systems, name, is_as_written)
+        if wrong:
+            return wrong
+        several = lookup.open_axes(experiment, name)
+        if several:
+            return f"{name.path} runs at several {' and '.join(several)}; say which in [...]"
+        if is_as_written and not lookup.runs(experiment, name):
+            return f"{name.path} does not run there"
+    return None
+
+
+def is_asked(experiment: Experiment, cell: Cell) -> bool:
+    """Whether an experiment has any system that a single number is about."""
+    systems = {system.name for system in experiment.systems}
+    return any(lookup.system_of(name) in systems for name in expression.names(cell.obtained))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One published number beside what we obtained; either may be missing."""
+
+    cell: Cell
+    system: str
+    obtained: float | None
+    axes: tuple[tuple[str, object], ...] = ()  # where it was obtained
+    missing: str = ""  # why nothing was
+    field: str = ""    # the result field, where it is one and no more
+    ratio: tuple | None = None  # of one system over another at one place: both, the field, the place
+
+    @property
+    def error(self) -> float | None:
+        """obtained / published - 1; of a published 0, no error where it was met."""
+        if self.obtained is None or self.cell.value is None:
+            return None
+        if self.cell.value == 0:
+            return 0.0 if self.obtained == 0 else None
+        return self.obtained / self.cell.value - 1
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a prediction of an exact number, which is what a score is made of."""
+        return self.error is not None and self.cell.kind == "E" and not self.cell.calibration
+
+
+def compare(results: Results) -> list[Comparison]:
+    """Every published cell whose series a simulated or verbs system stands for, and every single number that the
+    experiment's systems can answer, in the paper's order."""
+    item = of(results)
+    out: list[Comparison] = []
+    for cell in item.cells if item is not None else []:
+        if not cell.is_single:
+            out += _on_axis(results, cell)
+        elif is_asked(results.experiment, cell) and not wrong_number(results.experiment, cell):
+            out.append(_single(results, cell))
+    return out
+
+
+def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
+    out = []
+    for system in results.experiment.systems:
+        if cell.axis not in results.experiment.axes or system.published != cell.series or system.params["fabric"] == "shm":
+            continue  # shared memory on one machine is not the published cluster
+        if not results.has_field(system.name, cell.field):
+            continue  # this experiment does not derive it
+        for axes in results.axes_of(system.name):
+            rows = results.at(system.name, axes)
+            if axes[cell.axis] == cell.at and all(rows[0].point.params.get(k) == v for k, v in cell.where):
+                out.append(Comparison(cell, system.name, results.median(system.name, axes, cell.field),
+                                      tuple(axes.items()), field=cell.field))
+    return out
+
+
+def _single(results: Results, cell: Cell) -> Comparison:
+    try:
+        value = expression.evaluate(cell.obtained, lambda name: lookup.value(results, name))
+    except (lookup.Missing, expression.ExpressionError) as error:
+        return Comparison(cell, "", None, missing=str(error))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return Comparison(cell, "", None, missing=f"the expression gives {value}, no number")
+    if isinstance(cell.obtained, expression.Name):  # it has a place in the figure
+        system, _, field = cell.obtained.path.partition(".")
+        places = lookup.places(results.experiment, cell.obtained)
+        return Comparison(cell, system, float(value), tuple(places[0].items()), field=field)
+    return Comparison(cell, "", float(value), ratio=None if cell.kind == "T" else _ratio(results.experiment, cell.obtained))
+
+
+def _ratio(experiment: Experiment, tree: object) -> tuple | None:
+    """What an expression such as CD[value_size=2K].goodput_bytes_s / SD[value_size=2K].goodput_bytes_s is about."""
+    sides = (tree.left, tree.right) if isinstance(tree, expression.Binary) and tree.sign == "/" else ()
+    if not sides or not all(isinstance(side, expression.Name) and not side.is_many for side in sides):
+        return None
+    (system, _, field), (base, _, below) = (side.path.partition(".") for side in sides)
+    at, below_at = (lookup.places(experiment, side)[0] for side in sides)
+    return (system, base, field, tuple(at.items())) if (field, at) == (below, below_at) else None
+
+
+def place(comparison: Comparison) -> str:
+    """Where on its axis a comparison stands, for people."""
+    return show(comparison.cell.axis, comparison.cell.at) if comparison.cell.axis else ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many numbers came how near."""
+
+    numbers: int
+    within_5: int
+    within_10: int
+    within_25: int
+    median_error: float | None
+    worst: Comparison | None
+
+    def text(self) -> str:
+        if not self.numbers:
+            return "no published number can be compared"
+        worst = f"{self.worst.cell.id} {self.worst.error:+.1%}"
+        return (f"{self.numbers} numbers: {self.within_5} within 5 %, {self.within_10} within 10 %, "
+                f"{self.within_25} within 25 %; median absolute error {self.median_error:.1%}; worst {worst}")
+
+
+def score(comparisons: list[Comparison]) -> Score:
+    """Counts over the predictions of exact numbers."""
+    errors = [(abs(each.error), each) for each in comparisons if each.counts]
+    sizes = [size for size, _ in errors]
+
+    def within(limit: float) -> int:
+        return sum(size <= limit + 1e-12 for size in sizes)
+    return Score(len(errors), within(0.05), within(0.10), within(0.25), statistics.median(sizes) if sizes else None,
+                 max(errors, key=lambda pair: pair[0])[1] if errors else None)

@@ -1,0 +1,202 @@
+"""Reference results: what figures, claims and scores need of a finished run, small enough to be kept with the sources.
+
+    reference/NAME/experiment.yaml   what was run
+                   table.csv         one row a point and repeat, only the columns in use
+                   manifest.json     the experiment as it was resolved, choices of tuning, claims, seconds a point took
+                   data.json         what is no table: distributions, reasons of failures, the machine that measured
+                   report.md         as it was written then
+    reference/calibration.json       the rows of `loch calibrate`
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import yaml
+
+from loch.written import write_atomically
+
+from . import expression, located, lookup, outputs, published
+from .errors import BadInput
+from .grid import Point
+from .model import Experiment
+from .points import Stored, read_document
+from .stored_json import read_json
+from .tables import Results, axis_text
+
+# Columns that every table keeps: what warnings, origins and people ask for.
+_CORE = ("throughput_ops_s", "goodput_bytes_s", "latency_us.all.mean", "operations.total", "operations.conflict",
+         "operations.timeout", "operations.error", "transport", "capabilities.device")
+
+
+def write(root: Path, into: Path) -> list[Path]:
+    """Makes reference results of every result folder at or below `root`; returns the folders written."""
+    found = [folder for folder in outputs.folders(root) if (folder / "points").is_dir()]
+    if not found:
+        raise BadInput(f"{root}: no results in or below it; expected a folder that `loch run` wrote")
+    written = []
+    for folder in found:
+        results, _, store = outputs.load(folder)
+        damaged = [each for path, each in store.damaged.items() if path.exists()]
+        if damaged:
+            raise BadInput(f"{damaged[0]}; run it again first: ./loch run {results.experiment.file}")
+        missing = sum(row.stored is None for row in results.rows)
+        if missing:
+            raise BadInput(f"{folder}: {missing} points have not run; finish it first: ./loch run {results.experiment.file}")
+        if _has_changed(results.experiment):
+            raise BadInput(f"{folder}: {results.experiment.file} is no longer what ran; run it again: "
+                           f"./loch run {results.experiment.file}")
+        target = into / results.experiment.name
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        _write_one(folder, target, results)
+        written.append(target)
+    return written
+
+
+def _has_changed(experiment: Experiment) -> bool:
+    """Whether the file says something else than what ran: it would be kept beside results that are not its own."""
+    source = Path(experiment.file)
+    if not source.is_file() or experiment.overrides:
+        return False
+    return json.dumps(located.load(source).plain(), default=str) != json.dumps(experiment.document, default=str)
+
+
+def _write_one(folder: Path, target: Path, results: Results) -> None:
+    experiment = results.experiment
+    source = Path(experiment.file)
+    if source.is_file() and not experiment.overrides:
+        shutil.copyfile(source, target / "experiment.yaml")
+    else:
+        write_atomically(target / "experiment.yaml", yaml.safe_dump(experiment.document, sort_keys=False, width=118))
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    write_atomically(target / "report.md", text.replace(experiment.file, _of_tree(experiment.file)))
+    write_atomically(target / "table.csv", results.csv(columns(results)))
+    write_atomically(target / "manifest.json", _manifest(folder, results))
+    write_atomically(target / "data.json", _data(results))
+
+
+def columns(results: Results) -> set[str]:
+    """The result fields that figure, claims and published numbers of an experiment use."""
+    experiment, figure = results.experiment, results.experiment.figure
+    out = {*_CORE, *figure.y, *figure.rows, *experiment.derive, *(system.goal for system in experiment.systems)}
+    if figure.along:
+        out.add(figure.x)
+    names = [name for claim in experiment.claims for name in expression.names(claim.claim)]
+    item = published.of(results)
+    for cell in item.cells if item else []:
+        if cell.is_single:
+            names += expression.names(cell.obtained)
+        else:
+            out.add(cell.field)
+    return out | {name.path.partition(".")[2] for name in names if lookup.system_of(name)}
+
+
+def _manifest(folder: Path, results: Results) -> str:
+    """That of the run, without what only a rerun needs; one line a point."""
+    document = read_json(folder / "manifest.json")
+    points = [{"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]} for each in document.pop("points")]
+    tuned = [float(stored["runner"].get("elapsed_s", 0)) for path in sorted((folder / "points").glob("*.json"))
+             if (stored := read_document(path)) and stored["runner"].get("tuning")]
+    document["tuning_mean_s"] = round(sum(tuned) / len(tuned), 3) if tuned else None
+    document["tuned"] = [{key: value for key, value in choice.items() if key != "candidates"} for choice in document["tuned"]]
+    document["file"] = _of_tree(results.experiment.file)
+    lines = ",\n  ".join(json.dumps(each) for each in points)
+    return json.dumps(document, indent=1, default=str)[:-2] + f',\n "points": [\n  {lines}\n ]\n}}\n'
+
+
+def _of_tree(file: str) -> str:
+    """The path of an experiment without that of the machine."""
+    return "experiments/" + file.rpartition("experiments/")[2] if "experiments/" in file else Path(file).name
+
+
+def _data(results: Results) -> str:
+    figure = results.experiment.figure
+    out: dict[str, dict] = {}
+    for row in results.rows:
+        kept: dict[str, object] = {}
+        if row.stored.failed:
+            kept["failure"] = {"reason": row.stored.document["failure"]["reason"]}
+        elif figure.kind == "cdf":
+            kept["distributions"] = {y: node for y in figure.y if (node := _distribution(row.stored.document, y)) is not None}
+        elif figure.kind == "timeline":
+            kept["distributions"] = {name: row.stored.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")}
+        if caveats := row.stored.document.get("caveats"):
+            kept["caveats"] = caveats
+        if row.point.is_measured:
+            host = row.stored.runner.get("host", {})
+            kept["host"] = {key: host.get(key) for key in ("cpu", "cores", "kernel", "governor")}
+            kept["others_cpu_share"] = row.stored.runner.get("others_cpu_share")
+        if kept:
+            out[row.hash] = kept
+    lines = ",\n ".join(f"{json.dumps(name)}: {json.dumps(kept, separators=(',', ':'))}" for name, kept in out.items())
+    return "{" + (f"\n {lines}\n" if lines else "") + "}\n"
+
+
+def _distribution(document: dict, field: str) -> object | None:
+    """The node of a distribution: a list of shares, or the parts of a latency that curves are drawn from."""
+    node: object = document
+    for part in field.split("."):
+        node = node.get(part) if isinstance(node, dict) else None
+    return node if isinstance(node, (list, dict)) else None
+
+
+class TableStore:
+    """Stands in for points.Store: results of a reference folder."""
+
+    def __init__(self, folder: Path, experiment: Experiment) -> None:
+        self.folder = folder
+        self._axes = list(experiment.axes)
+        self.damaged: dict[Path, str] = {}  # as of a Store; a table is read whole or refused
+        self._rows: dict[tuple, dict[str, str]] = {}
+        with open(folder / "table.csv", encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                self._rows[(row["system"], row["repeat"], *(row[axis] for axis in self._axes))] = row
+        path = folder / "data.json"
+        self._data = read_json(path) if path.is_file() else {}
+        if not isinstance(self._data, dict):
+            raise BadInput(f"{path}: expected a mapping")
+
+    def of(self, point: Point) -> Stored | None:
+        """The stored result of a point, found by system, axes and repeat."""
+        place = (point.system, str(point.repeat + 1), *(axis_text(point.axes[axis]) for axis in self._axes))
+        row = self._rows.get(place)
+        if row is None or row["status"] == "missing":
+            return None
+        kept = self._data.get(row["point"], {})
+        runner = {"host": kept.get("host", {}), "others_cpu_share": kept.get("others_cpu_share"), "system": point.system}
+        if row["status"] == "failed":
+            return Stored(row["point"], {"failure": kept.get("failure", {"reason": "it failed"}), "runner": runner})
+        document: dict = {"runner": runner}
+        skipped = {"system", "repeat", "seed", "status", "point", *self._axes}
+        for name, text in row.items():
+            if name not in skipped and text != "":
+                _put(document, name.split("."), _value(text))
+        for name, node in kept.get("distributions", {}).items():
+            _put(document, name.split("."), node)
+        document["caveats"] = kept.get("caveats", [])
+        return Stored(row["point"], document)
+
+
+def _put(document: dict, path: list[str], value: object) -> None:
+    for part in path[:-1]:
+        document = document.setdefault(part, {})
+    if isinstance(document.get(path[-1]), dict) and isinstance(value, dict):
+        document[path[-1]].update(value)
+    else:
+        document[path[-1]] = value
+
+
+def _value(text: str) -> object:
+    """What table.csv was written from."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,311 @@
+"""One run: the machines start, COMMAND runs on the first, and nothing is left when it is over."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from loch.softroce import image as images
+from loch.softroce.machine import Hardware, Machine, start
+from loch.softroce.switch import Switch
+
+HERE = Path(__file__).resolve().parent
+BOOT_LIMIT_S = 120  # and as much again for each further machine: they share the host's cores
+SYNC_LIMIT_S = 20
+QUIET_S = 4  # a start that takes longer says what goes on
+STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
+# Belongs to this session, not to COMMAND's: folders that the machine has its own of, the caller's own launcher.
+NOT_PASSED = ("TMPDIR", "HOSTNAME", "SHLVL", "_", "OLDPWD", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+FOLDER_PREFIX = "loch-softroce-"
+NOT_PASSED_PREFIXES = ("SSH_", "OMPI_COMM_", "PMIX_", "PMI_", "ORTE_", "SLURM_")
+
+
+@dataclass(frozen=True)
+class Request:
+    command: list[str]
+    hosts: int
+    timeout_s: float
+    cpus: int
+    memory_mb: int
+    kills: list[tuple[int, float]]  # machine, seconds after COMMAND's start
+    verbose: bool
+    cache: Path
+
+
+class Failed(Exception):
+    """The machines cannot go on; `status` is the launcher's."""
+
+    def __init__(self, message: str, status: int = STATUS_NO_MACHINE) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def say(text: str) -> None:
+    print(f"loch: softroce: {text}", file=sys.stderr, flush=True)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data):]
+
+
+class Progress:
+    """One line while machines start, gone once they run; where it cannot be rewritten, a line if it takes long."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._since, self._shown = text, time.monotonic(), False
+        self._rewrites = sys.stderr.isatty()
+
+    def look(self) -> None:
+        if not self._shown and time.monotonic() - self._since >= QUIET_S * (1 if self._rewrites else 4):
+            self._shown = True
+            print(f"loch: softroce: {self._text}", end="" if self._rewrites else "\n", file=sys.stderr, flush=True)
+
+    def over(self) -> None:
+        if self._shown and self._rewrites:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._shown = True
+
+
+class Run:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.machines: list[Machine] = []
+        self.selector = selectors.PollSelector()  # unlike epoll it takes any file
+        _remove_abandoned()
+        # A path without blanks, since it becomes a kernel argument.
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+        self.lock = _locked(self.folder)
+        self.status: int | None = None
+        self.started: float | None = None
+        self.kills = sorted(request.kills, key=lambda kill: kill[1])
+
+    # ---- The parts ---------------------------------------------------------------------------
+    def execute(self) -> int:
+        try:
+            made = images.image(self.request.cache)
+            self._write_folder()
+            accelerator = images.accelerator(self.request.cache, made)
+            self._start(made, Hardware(accelerator, self.request.cpus, self.request.memory_mb))
+            self._boot(accelerator)
+            self._command()
+            self._wind_up()
+            assert self.status is not None
+            return self.status
+        finally:
+            self._end()
+
+    def _write_folder(self) -> None:
+        """What the machines read at their start."""
+        feeds = _standard_input_is_for_us()
+        passed = {name: value for name, value in os.environ.items()
+                  if name not in NOT_PASSED and not name.startswith(NOT_PASSED_PREFIXES)}
+        shutil.copy(HERE / "guest", self.folder / "guest")
+        (self.folder / "settings").write_text(f"hosts={self.request.hosts}\nstdin={int(feeds)}\n")
+        (self.folder / "folder").write_text(os.getcwd())
+        (self.folder / "command").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in self.request.command))
+        (self.folder / "environment").write_bytes(
+            b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in passed.items()))
+        if self.request.hosts > 1:
+            images.tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "softroce", "-f", self.folder / "key")
+            (self.folder / "sshd").symlink_to(images.sshd(self.request.cache))
+
+    def _start(self, made: images.Image, hardware: Hardware) -> None:
+        switch = Switch() if self.request.hosts > 1 else None
+        for number in range(1, self.request.hosts + 1):
+            network = switch.port(number) if switch else None
+            machine = start(number, made, hardware, self.folder, network)
+            self.machines.append(machine)
+            self.selector.register(os.pidfd_open(machine.process.pid), selectors.EVENT_READ, ("end", machine))
+            for name, end in machine.ports.items():
+                if name != "in":
+                    self.selector.register(end, selectors.EVENT_READ, (name, machine))
+        if switch:
+            switch.start()
+
+    def _boot(self, accelerator: str) -> None:
+        count = self.request.hosts
+        progress = Progress(f"starting {'a machine' if count == 1 else f'{count} machines'} with a Soft-RoCE NIC"
+                            f"{' (emulated: no KVM here)' if accelerator == 'tcg' else ''}…")
+        limit = time.monotonic() + BOOT_LIMIT_S * count
+        try:
+            while any(machine.state != "ready" for machine in self.machines):
+                progress.look()
+                self._step(0.5)
+                if time.monotonic() > limit:
+                    slow = [machine for machine in self.machines if machine.state != "ready"]
+                    raise Failed(f"machine {slow[0].number} did not start within {BOOT_LIMIT_S * count} s{_tail(slow[0])}")
+        finally:
+            progress.over()
+
+    def _command(self) -> None:
+        for machine in self.machines:
+            machine.tell("go")
+        self.started = time.monotonic()
+        if "stdin=1" in (self.folder / "settings").read_text():
+            threading.Thread(target=_feed, args=(self.machines[0].ports["in"],), daemon=True).start()
+        while self.status is None:
+            elapsed = time.monotonic() - self.started
+            if elapsed > self.request.timeout_s:
+                raise Failed(f"{self.request.command[0]} did not end within {self.request.timeout_s:g} s (--timeout): "
+                             f"the machine was stopped", STATUS_TIMEOUT)
+            while self.kills and elapsed >= self.kills[0][1]:
+                self._kill(self.kills.pop(0)[0])
+            until = [self.request.timeout_s - elapsed, 60.0] + [when - elapsed for _, when in self.kills[:1]]
+            self._step(max(0.0, min(until)))
+
+    def _wind_up(self) -> None:
+        """Output that is under way, and the files that the other machines wrote."""
+        first, *others = self.machines
+        for name in ("out", "err"):
+            self._take(name, first)
+        for machine in others:
+            machine.tell("stop")
+        limit = time.monotonic() + SYNC_LIMIT_S
+        while any(machine.alive and machine.state != "synced" for machine in others):
+            self._step(0.5)
+            if time.monotonic() > limit:
+                say("a machine did not write its files back in time")
+                return
+
+    def _end(self) -> None:
+        for machine in self.machines:
+            machine.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- Events ------------------------------------------------------------------------------
+    def _step(self, seconds: float) -> None:
+        ends = []
+        for key, _ in self.selector.select(seconds):
+            name, machine = key.data
+            if name == "end":
+                ends.append((key, machine))
+            elif not self._take(name, machine):
+                self.selector.unregister(key.fileobj)
+        for key, machine in ends:  # after what it still said
+            self.selector.unregister(key.fileobj)
+            os.close(key.fd)
+            self._ended(machine)
+
+    def _take(self, name: str, machine: Machine) -> bool:
+        """Reads what is there; False when the port is closed."""
+        while True:
+            try:
+                data = machine.ports[name].recv(1 << 18, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except ConnectionResetError:
+                return False
+            if not data:
+                return False
+            if name in ("out", "err"):
+                write_all(1 if name == "out" else 2, data)
+            else:
+                self._lines(name, machine, data)
+
+    def _lines(self, name: str, machine: Machine, data: bytes) -> None:
+        pending = machine.pending[name]
+        pending += data
+        *lines, rest = bytes(pending).split(b"\n")
+        pending[:] = rest
+        for line in lines:
+            text = line.decode(errors="replace").rstrip("\r")
+            if name == "console":
+                machine.console.append(text)
+                if self.request.verbose:
+                    print(f"loch{machine.number}| {text}", file=sys.stderr, flush=True)
+            elif name == "control":
+                self._heard(machine, text)
+            else:
+                self._asked(text)
+
+    def _heard(self, machine: Machine, text: str) -> None:
+        word, _, rest = text.partition(" ")
+        if word == "status":
+            self.status = int(rest)
+        elif word == "failed":
+            raise Failed(f"machine {machine.number}: {rest}{_tail(machine)}")
+        else:
+            machine.state = word
+
+    def _asked(self, text: str) -> None:
+        """A request that a program in a machine wrote to $LOCH_MACHINES."""
+        word, _, rest = text.partition(" ")
+        if word == "kill" and rest.isdigit() and 1 <= int(rest) <= len(self.machines):
+            self._kill(int(rest))
+        else:
+            say(f"unknown request '{text}': expected 'kill K' with K in 1..{len(self.machines)}")
+
+    def _kill(self, number: int) -> None:
+        self.machines[number - 1].state = "killed"
+        self.machines[number - 1].kill()
+
+    def _ended(self, machine: Machine) -> None:
+        machine.kill()  # collects it
+        running = self.started is not None
+        if machine.state == "killed" and machine.number > 1:
+            return
+        if machine.state == "killed":
+            raise Failed("machine 1, which ran the command, was killed", STATUS_KILLED)
+        if self.status is not None:
+            return
+        if running and machine.number > 1:
+            machine.state = "ended"
+            say(f"machine {machine.number} ended by itself{_tail(machine)}")
+            return
+        log = (self.folder / f"qemu-{machine.number}.log").read_text(errors="replace").strip()
+        raise Failed(f"machine {machine.number} ended by itself{': ' + log if log else ''}{_tail(machine)}")
+
+
+def _locked(folder: Path) -> int:
+    """A lock that says that the folder's run goes on; it appears locked."""
+    descriptor = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (folder / "lock.new").rename(folder / "lock")
+    return descriptor
+
+
+def _remove_abandoned() -> None:
+    """Folders of runs that were killed in a way that left them no time."""
+    for lock in Path("/tmp").glob(f"{FOLDER_PREFIX}*/lock"):
+        try:
+            if lock.parent.lstat().st_uid != os.geteuid():
+                continue
+            with lock.open("r+") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # under way
+
+
+def _tail(machine: Machine) -> str:
+    """The last lines of a console, for an error."""
+    lines = [line for line in machine.console if line.strip()][-8:]
+    return "; its console said:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+
+
+def _standard_input_is_for_us() -> bool:
+    """Not closed, and not a terminal that another job holds: reading that one would stop us."""
+    try:
+        return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _feed(port: socket.socket) -> None:
+    """Standard input to COMMAND's; half-closed at the end, since a full close would overtake the data."""
+    try:
+        while data := os.read(0, 1 << 16):
+            port.sendall(data)
+        port.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
