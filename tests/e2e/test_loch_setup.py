@@ -152,9 +152,17 @@ class Packages(SmallTree):
         done = self.small("list", "protocols")
         self.assertEqual((done.returncode, self.calls("apt-get")), (0, []), done.stderr)
 
+    def test_dask_is_installed_where_points_are_to_run_on_it(self) -> None:
+        self.write("x.yaml", "")
+        for words, installs in ((["--on", "slurm"], 0), ([], 0), (["--on=dask"], 1), (["--on", "dask"], 2)):
+            self.small("run", "x.yaml", *words, MISSING="python3-distributed")
+            self.assertEqual(len(self.calls("install python3-distributed")), installs, words)
+            (self.folder / "build/packages.dask").unlink(missing_ok=True)
+
     def test_bad_flags_and_help_install_nothing(self) -> None:
         for words, status in ((["mutate", "--edits", "0"], 2), (["softroce", "--hosts", "0", "--", "true"], 2), (["run", "--jbs", "2"], 2),
-                              (["power", "--bmc", "x", "--rate", "0"], 2), (["test", "--quik"], 2), (["run", "--help"], 0)):
+                              (["power", "--bmc", "x", "--rate", "0"], 2), (["test", "--quik"], 2), (["run", "--help"], 0),
+                              (["run", "--on", "dask", "--help"], 0), (["run", "x.yaml", "--on", "dask", "--jbs", "2"], 2)):
             self.assertEqual(self.small(*words, MISSING="cmake").returncode, status, words)
         self.assertEqual(self.calls(""), [])
         self.assertFalse((self.folder / "build").exists())

@@ -147,7 +147,7 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
     from loch.runner import main as runner
-    return runner.main([command, *words], lambda: with_setup and _ready(lambda needs: needs.for_program()))
+    return runner.main([command, *words], lambda: with_setup and _ready(lambda needs: needs.for_runner(words)))
 
 
 def _say_usage(command: str) -> int:

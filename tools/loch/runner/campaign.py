@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import claims, costs, grid, launch, outputs, published, report, tuning
+from .engine import Engine
 from .execute import OTHERS_LIMIT, Executor, Outcome
 from .model import Experiment
 from .points import Store, point_hash
@@ -42,9 +43,10 @@ class Campaign:
     """Runs experiments; what an earlier run finished is not run again."""
 
     def __init__(self, loaded: list[tuple[Experiment, Path]], binary: str, args: argparse.Namespace,
-                 launched: launch.Launch | None) -> None:
-        self._args = args
-        self._pool = Pool(args.jobs)
+                 launched: launch.Launch | None, engine: Engine | None = None) -> None:
+        self._args, self._engine = args, engine
+        self._width = engine.width if engine else args.jobs  # simulated points side by side
+        self._pool = Pool(args.jobs, engine)
         self._runs: list[_Run] = []
         self._warned_stale = False
         self._progress: Progress | None = None
@@ -59,6 +61,8 @@ class Campaign:
         try:
             for each in self._runs:
                 each.store.open()
+            if self._engine:
+                self._engine.open(self._runs[0].store.folder)
             for each in self._runs:
                 if self._args.fresh:
                     each.store.forget_all()
@@ -74,6 +78,8 @@ class Campaign:
         finally:
             if self._progress:
                 self._progress.close()
+            if self._engine:
+                self._engine.stop()
             for each in self._runs:
                 each.store.close()
         return self._tell(time.monotonic() - began)
@@ -84,7 +90,7 @@ class Campaign:
         for each in self._runs:
             todo = [*self._todo(each, grid.tuning_points(each.experiment)), *self._planned(each)]
             total += len(todo)
-            span = costs.of_points(todo, each.costs, self._args.jobs)
+            span = costs.of_points(todo, each.costs, self._width if self._engine else costs.slots(self._args.jobs))
             expected += sum(each.costs.of(point) for point in todo)
             if len(self._runs) == 1:
                 print(f"{each.experiment.name}: {grid.plan(each.experiment)}, {about(span)}", file=sys.stderr)
@@ -92,9 +98,9 @@ class Campaign:
         title = self._runs[0].experiment.name
         if len(self._runs) > 1:
             title = f"{len(self._runs)} experiments"
-            print(f"{title}: {total} points to run, {about(expected / self._args.jobs)}", file=sys.stderr)
+            print(f"{title}: {total} points to run, {about(expected / self._width)}", file=sys.stderr)
         if total:
-            self._progress = Progress(title, total, expected, self._args.jobs, len(self._runs))
+            self._progress = Progress(title, total, expected, self._width, len(self._runs))
 
     def _planned(self, run: _Run) -> list[grid.Point]:
         """Points of the figure that will have to run, as far as that is known before tuning."""

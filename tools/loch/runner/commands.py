@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loch.written import why_not, write_atomically
 
-from . import costs, grid, launch, located, outputs, overrides, power, preflight, published, reference, schema, score
+from . import costs, engines, grid, launch, located, outputs, overrides, power, preflight, published, reference, schema, score
 from .campaign import Campaign
 from .errors import BadInput, reading
 from .model import Experiment
@@ -24,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
     binary = _binary()
     _check_flags(args, binary)
     launched = launch.from_flags(args.hostfile, args.interface, os.environ)
+    engine = engines.from_flags(args, os.environ)
     files = _files(args.files)
     loaded = []
     for file in files:  # all are checked before any is run
@@ -46,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         _print_plan(placed, args.jobs)
         return 0
-    return Campaign(placed, binary, args, launched).run()
+    if engine:
+        engine.check(binary)
+    return Campaign(placed, binary, args, launched, engine).run()
 
 
 def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
@@ -62,7 +65,7 @@ def _print_plan(placed: list[tuple[Experiment, Path]], jobs: int) -> None:
     total = 0.0
     for experiment, folder in placed:
         points = [*grid.tuning_points(experiment), *grid.points(experiment)]
-        span = costs.of_points(points, costs.Costs(experiment, folder), jobs)
+        span = costs.of_points(points, costs.Costs(experiment, folder), costs.slots(jobs))
         total += span
         print(f"{experiment.name}: {grid.plan(experiment)}, {about(span)}")
     if len(placed) > 1:

@@ -68,8 +68,13 @@ def guess_seconds(point: grid.Point) -> float:
     return 0.5 + operations * 12e-6 + float(point.params.get("keys", 0)) * 0.5e-6
 
 
-def of_points(points: list[grid.Point], costs: Costs, jobs: int) -> float:
-    """How long points take in all: simulated ones side by side, measured ones alone."""
-    side_by_side = sum(costs.of(point) for point in points if not point.is_measured)
+def slots(jobs: int) -> int:
+    """How many of `jobs` points really run side by side on this machine."""
+    return min(jobs, os.cpu_count() or 1)
+
+
+def of_points(points: list[grid.Point], costs: Costs, side_by_side: int) -> float:
+    """How long points take in all: so many simulated ones side by side, measured ones alone."""
+    simulated = sum(costs.of(point) for point in points if not point.is_measured)
     alone = sum(costs.of(point) for point in points if point.is_measured)
-    return alone + side_by_side / min(jobs, os.cpu_count() or 1)
+    return alone + simulated / side_by_side

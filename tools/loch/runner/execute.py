@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
 import signal
@@ -15,6 +14,8 @@ from typing import Callable
 from loch import places
 
 from . import options, power, provenance
+from .child import die_with_parent, kill_group
+from .engine import Ending, Engine, order
 from .errors import BadInput
 from .grid import Point
 from .launch import LAUNCHERS, Launch, of_this_machine
@@ -30,8 +31,6 @@ RESULT_GRACE_S = 5.0
 TAIL_BYTES = 2000
 OTHERS_LIMIT = 0.05
 SOURCE = Path(places.SOURCE)
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass
@@ -85,6 +84,13 @@ class Executor:
         """Starts a point; `ended` hears how it went, at once if it cannot be started."""
         self._start(point, ended)
 
+    def hand_over(self, point: Point, engine: Engine, ended: Callable[[Outcome], None]) -> None:
+        """Has an engine run a simulated point; how it went is stored here and judged as if it had run here."""
+        argv = self.command(point)
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
+        engine.add(order(argv, self._timeout(point), environment),
+                   lambda ending: self._keep_ending(point, argv, ending), ended)
+
     def look(self, ended: Callable[[Outcome], None]) -> None:
         """Takes note of points that are over; to be called many times a second."""
         for each in list(self._running):
@@ -134,8 +140,8 @@ class Executor:
                                            preexec_fn=die_with_parent)
             except OSError as error:
                 output.unlink(missing_ok=True)
-                failure = self._failure(point, f"cannot start {argv[0]}: {error.strerror}", None, "")
-                self._fail(point, name, argv, 0.0, failure, None, ended)
+                reason = f"cannot start {argv[0]}: {error.strerror}"
+                ended(self._store(point, argv, 0.0, reason, {}, None, "", None, self.host))
                 return
         self._running.append(_Running(point, name, process, argv, result, output, now,
                                       now + self._timeout(point), meter))
@@ -155,7 +161,7 @@ class Executor:
                 each.timed_out = True
                 _end(each)
             return
-        _kill_group(each.process.pid)  # whatever it left behind in its group
+        kill_group(each.process.pid)  # whatever it left behind in its group
         self._running.remove(each)
         elapsed = now - each.began
         others = each.meter.share(now, each.cpu_s) if each.point.is_measured else None
@@ -163,42 +169,65 @@ class Executor:
         tail = _tail(each.output)
         each.result.unlink(missing_ok=True)
         each.output.unlink(missing_ok=True)
-        if reason is not None:
-            failure = self._failure(each.point, reason, each.process.returncode, tail)
-            self._fail(each.point, each.hash, each.argv, elapsed, failure, others, ended)
-            return
-        self.store.keep(each.hash, document, self._runner(each.point, each.argv, elapsed, others))
-        ended(Outcome(each.point, each.hash, elapsed, result=document, others=others))
+        ended(self._store(each.point, each.argv, elapsed, reason, document, each.process.returncode, tail, others, self.host))
+
+    def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
+        """Stores how a point ended on another machine."""
+        document: dict = {}
+        reason = ending.lost or ending.cannot_start or None
+        if reason is None:
+            reason = self._bad_end(point, ending.exit_status, ending.timed_out)
+        if reason is None:
+            reason, document = _result_of(ending.result, argv)
+        tail = _tail(ending.output) if ending.output else ""
+        return self._store(point, argv, ending.elapsed_s, reason, document, ending.exit_status, tail, None,
+                           ending.host or self.host)
 
     def _judge(self, each: _Running) -> tuple[str | None, dict]:
         """Why the point failed, or None and its result."""
-        code = each.process.returncode
-        if each.timed_out:
-            return f"timed out after {self._timeout(each.point):g} s", {}
-        if code != 0 and not each.outlived_result:
-            return (f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"), {}
-        try:
-            document = read_json(each.result)
-        except BadInput as error:
-            return f"no readable result: {str(error).removeprefix(f'{each.result}: ')}", {}
-        lost = _unplanned(document) if each.argv[0] in LAUNCHERS and isinstance(document, dict) else []
-        if lost:
-            return f"lost during the run: node {', '.join(map(str, lost))}", {}
-        return result_error(document), document
+        code = 0 if each.outlived_result else each.process.returncode
+        reason = self._bad_end(each.point, code, each.timed_out)
+        return (reason, {}) if reason is not None else _result_of(each.result, each.argv)
+
+    def _bad_end(self, point: Point, code: int | None, timed_out: bool) -> str | None:
+        """Why a process that ended so leaves no result, or None."""
+        if timed_out:
+            return f"timed out after {self._timeout(point):g} s"
+        if code is None or code == 0:
+            return None
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+    def _store(self, point: Point, argv: list[str], elapsed: float, reason: str | None, document: dict, code: int | None,
+               tail: str, others: float | None, host: dict) -> Outcome:
+        name = point_hash(point)
+        runner = self._runner(point, argv, elapsed, others, host)
+        if reason is not None:
+            failure = self._failure(point, reason, code, tail)
+            self.store.keep_failure(name, failure, runner)
+            return Outcome(point, name, elapsed, failure=failure, others=others)
+        self.store.keep(name, document, runner)
+        return Outcome(point, name, elapsed, result=document, others=others)
 
     def _failure(self, point: Point, reason: str, code: int | None, tail: str) -> dict:
         return {"reason": reason, "exit_status": code, "stderr_tail": tail, "command": rerun(point)}
 
-    def _fail(self, point: Point, name: str, argv: list[str], elapsed: float, failure: dict, others: float | None,
-              ended: Callable[[Outcome], None]) -> None:
-        self.store.keep_failure(name, failure, self._runner(point, argv, elapsed, others))
-        ended(Outcome(point, name, elapsed, failure=failure, others=others))
-
-    def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None) -> dict:
+    def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None, host: dict) -> dict:
         return {"experiment": self.experiment.name, "system": point.system, "axes": point.axes,
                 "repeat": point.repeat, "tuning": point.tuning, "chosen": point.chosen, "params": point.params,
                 "argv": argv, "stamp": stamp(point, self.store.binary), "elapsed_s": round(elapsed, 3),
-                "others_cpu_share": None if others is None else round(others, 4), "host": self.host}
+                "others_cpu_share": None if others is None else round(others, 4), "host": host}
+
+
+def _result_of(path: Path, argv: list[str]) -> tuple[str | None, dict]:
+    """Why a file is no result, or None and the result."""
+    try:
+        document = read_json(path)
+    except BadInput as error:
+        return f"no readable result: {str(error).removeprefix(f'{path}: ')}", {}
+    lost = _unplanned(document) if argv[0] in LAUNCHERS and isinstance(document, dict) else []
+    if lost:
+        return f"lost during the run: node {', '.join(map(str, lost))}", {}
+    return result_error(document), document
 
 
 def _unplanned(document: dict) -> list:
@@ -231,13 +260,6 @@ def _outlives_result(each: _Running, now: float) -> bool:
     return each.result_seen is not None and now - each.result_seen > RESULT_GRACE_S + power.extra_seconds(each.point)
 
 
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
 def _end(each: _Running) -> None:
     """Ends a point. A launcher is asked first: it keeps its ranks in groups of their own and ends them itself."""
     if each.argv[0] in LAUNCHERS:
@@ -246,9 +268,4 @@ def _end(each: _Running) -> None:
         while time.monotonic() < until and each.process.poll() is None:
             time.sleep(0.02)
     if each.process.returncode is None:
-        _kill_group(each.process.pid)
-
-
-def die_with_parent() -> None:
-    """In the child: killed by the kernel when the runner dies, even by SIGKILL."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        kill_group(each.process.pid)

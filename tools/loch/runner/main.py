@@ -10,6 +10,8 @@ from typing import Callable
 from loch.ending import status_of, without_value
 from loch.flags import Parser
 
+from . import engines
+
 RUN_ENDS = """\
 example:
   ./loch run experiments/quickstart.yaml --set value_size=4K --out results/mine
@@ -48,6 +50,7 @@ def parser() -> Parser:
                      "own connections (with --hostfile; by default all but loopback)")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                      help="simulated points side by side (default: one a core); measured ones run alone")
+    engines.add_arguments(run)
     run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")
     run.add_argument("--fresh", action="store_true", help="forget stored points first")
     run.add_argument("--keep-stale", action="store_true", help="keep points that another binary made")
@@ -78,7 +81,7 @@ def main(argv: list[str], set_up: Callable[[], int]) -> int:
         top = parser()
         if wrong := without_value(argv):
             top.error(f"{wrong}: expected a value")
-        args = top.parse_args(argv)
+        args = top.parse_args(engines.joined(argv))
         status = set_up()
         if status:
             return status

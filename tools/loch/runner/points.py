@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -86,7 +87,10 @@ class Store:
         except OSError:
             raise BadInput(f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder") from None
         for left in self.folder.glob(".*.tmp"):
-            left.unlink(missing_ok=True)
+            if left.is_dir() and not left.is_symlink():  # an engine's
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._lock:

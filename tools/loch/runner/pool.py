@@ -13,7 +13,9 @@ from typing import Callable
 
 from loch.ending import status_of
 
-from .execute import Executor, Outcome, die_with_parent
+from .child import die_with_parent
+from .engine import Engine
+from .execute import Executor, Outcome
 from .grid import Point
 
 TICK_S = 0.02
@@ -28,10 +30,12 @@ class _Chore:
 
 
 class Pool:
-    """At most `jobs` points and chores at once. Both may be added while it runs, by whoever hears that something ended."""
+    """At most `jobs` points and chores at once. Both may be added while it runs, by whoever hears that something ended.
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
+    With an engine all simulated points are its business, and not among those."""
+
+    def __init__(self, jobs: int, engine: Engine | None = None) -> None:
+        self.jobs, self._engine = jobs, engine
         self._simulated: deque[tuple[Executor, Point, Callable]] = deque()
         self._measured: deque[tuple[Executor, Point, Callable]] = deque()
         self._chores: deque[tuple[Callable[[], None], Callable[[bool], None]]] = deque()
@@ -55,8 +59,10 @@ class Pool:
     def run(self, tick: Callable[[], None]) -> None:
         """Until nothing is left; `tick` is called many times a second."""
         try:
-            while self._simulated or self._measured or self._chores or self._busy():
+            while self._simulated or self._measured or self._chores or self._busy() or self._elsewhere():
                 self._fill()
+                if self._engine is not None:
+                    self._engine.look()
                 for executor, ended in list(self._heard.values()):
                     executor.look(ended)
                 self._look_at_chores()
@@ -67,6 +73,13 @@ class Pool:
 
     def stop(self) -> None:
         """Ends everything that still runs."""
+        try:
+            self._stop_here()
+        finally:
+            if self._engine is not None:
+                self._engine.stop()
+
+    def _stop_here(self) -> None:
         for chore in self._running_chores:
             chore.process.kill()
             chore.process.join()
@@ -77,7 +90,13 @@ class Pool:
     def _busy(self) -> int:
         return len(self._running_chores) + sum(executor.running for executor, _ in self._heard.values())
 
+    def _elsewhere(self) -> int:
+        return self._engine.running if self._engine is not None else 0
+
     def _fill(self) -> None:
+        while self._engine is not None and self._simulated:
+            executor, point, ended = self._simulated.popleft()
+            executor.hand_over(point, self._engine, ended)
         measuring = any(executor.is_measuring for executor, _ in self._heard.values())
         while not measuring and self._busy() < self.jobs and (self._chores or self._simulated):
             if self._chores:
@@ -85,7 +104,7 @@ class Pool:
             else:
                 executor, point, ended = self._simulated.popleft()
                 executor.start(point, ended)
-        if self._measured and not self._busy() and not self._simulated and not self._chores:
+        if self._measured and not self._busy() and not self._elsewhere() and not self._simulated and not self._chores:
             executor, point, ended = self._measured.popleft()
             executor.start(point, ended)
 

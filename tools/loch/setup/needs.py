@@ -16,6 +16,16 @@ def for_program() -> None:
     building.prepare(folders(os.environ.get("LOCH_PROTOCOLS", "")))
 
 
+def for_runner(words: list[str]) -> None:
+    """The program; and Dask, where points are to run on it."""
+    for_program()
+    own = " " + " ".join(words) + " "
+    if not (" --on dask " in own or " --on=dask " in own) or is_softroce_machine() or current.packages_are_current("dask"):
+        return
+    with building.locked():
+        packages.ensure("dask", packages.DASK)
+
+
 def for_softroce(words: list[str]) -> None:
     """No build, since the machine runs whatever it is given; but ./loch in there builds nothing, so what it will need is
     made here."""

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from glob import glob
+from glob import escape, glob
 
 from loch.places import BUILD
 from loch.setup import current
@@ -32,6 +32,9 @@ POWER = ["ipmitool"]
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html
 GDB_TESTS = ["gdb"]        # shows the coroutines of a stopped program (tools/gdb)
+DASK = ["python3-distributed", "python3-cryptography"]  # ./loch run --on dask
+# What the programs of bring_slurm link against.
+SLURM_TESTS = ["libhwloc15", "libnuma1", "libreadline8", "libgcrypt20", "libmunge2", "libpam0g"]
 LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git"]
 
 
@@ -99,7 +102,7 @@ def ensure(stamp: str, names: list[str]) -> None:
 # redis-tools, which has no service.)
 def _bring(package: str, program: str, without: str) -> None:
     folder, coming = os.path.join(BUILD, "servers"), os.path.join(BUILD, "servers.next")
-    if shutil.which(program) or os.access(os.path.join(folder, "usr", "bin", program), os.X_OK) or not shutil.which("apt-get"):
+    if shutil.which(program) or glob(os.path.join(escape(folder), "usr", "*bin", program)) or not shutil.which("apt-get"):
         return
     shutil.rmtree(coming, ignore_errors=True)
     fetched = os.path.join(coming, "package")
@@ -130,3 +133,9 @@ def bring_memcached() -> None:
 
 def bring_ipmi_sim() -> None:
     _bring("openipmi", "ipmi_sim", "tests against a BMC are skipped")
+
+
+def bring_slurm() -> None:
+    for package, program in (("munge", "munged"), ("slurmctld", "slurmctld-wlm"), ("slurmd", "slurmd-wlm"), ("slurm-client", "sbatch"),
+                             ("slurm-wlm-basic-plugins", "../lib/*/slurm-wlm/libslurmfull.so")):
+        _bring(package, program, "tests against a Slurm are skipped")

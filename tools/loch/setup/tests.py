@@ -112,8 +112,11 @@ def _install(asked: Asked) -> None:
     if not asked.quick:
         packages.ensure("page-tests", packages.PAGE_TESTS)
         packages.ensure("gdb-tests", packages.GDB_TESTS)
+        packages.ensure("engine-tests", [*packages.DASK, *packages.SLURM_TESTS])
     packages.bring_memcached()
     packages.bring_ipmi_sim()
+    if not asked.quick:
+        packages.bring_slurm()
 
 
 def _lint(asked: Asked, protocol_folders: str) -> int:

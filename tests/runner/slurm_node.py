@@ -1,0 +1,156 @@
+"""A Slurm of one node for a test: munged, slurmctld and slurmd of its own, in a folder, on ports of its own.
+
+The programs are those of Debian's packages, either installed or unpacked beside the builds (./loch test does that: the
+packages themselves would start services and enable them for every boot)."""
+
+import getpass
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
+READY_S = 60.0
+
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge.socket
+PluginDir={plugins}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmSchedLogFile={folder}/sched.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=100000
+SwitchType=switch/none
+ReturnToService=2
+KillWait=2
+MinJobAge=300
+MaxArraySize=1001
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={cpus} State=UNKNOWN
+PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing():
+    """What keeps a Slurm from being started here, in words; nothing if all is there."""
+    return "" if all(map(_found, PROGRAMS)) and _plugins() else "no Slurm and no munge here"
+
+
+def _prefixes():
+    """Where programs may be: unpacked by ./loch test, or installed."""
+    build = Path(os.environ.get("LOCH_BUILD", ROOT / "build"))
+    return (build.absolute() / "servers" / "usr", Path("/usr"))
+
+
+def _found(program):
+    """Its path; Debian names the daemons slurmd-wlm and the like."""
+    places = (prefix / folder / name for prefix in _prefixes() for folder in ("bin", "sbin") for name in (program, f"{program}-wlm"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _plugins():
+    """The folder of plugins, and of the library that the programs want."""
+    return next((path.parent for prefix in _prefixes() for path in prefix.glob("lib/*/slurm-wlm/libslurmfull.so")), None)
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class SlurmNode:
+    """Started by `with`; `environment` is what finds it, for sbatch and the like."""
+
+    def __init__(self, cpus=2):
+        self.cpus = cpus
+        self.folder = Path(tempfile.mkdtemp(prefix="slurm."))
+        self.processes = {}
+        library = _plugins()
+        path = f"{_found('sbatch').parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+        self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path,
+                            "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")}
+        self._configure(library)
+
+    def _configure(self, library):
+        for name in ("state", "spool"):
+            (self.folder / name).mkdir()
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(secrets.token_bytes(64))
+        values = {"host": socket.gethostname().split(".")[0], "node": "only", "controller_port": _free_port(),
+                  "node_port": _free_port(), "user": getpass.getuser(), "folder": self.folder, "plugins": library,
+                  "cpus": self.cpus}
+        (self.folder / "slurm.conf").write_text(CONFIGURATION.format(**values), encoding="utf-8")
+
+    def __enter__(self):
+        try:
+            self._start("munged", "--foreground", "--force", "--num-threads=1", f"--socket={self.folder}/munge.socket",
+                        f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munge.pid",
+                        f"--log-file={self.folder}/munge.log", f"--seed-file={self.folder}/munge.seed")
+            self._wait(lambda: (self.folder / "munge.socket").exists(), "munged")
+            self._start("slurmctld", "-D", "-c", "-f", self.environment["SLURM_CONF"])
+            self.start_node()
+            self._wait(lambda: self.said("sinfo", "-h", "-o", "%t").strip() == "idle", "the node")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(list(self.processes.values())):
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start_node(self):
+        """slurmd, at first or after it was stopped."""
+        self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d",
+                    str(_found("slurmstepd")))
+
+    def said(self, program, *argv):
+        """What a client program prints."""
+        return subprocess.run([_found(program), *argv], env={**os.environ, **self.environment}, text=True,
+                              capture_output=True, check=False, timeout=30).stdout
+
+    def _start(self, program, *argv):
+        with open(self.folder / f"{program}.out", "ab") as out:
+            self.processes[program] = subprocess.Popen(
+                [_found(program), *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env={**os.environ, **self.environment})
+
+    def _wait(self, is_there, what):
+        deadline = time.monotonic() + READY_S
+        while not is_there():
+            dead = [name for name, process in self.processes.items() if process.poll() is not None]
+            if dead or time.monotonic() > deadline:
+                told = "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}"
+                                 for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")))
+                raise RuntimeError(f"{what} is not ready ({', '.join(dead) or 'too late'})\n{told}")
+            time.sleep(0.1)

@@ -1,0 +1,143 @@
+"""Points as tasks of a Dask cluster, one that is there or one of processes of this machine (dask_bridge.py talks to it)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+
+from loch.ending import one_line
+
+from .child import die_with_parent
+from .engine import TASK, Engine, EngineLost, warn
+from .errors import BadInput
+
+BRIDGE = Path(__file__).resolve().parent / "dask_bridge.py"
+START_S = 90.0   # until the bridge has a cluster
+ANSWER_S = 45.0
+END_S = 15.0
+READ_BYTES = 1 << 16
+ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9\[][A-Za-z0-9.\[\]:_-]*:\d{1,5}")
+
+
+class Dask(Engine):
+    """`address` is a scheduler's; without one `jobs` processes are started here."""
+
+    name = "dask"
+
+    def __init__(self, address: str | None, flag: str, jobs: int) -> None:
+        super().__init__()
+        if address is not None and not ADDRESS.fullmatch(address):
+            raise BadInput(f"{flag} {address}: expected the address of a scheduler, such as tcp://10.0.0.1:8786")
+        self._address, self._flag, self._jobs = address, flag, jobs
+        self.width = jobs
+        self._bridge: subprocess.Popen | None = None
+        self._errors = None
+        self._received = b""
+
+    def check(self, binary: str) -> None:
+        if importlib.util.find_spec("distributed") is None:
+            raise BadInput("--on dask needs the package python3-distributed (as root: apt-get install python3-distributed)")
+        self._start()
+        answer = self._answer(START_S)
+        if "error" in answer:
+            self._end()
+            what = f"{self._flag} {self._address}: no scheduler of Dask answers" if self._address else "--on dask: no cluster"
+            raise BadInput(f"{what}: {one_line(answer['error'])}")
+        if answer["threads"] == 0:
+            warn(f"{self._flag} {self._address}: it has no workers yet; points wait for them")
+        self.width = max(1, answer["threads"])
+        self._check_seen([binary, str(TASK), sys.executable])
+
+    def _check_seen(self, paths: list[str]) -> None:
+        """Refuses workers that do not have these files."""
+        self._tell("see", paths)
+        answer = self._answer(ANSWER_S)
+        blind = answer.get("blind", [answer.get("error")])
+        if blind:
+            self._end()
+            raise BadInput(f"--on dask: {one_line(blind[0])} cannot read {' or '.join(paths)}; all workers must have the "
+                           "result folder and this project in the same place")
+
+    def _start(self) -> None:
+        where = [self._flag, self._address] if self._address else ["--processes", str(self._jobs)]
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self._bridge = subprocess.Popen([sys.executable, "-B", str(BRIDGE), *where], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
+                                        preexec_fn=die_with_parent)
+        os.set_blocking(self._bridge.stdout.fileno(), False)
+
+    def _opened(self) -> None:
+        self._check_seen([str(self.folder)])
+
+    def _submit(self, waiting: deque[int]) -> None:
+        while waiting:
+            number = waiting.popleft()
+            self._tell(f"run {number}", [sys.executable, "-B", str(TASK), str(self.folder), str(number)])
+
+    def _watch(self) -> None:
+        for line in self._lines():
+            if "error" in line:
+                raise EngineLost(f"--on dask: {one_line(line['error'])}; finished points are kept")
+            self._task_is_over((int(line["over"]),), f"Dask's task ended before its point: {one_line(line['why'])}")
+
+    def _cancel(self) -> None:
+        self._end()
+
+    # ---- Talking to the bridge ----
+    def _tell(self, verb: str, what: list[str]) -> None:
+        try:
+            self._bridge.stdin.write(f"{verb} {json.dumps(what)}\n".encode())
+            self._bridge.stdin.flush()
+        except BrokenPipeError:
+            raise EngineLost(f"--on dask: {self._last_words()}; finished points are kept") from None
+
+    def _lines(self) -> list[dict]:
+        """What it has said by now."""
+        try:
+            while data := os.read(self._bridge.stdout.fileno(), READ_BYTES):
+                self._received += data
+        except BlockingIOError:
+            pass
+        else:
+            if b"\n" not in self._received:
+                return [{"error": self._last_words()}]
+        *lines, self._received = self._received.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _answer(self, patience_s: float) -> dict:
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            for line in self._lines():
+                return line
+            time.sleep(0.02)
+        return {"error": f"no answer within {patience_s:g} s"}
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        said = self._errors.read().strip().splitlines()[-1:]
+        return "its client ended" + "".join(f": {line}" for line in said)
+
+    def _end(self) -> None:
+        """Tells it to cancel and to end; it closes a cluster of our own."""
+        if self._bridge is None:
+            return
+        try:
+            self._bridge.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            self._bridge.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._bridge.kill()
+            self._bridge.wait()
+        self._bridge.stdout.close()
+        self._errors.close()
+        self._bridge = None
