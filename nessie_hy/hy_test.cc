@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -230,6 +231,28 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(waited, 0u);
   EXPECT_GT(run.counter("back_pressure"), 0);
+}
+
+// What a load adds to the tables changes no address of what they have without it, and lies apart from it.
+TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
+  kv::DeployConfig config = small(2, 1, 3, 2);
+  ModuleRun short_run(make_fabric("sim", {.nodes = 2}), module(), config);
+  config.load_time = 20'000'000;
+  ModuleRun long_run(make_fabric("sim", {.nodes = 2}), module(), config);
+  const coupled::Settings& before = tables(short_run).settings();
+  const coupled::Settings& after = tables(long_run).settings();
+  ASSERT_EQ(before.servers(), 3u);
+  ASSERT_GT(after.entries_per_row, before.entries_per_row + 100);
+  std::set<std::uint64_t> offsets;
+  for (std::uint32_t server = 0; server < after.servers(); ++server) {
+    for (std::uint32_t entry = 0; entry < after.entries_per_row; ++entry) {
+      const std::uint64_t at = after.entry_at(server, entry);
+      ASSERT_TRUE(offsets.insert(at).second) << server << ' ' << entry;
+      ASSERT_EQ(at % after.entry.stride(), 0u);
+      ASSERT_LT(at, after.data_bytes());
+      if (entry < before.entries_per_row) ASSERT_EQ(at, before.entry_at(server, entry));
+    }
+  }
 }
 
 // No word comes back to a slot: a reader that finds the same one twice knows that nothing was between.

@@ -629,9 +629,8 @@ std::string bench_help(const kv::Registry& registry) {
   std::vector<std::string> names;
   for (const auto& each : registry) names.push_back(each.first);
   out << fmt::format("{}\n", fmt::join(names, ", "));
-  out << "Exit status 0: it ran; 1: a value was wrong, or the run ended in a deadlock or at its deadline; 2: "
-         "bad input; "
-         "130: interrupted.\n"
+  out << "Exit status 0: it ran; 1: a value was wrong, or it ended in a deadlock or at its deadline;\n"
+         "2: bad input; 130: interrupted.\n"
          "Example: loch bench --protocol herd --nodes 4 --clients 3 --servers 1 --get 0.95 --duration 20ms\n";
   return out.str();
 }

@@ -6,7 +6,6 @@
 #include "common/fabric/memory.h"
 
 namespace loch::coupled {
-namespace {}  // namespace
 
 TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t index)
     : tables_(tables),

@@ -17,11 +17,10 @@ OptionSpec spare_limit_option(const std::string& protocol) {
   return {protocol + ".spare-limit",
           OptionType::size,
           "256M",
-          "memory a node for DTEs beyond its keys, of which a run gets as many as its PUTs can replace "
-          "before the "
-          "first may be used again, unless a repair may have to walk them all (--scrub, --repair-after, "
-          "several processes); "
-          "0: none but those of the other options",
+          "memory a node for DTEs beyond its keys: a run gets as many as its PUTs can replace before the "
+          "first may be "
+          "used again, unless a repair may have to walk them (--scrub, --repair-after, several processes); "
+          "0: none",
           {},
           0,
           1e12};

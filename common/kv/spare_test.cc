@@ -1,4 +1,5 @@
-// The entries that a load needs: by the length of the run or of the rest, whichever is shorter, and the limits.
+// The entries that a load needs: by the length of the run or of the rest, whichever is shorter, and the
+// limits.
 #include "common/kv/spare.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@ DeployConfig load_of(Nanos load_time, std::uint32_t value_size) {
   config.value_size = value_size;
   return config;
 }
-constexpr SpareNeed plenty{.lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
+constexpr SpareNeed plenty{
+    .lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
 
 TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
   // 10 operations at once, each at least 2 us: 5 a microsecond.

@@ -42,8 +42,8 @@ neither, and runs the program that is there ($LOCH_BIN, if that is set). LOCH_BU
 build folder (default: build/ beside this script). LOCH_PROTOCOLS=DIR[:DIR…] builds in protocols
 whose folders lie elsewhere:
 
-  ./loch new mine --like rpc --at ~/work
-  LOCH_PROTOCOLS=~/work/mine ./loch bench --protocol mine --fabric sim --nodes 3
+  ./loch new mine --like rpc --at ~/stores
+  LOCH_PROTOCOLS=~/stores/mine ./loch bench --protocol mine --fabric sim --nodes 3
 
 example: ./loch run experiments/quickstart.yaml
 exit status: that of the command; 1 a build failed, 2 bad input or missing packages, 130 interrupted

@@ -25,8 +25,8 @@ throw true try typedef typeid typename union unsigned using virtual void volatil
 base check cli cluster coro coupled cuckoo explore fabric fuzz hog kv measure rpc std loch""".split())
 EPILOG = """examples:
   ./loch new mine --like rpc                      the folder mine in the tree: the next ./loch builds it in
-  ./loch new mine --like one-sided --at ~/work    the folder ~/work/mine, outside the tree
-  LOCH_PROTOCOLS=~/work ./loch bench --protocol mine --fabric sim --nodes 3
+  ./loch new mine --like one-sided --at ~/stores    the folder ~/stores/mine, outside the tree
+  LOCH_PROTOCOLS=~/stores ./loch bench --protocol mine --fabric sim --nodes 3
 
 exit status: 0 made, 2 refused (one line says why; nothing is written then)"""
 
