@@ -10,12 +10,14 @@
 
 #include "app/cli/bench.h"
 #include "app/cli/check_command.h"
+#include "app/cli/describe.h"
 #include "app/cli/explore_command.h"
 #include "app/cli/hog_command.h"
 #include "app/cli/list.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
+#include "common/base/nearest.h"
 #include "common/fabric/sim/calibrate.h"
 
 namespace {
@@ -28,6 +30,7 @@ const std::map<std::string, Command>& commands() {
       {"bench", loch::cli::run_bench},
       {"check",
        [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
+      {"describe", loch::cli::run_describe},
       {"explore", loch::cli::run_explore},
       {"fuzz", loch::fuzz::run_fuzz},
       {"calibrate",
@@ -49,7 +52,7 @@ int run(Arguments arguments) {
   arguments.erase(arguments.begin());
   const auto command = commands().find(name);
   if (command == commands().end()) {
-    const std::string near = loch::kv::nearest(name, names);
+    const std::string near = loch::nearest(name, names);
     fmt::print(stderr, "loch: {}: no such command{}\n", name,
                near.empty() ? fmt::format("; expected one of {}", fmt::join(names, ", "))
                             : fmt::format("; did you mean {}?", near));

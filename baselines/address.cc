@@ -1,3 +1,4 @@
+// Parses addresses of servers (host:port, or a path), connects to them, and finds free ports.
 #include "baselines/address.h"
 
 #include <arpa/inet.h>

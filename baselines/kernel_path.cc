@@ -1,3 +1,5 @@
+// Computes CPU time and latency of a message by way of the kernel's TCP, from the published microbenchmark
+// of Pilaf.
 #include "baselines/kernel_path.h"
 
 #include <algorithm>
@@ -13,8 +15,8 @@ constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * 
 constexpr double by_segment(double ns_4096, double fixed_ns, double byte_ns) {
   return (ns_4096 - fixed_ns - byte_ns * (4096 + table_reply)) / 2;
 }
-// Of a core, less what the fabric charges it for taking in and sending a message: posting, doorbell, polling
-// and completions of the profile connectx2-20g-ib.
+// CPU nanoseconds that the fabric itself charges for receiving and sending a message (posting, doorbell,
+// polling and completions of the profile connectx2-20g-ib), taken off so that they are not charged twice.
 constexpr double fabric_cpu = 300;
 constexpr double ns_of(double million_a_second) { return 1e3 / million_a_second - fabric_cpu; }
 
@@ -33,7 +35,7 @@ constexpr KernelPath ipoib = {
     .request_ns = ipoib_fixed,
     .byte_ns = ipoib_byte,
     .segment_ns = by_segment(ns_of(0.028), ipoib_fixed, ipoib_byte),
-    .segment_bytes = 2044 - 20 - 32,  // of IP, and of TCP with time stamps
+    .segment_bytes = 2044 - 20 - 32,  // IPoIB's MTU less the headers of IP and of TCP with time stamps
     .one_way_ns = one_way(ns_of(0.126), fabric_messages),
 };
 
@@ -49,7 +51,7 @@ constexpr KernelPath ethernet = {
 
 // CPU time of a small request over that of an echo, as baselines/server_work.py prints it, least over least;
 // Debian's memcached 1.6.18 and Redis 7.0.15. Four runs on a busy machine lie between 1.10 and 1.37
-// (docs/protocols.md), so 0.15 of an echo are uncertain.
+// (docs/protocols/memcached.md), so 0.15 of an echo are uncertain.
 constexpr double memcached_get = 1.28, memcached_put = 1.29, redis_get = 1.25, redis_put = 1.26;
 // The same for both links: what a server does beyond an echo does not depend on what the bytes came over.
 constexpr double table_echo = 1e3 / 0.126;
@@ -75,11 +77,11 @@ Nanos KernelPath::on_link(std::uint64_t bytes) const {
 
 const KernelPath& kernel_path(Link link) { return link == Link::ipoib ? ipoib : ethernet; }
 
-Nanos beyond_echo(System system, Op op) {
+Nanos beyond_echo(System system, OpKind op) {
   // A DELETE was not measured; it writes to the table as a PUT does.
   const double get = system == System::memcached ? memcached_get : redis_get;
   const double put = system == System::memcached ? memcached_put : redis_put;
-  return static_cast<Nanos>(table_echo * ((op == Op::get ? get : put) - 1));
+  return static_cast<Nanos>(table_echo * ((op == OpKind::get ? get : put) - 1));
 }
 
 Nanos Links::pass(fabric::NodeId from, fabric::NodeId to, Nanos now, Nanos duration) {

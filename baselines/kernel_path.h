@@ -30,7 +30,7 @@
 namespace loch::baselines {
 
 struct KernelPath {
-  double request_ns = 0;  // of a core, for one request with its reply
+  double request_ns = 0;  // CPU time for one request and its reply
   double byte_ns = 0;     // and for each byte of either
   double segment_ns = 0;  // and for each segment that comes in behind a message's first
   std::uint32_t segment_bytes = 0;
@@ -50,13 +50,14 @@ struct KernelPath {
 
 // CPU time that a small request takes in memcached or Redis beyond what it takes in a server that only
 // echoes: their event loops, parsing, tables, allocation, locks. The real servers were set beside an echo
-// over loopback (server_work.py, docs/protocols.md), and what they take more, as a share of the echo, is
-// charged on table 1's echo: ratios travel better between machines than times. Nothing else of a paper is in
-// it. That echo drives a NIC and takes its interrupts, too, so that a share of it is rather too much.
+// over loopback (server_work.py, docs/protocols/memcached.md), and what they take more, as a share of the
+// echo, is charged on table 1's echo: ratios travel better between machines than times. Nothing else of a
+// paper is in it. That echo drives a NIC and takes its interrupts, too, so that a share of it is rather too
+// much.
 //
 // Assumed: the microbenchmark's server is an event loop. Not charged: that Redis until 3.0 sent each reply in
 // its loop's next pass, with two epoll_ctl more.
-[[nodiscard]] Nanos beyond_echo(System system, Op op);
+[[nodiscard]] Nanos beyond_echo(System system, OpKind op);
 
 // Links that carry one message at a time, at the sender and again at the receiver, where it may start
 // while it is still on the first. One for all nodes of a simulation, which is one thread.

@@ -1,3 +1,4 @@
+// Sends PUTs of records to a server without waiting for each, and judges the replies as they come.
 #include "baselines/loader.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ std::unexpected<Error> Loader::sorry(std::string_view why) const {
 }
 
 Result<> Loader::put(std::string_view key_text, std::span<const std::byte> value) {
-  append_head(system_, Op::put, key_text, static_cast<std::uint32_t>(value.size()), out_);
+  append_head(system_, OpKind::put, key_text, static_cast<std::uint32_t>(value.size()), out_);
   out_.append(reinterpret_cast<const char*>(value.data()), value.size());
   out_ += value_end;
   ++unacknowledged_;
@@ -95,7 +96,7 @@ Result<> Loader::judge_replies() {
   for (std::size_t end = in_.find("\r\n"); end != std::string::npos; end = in_.find("\r\n", at)) {
     const std::string_view line(in_.data() + at, end + 2 - at);
     ParsedReply reply;
-    const bool is_known = parse_reply(system_, Op::put, line, reply);
+    const bool is_known = parse_reply(system_, OpKind::put, line, reply);
     if (is_known && reply.status == kv::OpStatus::table_full) {
       return fail(ErrorCode::exhausted,
                   fmt::format("{} at {}: its memory is full; give it more with --{}.memory", name(system_),

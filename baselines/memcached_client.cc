@@ -1,3 +1,5 @@
+// Runs blocking libmemcached calls: directly where a worker has one slot, else on courier threads, one for
+// each server.
 #include "baselines/memcached_client.h"
 
 #include <libmemcached/memcached.h>
@@ -87,11 +89,11 @@ void MemcachedConnection::execute(MemcachedCall& call) {
   const char* key = call.key.data();
   const std::size_t key_size = call.key.size();
   memcached_return_t code = MEMCACHED_ERROR;
-  if (call.op == Op::get) {
+  if (call.op == OpKind::get) {
     fetch_one(call);
     return;
   }
-  if (call.op == Op::put) {
+  if (call.op == OpKind::put) {
     code = memcached_set(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
                          call.value.size, 0, 0);
   } else {
@@ -107,7 +109,7 @@ void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
   for (MemcachedCall* call : calls) {
     call->status = status_of(reason);
     const bool is_answer = call->status == kv::OpStatus::ok || call->status == kv::OpStatus::not_found;
-    if (!is_answer && call->op != Op::get && !is_refusal(reason)) call->effect = kv::Effect::unknown;
+    if (!is_answer && call->op != OpKind::get && !is_refusal(reason)) call->effect = kv::Effect::unknown;
   }
   const kv::OpStatus status = calls.front()->status;
   if (status == kv::OpStatus::ok || status == kv::OpStatus::not_found) return;
@@ -144,7 +146,7 @@ void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
     std::size_t found = at;
     while (found < calls.size() && calls[found]->key != key) ++found;
     if (found == calls.size()) {
-      code = MEMCACHED_PROTOCOL_ERROR;  // nobody asked for it
+      code = MEMCACHED_PROTOCOL_ERROR;  // the server sent a reply to no request
       break;
     }
     for (; at < found; ++at) calls[at]->status = kv::OpStatus::not_found;
@@ -209,7 +211,7 @@ Courier::~Courier() {
 void Courier::submit(MemcachedCall* call) {
   {
     const std::lock_guard lock(mutex_);
-    (call->op == Op::get ? gets_ : others_).push_back(call);
+    (call->op == OpKind::get ? gets_ : others_).push_back(call);
   }
   wakes_.notify_one();
 }
@@ -259,17 +261,17 @@ class MemcachedClient final : public kv::Client {
   ~MemcachedClient() override { shared_.reactor.remove_client(); }
 
   coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::get, key, {}, stats);
+    co_return co_await execute(OpKind::get, key, {}, stats);
   }
   coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::put, key, value, stats);
+    co_return co_await execute(OpKind::put, key, value, stats);
   }
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::remove, key, {}, stats);
+    co_return co_await execute(OpKind::remove, key, {}, stats);
   }
 
  private:
-  coro::Task<kv::OpResult> execute(Op op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
+  coro::Task<kv::OpResult> execute(OpKind op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
     call_.op = op;
     call_.value = value;
     call_.status = kv::OpStatus::error;
@@ -288,7 +290,8 @@ class MemcachedClient final : public kv::Client {
     result.status = call_.status;
     result.effect = call_.effect;
     const auto size = static_cast<std::uint32_t>(call_.landing.size());
-    if (op == Op::get && call_.status == kv::OpStatus::ok) result.value = {call_.landing.data(), size, size};
+    if (op == OpKind::get && call_.status == kv::OpStatus::ok)
+      result.value = {call_.landing.data(), size, size};
     const auto key_bytes = static_cast<std::uint32_t>(call_.key.size());
     stats->payload_bytes += request_bytes(System::memcached, op, key_bytes, value.size) +
                             reply_bytes(System::memcached, op, call_.status, key_bytes, result.value.size);

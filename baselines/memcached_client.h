@@ -28,7 +28,7 @@ namespace loch::baselines {
 
 // One request and its outcome. With couriers, the wait is finished when it has one.
 struct MemcachedCall : Reactor::Wait {
-  Op op = Op::get;
+  OpKind op = OpKind::get;
   std::string key;                 // as the server is told it
   kv::ValueView value;             // PUT
   std::vector<std::byte> landing;  // GET, ok: the value

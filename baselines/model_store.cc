@@ -1,3 +1,5 @@
+// Simulates memcached and Redis: clients send real request texts over the modelled kernel path, servers
+// execute them on simulated cores.
 #include "baselines/model_store.h"
 
 #include <fmt/format.h>
@@ -5,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "common/base/check.h"
 
 namespace loch::baselines {
 namespace {
@@ -48,22 +52,22 @@ class ModelStore::Client final : public kv::Client {
       : store_(store), worker_(worker), channel_(channel), slot_(slot) {}
 
   coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::get, key, {}, stats);
+    co_return co_await execute(OpKind::get, key, {}, stats);
   }
   coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::put, key, value, stats);
+    co_return co_await execute(OpKind::put, key, value, stats);
   }
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::remove, key, {}, stats);
+    co_return co_await execute(OpKind::remove, key, {}, stats);
   }
 
  private:
-  coro::Task<kv::OpResult> execute(Op op, kv::Key key, kv::ValueView value, fabric::OpStats* stats);
+  coro::Task<kv::OpResult> execute(OpKind op, kv::Key key, kv::ValueView value, fabric::OpStats* stats);
   coro::Task<void> travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes);
-  [[nodiscard]] std::uint32_t write_request(Op op, kv::ValueView value);
-  [[nodiscard]] kv::OpResult result_of(Op op, const rpc::Reply& reply) const;
+  [[nodiscard]] std::uint32_t write_request(OpKind op, kv::ValueView value);
+  [[nodiscard]] kv::OpResult result_of(OpKind op, const rpc::Reply& reply) const;
   [[nodiscard]] rpc::ServerAddress server_of(kv::Key key) const;
-  void keep_copy(Op op, kv::ValueView put, const kv::OpResult& result);
+  void keep_copy(OpKind op, kv::ValueView put, const kv::OpResult& result);
 
   ModelStore& store_;
   fabric::Worker& worker_;
@@ -82,13 +86,13 @@ rpc::ServerAddress ModelStore::Client::server_of(kv::Key key) const {
           static_cast<std::uint16_t>(connection % settings.threads)};
 }
 
-std::uint32_t ModelStore::Client::write_request(Op op, kv::ValueView value) {
+std::uint32_t ModelStore::Client::write_request(OpKind op, kv::ValueView value) {
   const System system = store_.settings_.system;
   head_.clear();
   append_head(system, op, key_, value.size, head_);
   std::byte* out = channel_.request(slot_);
   copy_text(head_, out);
-  if (op != Op::put) return static_cast<std::uint32_t>(head_.size());
+  if (op != OpKind::put) return static_cast<std::uint32_t>(head_.size());
   std::memcpy(out + head_.size(), value.data, value.kept);
   if (value.kept == value.size) copy_text(value_end, out + head_.size() + value.size);
   return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
@@ -103,11 +107,11 @@ coro::Task<void> ModelStore::Client::travel(fabric::NodeId from, fabric::NodeId 
   co_await worker_.sleep_until(arrived + path.one_way_ns);
 }
 
-coro::Task<kv::OpResult> ModelStore::Client::execute(Op op, kv::Key key, kv::ValueView value,
+coro::Task<kv::OpResult> ModelStore::Client::execute(OpKind op, kv::Key key, kv::ValueView value,
                                                      fabric::OpStats* stats) {
   const KernelPath& path = store_.path_;
   write_key_text(store_.settings_.system, key, key_);
-  if (store_.settings_.keeps_copies && op == Op::get) {
+  if (store_.settings_.keeps_copies && op == OpKind::get) {
     if (const auto copy = copies_.find(key_); copy != copies_.end()) {
       const auto size = static_cast<std::uint32_t>(copy->second.size());
       kv::OpResult old;
@@ -127,7 +131,7 @@ coro::Task<kv::OpResult> ModelStore::Client::execute(Op op, kv::Key key, kv::Val
     kv::OpResult lost;
     const bool was_sent = reply.outcome == rpc::Reply::Outcome::no_answer;
     lost.status = was_sent ? kv::OpStatus::timeout : kv::OpStatus::error;
-    lost.effect = was_sent && op != Op::get ? kv::Effect::unknown : kv::Effect::none;
+    lost.effect = was_sent && op != OpKind::get ? kv::Effect::unknown : kv::Effect::none;
     lost.retries = reply.retries;
     co_return lost;
   }
@@ -139,7 +143,7 @@ coro::Task<kv::OpResult> ModelStore::Client::execute(Op op, kv::Key key, kv::Val
   co_return result;
 }
 
-kv::OpResult ModelStore::Client::result_of(Op op, const rpc::Reply& reply) const {
+kv::OpResult ModelStore::Client::result_of(OpKind op, const rpc::Reply& reply) const {
   kv::OpResult result;
   result.retries = reply.retries;
   ParsedReply parsed;
@@ -147,24 +151,24 @@ kv::OpResult ModelStore::Client::result_of(Op op, const rpc::Reply& reply) const
       parse_reply(store_.settings_.system, op, store_.kept_text(reply.data, reply.length), parsed);
   if (!is_known) {
     result.status = kv::OpStatus::error;
-    if (op != Op::get) result.effect = kv::Effect::unknown;
+    if (op != OpKind::get) result.effect = kv::Effect::unknown;
     return result;
   }
   result.status = parsed.status;
-  if (op == Op::get && parsed.status == kv::OpStatus::ok) {
+  if (op == OpKind::get && parsed.status == kv::OpStatus::ok) {
     const std::uint32_t kept = std::min(parsed.value_size, store_.settings_.config.kept_value_bytes);
     result.value = {reply.data + parsed.value_at, parsed.value_size, kept};
   }
   return result;
 }
 
-void ModelStore::Client::keep_copy(Op op, kv::ValueView put, const kv::OpResult& result) {
+void ModelStore::Client::keep_copy(OpKind op, kv::ValueView put, const kv::OpResult& result) {
   if (result.status != kv::OpStatus::ok) {
     copies_.erase(key_);
     return;
   }
-  const kv::ValueView& value = op == Op::get ? result.value : put;
-  if (op == Op::remove || value.kept != value.size) {
+  const kv::ValueView& value = op == OpKind::get ? result.value : put;
+  if (op == OpKind::remove || value.kept != value.size) {
     copies_.erase(key_);
   } else {
     copies_[key_] = text_of(value.data, value.size);
@@ -204,11 +208,12 @@ Result<> ModelStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data
   std::string text;
   for (std::uint64_t i = 0; i < data.count(); ++i) {
     data.key(i, key.data());
-    data.value(i, value.data(), settings_.config.kept_value_bytes);
-    const kv::Key record{key.data(), settings_.config.key_size};
+    const std::uint32_t size = data.value_size(i, settings_.config.value_size);
+    const std::uint32_t kept = std::min(size, settings_.config.kept_value_bytes);
+    data.value(i, value.data(), kept);
+    const kv::Key record{key.data(), data.key_size(i, settings_.config.key_size)};
     write_key_text(settings_.system, record, text);
-    servers_[settings_.server_of(record)].table[text] = {std::string(text_of(value.data(), value.size())),
-                                                         settings_.config.value_size};
+    servers_[settings_.server_of(record)].table[text] = {std::string(text_of(value.data(), kept)), size};
   }
   return {};
 }
@@ -217,9 +222,13 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
   return text_of(message, std::min(length, shape_.kept_bytes));
 }
 
-Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const {
+Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
+                           const ParsedRequest& request) const {
   // Parsing, hashing and comparing are in what was measured, and so are the copies of a small value.
-  const std::uint32_t value = request.op == Op::put ? request.value_size : settings_.config.value_size;
+  std::uint32_t value = request.op == OpKind::put ? request.value_size : settings_.config.value_size;
+  if (const auto item = table.find(std::string(request.key_text));
+      request.op == OpKind::get && item != table.end())
+    value = item->second.size;
   if (settings_.only_echoes) return 0;  // the microbenchmark's bytes are in the path's charge
   return beyond_echo(settings_.system, request.op) + costs.copy(value);
 }
@@ -232,20 +241,22 @@ std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, co
   const Item* found = nullptr;
   const std::string key(request.key_text);
   switch (request.op) {
-    case Op::get: {
+    case OpKind::get: {
       const auto item = table.find(key);
       if (item != table.end()) found = &item->second;
       if (found == nullptr) status = kv::OpStatus::not_found;
       break;
     }
-    case Op::put: {
+    case OpKind::put: {
       const std::uint32_t kept = std::min(request.value_size, settings_.config.kept_value_bytes);
       table[key] = {std::string(text_of(message + request.value_at, kept)), request.value_size};
       break;
     }
-    case Op::remove:
+    case OpKind::remove:
       if (table.erase(key) == 0) status = kv::OpStatus::not_found;
       break;
+    case OpKind::lost:  // no request of a client
+      LOCH_CHECK(false);
   }
   append_reply(system, request.op, status, key, found != nullptr ? found->size : 0, head);
   copy_text(head, reply);
@@ -260,13 +271,13 @@ std::uint32_t ModelStore::answer(Server& server, const ParsedRequest& request, c
                                  std::byte* reply) {
   if (only_echoes_) {
     std::string done;
-    append_reply(settings_.system, Op::put, kv::OpStatus::ok, "", 0, done);
+    append_reply(settings_.system, OpKind::put, kv::OpStatus::ok, "", 0, done);
     copy_text(done, reply);
     return static_cast<std::uint32_t>(done.size());
   }
   if (!settings_.writes_behind) return execute(server.table, request, message, reply);
   Table late = std::exchange(server.behind, {});
-  Table& table = request.op == Op::put ? server.behind : server.table;
+  Table& table = request.op == OpKind::put ? server.behind : server.table;
   const std::uint32_t length = execute(table, request, message, reply);
   for (auto& [key, item] : late) server.table[key] = std::move(item);
   return length;
@@ -287,7 +298,7 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
       server.drop(request);
       continue;
     }
-    const Nanos working = only_echoes_ ? 0 : work_cpu(worker.costs(), parsed);
+    const Nanos working = only_echoes_ ? 0 : work_cpu(worker.costs(), own.table, parsed);
     co_await worker.compute(working);
     const std::uint32_t length = answer(own, parsed, request.data, reply);
     const Nanos sending = path_.cpu_to_send(length);

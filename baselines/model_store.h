@@ -42,7 +42,7 @@ class ModelStore final : public kv::Store {
   using Table = std::unordered_map<std::string, Item>;
   struct Server {
     Table table;
-    Table behind;  // mutant write-behind: PUTs that were answered
+    Table behind;  // mutant write-behind: PUTs that were answered and not yet stored
   };
 
   // Does what the request asks and writes the reply; returns its length.
@@ -51,7 +51,8 @@ class ModelStore final : public kv::Store {
   [[nodiscard]] std::uint32_t answer(Server& server, const ParsedRequest& request, const std::byte* message,
                                      std::byte* reply);
   // CPU time of what a server does between taking a request in and sending its reply.
-  [[nodiscard]] Nanos work_cpu(const fabric::CpuCosts& costs, const ParsedRequest& request) const;
+  [[nodiscard]] Nanos work_cpu(const fabric::CpuCosts& costs, const Table& table,
+                               const ParsedRequest& request) const;
   [[nodiscard]] std::string_view kept_text(const std::byte* message, std::uint32_t length) const;
 
   Settings settings_;

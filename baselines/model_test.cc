@@ -8,15 +8,15 @@
 
 #include "baselines/model_store.h"
 #include "baselines/module.h"
-#include "baselines/test_servers.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/sim/sim.h"
+#include "tests/support/baseline_servers.h"
 #include "workloads/run.h"
 
 namespace loch::baselines {
 namespace {
 
-using testing::config_of;
+using support::config_of;
 
 // A module whose servers only echo: the microbenchmark of Pilaf, table 1.
 class EchoModule final : public kv::Module {
@@ -113,7 +113,7 @@ Point run(const kv::Module& module, const Cluster& cluster,
 // "set K 0 0 SIZE\r\n" V "\r\n" of so many bytes.
 std::uint32_t value_of_request(std::uint32_t bytes, std::uint32_t key_size) {
   std::uint32_t value = 1;
-  while (request_bytes(System::memcached, Op::put, key_size, value) < bytes) ++value;
+  while (request_bytes(System::memcached, OpKind::put, key_size, value) < bytes) ++value;
   return value;
 }
 
@@ -153,11 +153,11 @@ TEST(KernelModel, StoresAndVerifies) {
     EXPECT_EQ(some.outcome.transport, "modelled tcp over ipoib");
     EXPECT_EQ(some.outcome.protocol_counters.at(std::string(name(system)) + ".modelled"), 1);
     // One SEND with the request and one with the reply, of exactly the text of the protocol.
-    const auto& gets = some.tally.of(measure::OpKind::get);
+    const auto& gets = some.tally.of(OpKind::get);
     const double n = static_cast<double>(gets.total());
     EXPECT_EQ(static_cast<double>(gets.requests.payload_bytes) / n,
-              static_cast<double>(request_bytes(system, Op::get, 24, 0) +
-                                  reply_bytes(system, Op::get, kv::OpStatus::ok, 24, 600)));
+              static_cast<double>(request_bytes(system, OpKind::get, 24, 0) +
+                                  reply_bytes(system, OpKind::get, kv::OpStatus::ok, 24, 600)));
   }
 }
 

@@ -1,3 +1,4 @@
+// Registers memcached and Redis: the real servers on real fabrics, the model on the simulator.
 #include "baselines/module.h"
 
 #include <fmt/format.h>
@@ -68,6 +69,9 @@ class BaselineModule final : public kv::Module {
            "2.1 and 5.4";
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(system_); }
+  [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
+    return {.keys = kv::Sizing::own, .values = kv::Sizing::own};
+  }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // Whether somebody else's servers evict is theirs to know.
     return options.text(std::string(name()) + ".address").empty() ? kv::Consistency::linearizable

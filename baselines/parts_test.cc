@@ -66,37 +66,37 @@ class Text : public ::testing::TestWithParam<System> {};
 
 TEST_P(Text, RequestsAreReadAsTheyWereWritten) {
   const std::string key = "user6284781860667377211", value = "a\r\nb\r\nEND\r\n";
-  for (const Op op : {Op::get, Op::put, Op::remove}) {
+  for (const OpKind op : {OpKind::get, OpKind::put, OpKind::remove}) {
     std::string request;
     append_head(GetParam(), op, key, static_cast<std::uint32_t>(value.size()), request);
-    if (op == Op::put) request += value + std::string(value_end);
-    const auto size = static_cast<std::uint32_t>(op == Op::put ? value.size() : 0);
+    if (op == OpKind::put) request += value + std::string(value_end);
+    const auto size = static_cast<std::uint32_t>(op == OpKind::put ? value.size() : 0);
     EXPECT_EQ(request.size(), request_bytes(GetParam(), op, static_cast<std::uint32_t>(key.size()), size));
     ParsedRequest parsed;
     ASSERT_TRUE(parse_request(GetParam(), request, parsed));
     EXPECT_EQ(parsed.op, op);
     EXPECT_EQ(parsed.key_text, key);
-    if (op == Op::put) EXPECT_EQ(request.substr(parsed.value_at, parsed.value_size), value);
+    if (op == OpKind::put) EXPECT_EQ(request.substr(parsed.value_at, parsed.value_size), value);
     // Cut short, it is none, or its value is what is cut.
     for (std::size_t cut = 0; cut < request.size(); ++cut) {
       ParsedRequest part;
       const bool is_one = parse_request(GetParam(), std::string_view(request).substr(0, cut), part);
-      EXPECT_EQ(is_one, op == Op::put && cut >= parsed.value_at) << cut;
+      EXPECT_EQ(is_one, op == OpKind::put && cut >= parsed.value_at) << cut;
     }
   }
 }
 
 TEST_P(Text, RepliesAreReadAsTheyWereWritten) {
   using kv::OpStatus;
-  for (const Op op : {Op::get, Op::put, Op::remove}) {
+  for (const OpKind op : {OpKind::get, OpKind::put, OpKind::remove}) {
     for (const OpStatus status : {OpStatus::ok, OpStatus::not_found, OpStatus::table_full}) {
-      if (op == Op::put ? status == OpStatus::not_found : status == OpStatus::table_full) continue;
+      if (op == OpKind::put ? status == OpStatus::not_found : status == OpStatus::table_full) continue;
       std::string reply;
       append_reply(GetParam(), op, status, "key", 5, reply);
       ParsedReply parsed;
       ASSERT_TRUE(parse_reply(GetParam(), op, reply, parsed)) << reply;
       EXPECT_EQ(parsed.status, status);
-      const bool has_value = op == Op::get && status == OpStatus::ok;
+      const bool has_value = op == OpKind::get && status == OpStatus::ok;
       EXPECT_EQ(parsed.value_size, has_value ? 5U : 0U);
       if (status == OpStatus::table_full) continue;
       if (has_value) reply += "value" + std::string(reply_end(GetParam()));
@@ -105,7 +105,7 @@ TEST_P(Text, RepliesAreReadAsTheyWereWritten) {
   }
   ParsedReply parsed;
   for (const char* other : {"", "HTTP/1.1 400 Bad Request\r\n", "$x\r\n", "VALUE key 0 -1\r\n", "ERROR\r\n"})
-    EXPECT_FALSE(parse_reply(GetParam(), Op::get, other, parsed)) << other;
+    EXPECT_FALSE(parse_reply(GetParam(), OpKind::get, other, parsed)) << other;
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Text, ::testing::Values(System::memcached, System::redis),

@@ -1,3 +1,4 @@
+// Polls the sockets that coroutines of a worker wait for, and ends waits whose time is over.
 #include "baselines/reactor.h"
 
 #include <poll.h>
@@ -12,8 +13,8 @@ namespace loch::baselines {
 namespace {
 
 constexpr Nanos look_at_the_end = 500'000;  // how often `done` is looked at
-constexpr Nanos nap = 10'000'000;           // in the kernel, when every client waits
-constexpr Nanos short_nap = 20'000;         // when some of them are to go on at a certain time
+constexpr Nanos nap = 10'000'000;           // longest wait in the kernel while every client waits for a reply
+constexpr Nanos short_nap = 20'000;  // the same while some client sleeps until its next operation is due
 
 }  // namespace
 
@@ -119,7 +120,7 @@ void Reactor::expire() {
       continue;
     }
     wait->expired(wait);
-    wait = waits_;  // it may have ended others, too
+    wait = waits_;  // ending one wait may have ended others
   }
 }
 

@@ -1,3 +1,4 @@
+// Connects to Redis servers by hiredis, pipelines requests, and matches replies and time-outs to operations.
 #include "baselines/redis_client.h"
 
 #include <hiredis/async.h>
@@ -6,6 +7,8 @@
 
 #include <array>
 #include <cstring>
+
+#include "common/base/check.h"
 
 namespace loch::baselines {
 
@@ -80,7 +83,7 @@ void RedisConnection::on_reply(redisAsyncContext* context, void* reply, void* pr
     self->take(*request, *static_cast<const redisReply*>(reply));
   } else {
     if (request->status != kv::OpStatus::timeout) ++self->counts_.failed;
-    if (request->op != Op::get) request->effect = kv::Effect::unknown;
+    if (request->op != OpKind::get) request->effect = kv::Effect::unknown;
   }
   self->reactor_.finish(request);
 }
@@ -94,23 +97,25 @@ void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
     return;
   }
   switch (request.op) {
-    case Op::get:
+    case OpKind::get:
       if (reply.type == REDIS_REPLY_NIL) request.status = OpStatus::not_found;
       if (reply.type != REDIS_REPLY_STRING) break;
       request.landing->resize(static_cast<std::size_t>(reply.len));
       std::memcpy(request.landing->data(), reply.str, request.landing->size());
       request.status = OpStatus::ok;
       break;
-    case Op::put:
+    case OpKind::put:
       if (reply.type == REDIS_REPLY_STATUS) request.status = OpStatus::ok;
       break;
-    case Op::remove:
+    case OpKind::remove:
       if (reply.type == REDIS_REPLY_INTEGER)
         request.status = reply.integer > 0 ? OpStatus::ok : OpStatus::not_found;
       break;
+    case OpKind::lost:  // no request of a client
+      LOCH_CHECK(false);
   }
   // An answer to another question: what listens there is no Redis.
-  if (request.status == OpStatus::error && request.op != Op::get) request.effect = kv::Effect::unknown;
+  if (request.status == OpStatus::error && request.op != OpKind::get) request.effect = kv::Effect::unknown;
 }
 
 void RedisConnection::send(RedisRequest* request, std::string_view key, kv::ValueView value) {
@@ -125,8 +130,9 @@ void RedisConnection::send(RedisRequest* request, std::string_view key, kv::Valu
   const std::array<const char*, 3> words = {verbs[static_cast<std::size_t>(request->op)], key.data(),
                                             reinterpret_cast<const char*>(value.data)};
   const std::array<std::size_t, 3> sizes = {3, key.size(), value.size};
-  const int count = request->op == Op::put ? 3 : 2;
-  auto** arguments = const_cast<const char**>(words.data());  // hiredis 0.14 reads them
+  const int count = request->op == OpKind::put ? 3 : 2;
+  // hiredis 0.14 takes pointers to non-const, and only reads.
+  auto** arguments = const_cast<const char**>(words.data());
   if (redisAsyncCommandArgv(context_, on_reply, request, count, arguments, sizes.data()) != REDIS_OK)
     reactor_.finish(request);
 }
@@ -149,17 +155,17 @@ class RedisClient final : public kv::Client {
   ~RedisClient() override { shared_.reactor.remove_client(); }
 
   coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::get, key, {}, stats);
+    co_return co_await execute(OpKind::get, key, {}, stats);
   }
   coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::put, key, value, stats);
+    co_return co_await execute(OpKind::put, key, value, stats);
   }
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
-    co_return co_await execute(Op::remove, key, {}, stats);
+    co_return co_await execute(OpKind::remove, key, {}, stats);
   }
 
  private:
-  coro::Task<kv::OpResult> execute(Op op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
+  coro::Task<kv::OpResult> execute(OpKind op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
     RedisRequest request;
     request.op = op;
     request.landing = &landing_;
@@ -170,7 +176,7 @@ class RedisClient final : public kv::Client {
     kv::OpResult result;
     result.status = request.status;
     result.effect = request.effect;
-    const bool is_value = op == Op::get && request.status == kv::OpStatus::ok;
+    const bool is_value = op == OpKind::get && request.status == kv::OpStatus::ok;
     const auto size = static_cast<std::uint32_t>(landing_.size());
     if (is_value) result.value = {landing_.data(), size, size};
     stats->payload_bytes += request_bytes(System::redis, op, key.size, value.size) +

@@ -26,7 +26,7 @@ class RedisConnection;
 
 // One request under way; lives in its operation's frame.
 struct RedisRequest : Reactor::Wait {
-  Op op = Op::get;
+  OpKind op = OpKind::get;
   RedisConnection* connection = nullptr;
   std::vector<std::byte>* landing = nullptr;  // GET: where the value goes
   kv::OpStatus status = kv::OpStatus::error;

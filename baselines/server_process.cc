@@ -1,3 +1,4 @@
+// Starts a server program in a folder of its own, watches it, and ends it with this process.
 #include "baselines/server_process.h"
 
 #include <fcntl.h>

@@ -103,17 +103,45 @@ class Server:
         self.port = free_port()
         port = str(self.port)
         if kind == "memcached":
-            command = [find("memcached"), "-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-m", "256", "-u", "root"]
+            command = [
+                find("memcached"),
+                "-l",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-U",
+                "0",
+                "-t",
+                "1",
+                "-m",
+                "256",
+                "-u",
+                "root",
+            ]
         elif kind == "redis":
             # redis-tools has the server's program under another name, and it looks at how it was called.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
-            command = [link, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", folder,
-                       "--loglevel", "warning"]
+            command = [
+                link,
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                port,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--dir",
+                folder,
+                "--loglevel",
+                "warning",
+            ]
         else:
             command = [LOAD, "echo", port, {"echo": "at-once"}.get(kind, kind)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        preexec_fn=lambda: place(core))
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=lambda: place(core)
+        )
         for _ in range(100):
             if self.process.poll() is not None:
                 fail(f"{command[0]} ended at once")
@@ -149,9 +177,13 @@ class Case:
 
     def load(self, arguments, requests):
         """Seconds that so many requests took."""
-        done = subprocess.run([LOAD, "load", str(self.server.port), str(arguments.connections), str(requests),
-                               *self.sizes, self.file], capture_output=True, text=True, timeout=1800,
-                              preexec_fn=lambda: place(arguments.client_core))
+        done = subprocess.run(
+            [LOAD, "load", str(self.server.port), str(arguments.connections), str(requests), *self.sizes, self.file],
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            preexec_fn=lambda: place(arguments.client_core),
+        )
         if done.returncode != 0:
             fail(f"{self.name}: {done.stderr.strip()}")
         answered, seconds, reply = done.stdout.rstrip("\n").split(" ", 2)
@@ -164,16 +196,22 @@ class Case:
         seconds = self.load(arguments, arguments.requests)
         after = self.server.cpu()
         ran, user, system = (b - a for a, b in zip(before, after))
-        return {"ns": ran / arguments.requests, "rate": arguments.requests / seconds,
-                "user": ran / arguments.requests * user / max(1, user + system),
-                "busy": min(1, ran / 1e9 / seconds)}
+        return {
+            "ns": ran / arguments.requests,
+            "rate": arguments.requests / seconds,
+            "user": ran / arguments.requests * user / max(1, user + system),
+            "busy": min(1, ran / 1e9 / seconds),
+        }
 
     def system_calls(self, arguments):
         """Calls of each kind a request."""
         requests = 2_000
         with tempfile.NamedTemporaryFile("r") as out:
-            tracer = subprocess.Popen(["strace", "-f", "-c", "-U", "calls,name", "-o", out.name, "-p",
-                                       str(self.server.process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            tracer = subprocess.Popen(
+                ["strace", "-f", "-c", "-U", "calls,name", "-o", out.name, "-p", str(self.server.process.pid)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
             tracer.stderr.readline()  # "attached"
             self.load(arguments, requests)
             tracer.send_signal(signal.SIGINT)
@@ -204,8 +242,11 @@ def run(arguments, folder):
             at = number % len(cases)  # each case comes first in turn
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
-            print(f"round {number + 1}: " + ", ".join(f"{case.name} {measured[case.name]['ns']:.0f}" for case in cases),
-                  file=sys.stderr, flush=True)
+            print(
+                f"round {number + 1}: " + ", ".join(f"{case.name} {measured[case.name]['ns']:.0f}" for case in cases),
+                file=sys.stderr,
+                flush=True,
+            )
         report(cases, rounds, arguments)
     finally:
         for server in servers.values():
@@ -214,10 +255,14 @@ def run(arguments, folder):
 
 def report(cases, rounds, arguments):
     traced = shutil.which("strace") is not None
-    print(f"{arguments.rounds} rounds of {arguments.requests} requests each, {arguments.connections} connections, "
-          f"{os.uname().release}")
-    print("| | CPU of a request, ns | of it user | least over least | over the echo | user beyond the echo's | system beyond the echo's "
-          "| 1,000 a second | of its time | system calls |")
+    print(
+        f"{arguments.rounds} rounds of {arguments.requests} requests each, {arguments.connections} connections, "
+        f"{os.uname().release}"
+    )
+    print(
+        "| | CPU of a request, ns | of it user | least over least | over the echo | user beyond the echo's | system"
+        " beyond the echo's | 1,000 a second | of its time | system calls |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for case in cases:
         own = [each[case.name] for each in rounds]
@@ -228,10 +273,15 @@ def report(cases, rounds, arguments):
         user = statistics.median((a["user"] - b["user"]) / b["ns"] for a, b in pairs)
         system = statistics.median((a["ns"] - a["user"] - b["ns"] + b["user"]) / b["ns"] for a, b in pairs)
         calls = case.system_calls(arguments) if traced else {}
-        print(f"| {case.name} | {spread([each['ns'] for each in own], 0)} | {middle['user']:.0f} | {least:.2f} | "
-              f"{spread([a['ns'] / b['ns'] for a, b in pairs], 2)} | {user:+.2f} | {system:+.2f} | {middle['rate'] / 1e3:.0f} | "
-              f"{middle['busy']:.0%} | "
-              f"{', '.join(f'{name} {n:.2f}' for name, n in calls.items()) or 'no strace here'} |", flush=True)
+        print(
+            (
+                f"| {case.name} | {spread([each['ns'] for each in own], 0)} | {middle['user']:.0f} | {least:.2f} |"
+                f" {spread([a['ns'] / b['ns'] for a, b in pairs], 2)} | {user:+.2f} | {system:+.2f} |"
+                f" {middle['rate'] / 1e3:.0f} | {middle['busy']:.0%} |"
+                f" {', '.join(f'{name} {n:.2f}' for name, n in calls.items()) or 'no strace here'} |"
+            ),
+            flush=True,
+        )
 
 
 def main():
@@ -245,7 +295,12 @@ def main():
     arguments = parser.parse_args()
     if not os.access(LOAD, os.X_OK):
         fail(f"{LOAD} is not built: ninja -C {os.path.join(BUILD, 'release')} server_work_load", 2)
-    if arguments.rounds < 1 or arguments.keys < 1 or arguments.requests < arguments.connections or arguments.connections < 1:
+    if (
+        arguments.rounds < 1
+        or arguments.keys < 1
+        or arguments.requests < arguments.connections
+        or arguments.connections < 1
+    ):
         fail("expected rounds, keys and connections above 0, and as many requests as connections", 2)
     cores = os.sched_getaffinity(0)
     if not {arguments.server_core, arguments.client_core} <= cores:

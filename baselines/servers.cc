@@ -1,3 +1,5 @@
+// Builds the command lines of memcached and redis-server, waits until a server answers, and asks it for its
+// figures.
 #include "baselines/servers.h"
 
 #include <fmt/format.h>

@@ -12,14 +12,14 @@
 
 #include "baselines/loader.h"
 #include "baselines/servers.h"
-#include "baselines/test_servers.h"
+#include "tests/support/baseline_servers.h"
 
 namespace loch::baselines {
 namespace {
 
-using testing::config_of;
-using testing::FakeServer;
-using testing::settings_of;
+using support::config_of;
+using support::FakeServer;
+using support::settings_of;
 
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0; }
 
@@ -35,7 +35,7 @@ bool goes_away(pid_t pid) {
 class RealServer : public ::testing::TestWithParam<System> {
  protected:
   void SetUp() override {
-    if (const std::string why = testing::missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = support::missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
     auto folder = ServerFolder::make();
     ASSERT_TRUE(folder);
     folder_ = std::move(*folder);
@@ -157,11 +157,11 @@ TEST(Start, AProgramThatNeverListensIsGivenUpAndStopped) {
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   Settings s = settings_of(System::redis, config_of(1, 1, 1),
                            {{"redis.binary", script}, {"redis.start-timeout", "200ms"}});
-  const auto before = testing::children();
+  const auto before = support::children();
   const auto server = start_server(s, (*folder)->path(), 0);
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, ErrorCode::timed_out);
-  EXPECT_EQ(testing::children(), before);
+  EXPECT_EQ(support::children(), before);
 }
 
 TEST(Ask, SaysWhatIsWrongWithAnAddress) {

@@ -1,3 +1,4 @@
+// Options of the baselines: their tables, sizes of memory, and checks.
 #include "baselines/settings.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Starts the real servers of a deployment, loads records over the wire, makes clients, and gathers servers'
+// counters.
 #include "baselines/store.h"
 
 #include <fmt/format.h>
@@ -110,12 +112,13 @@ Result<> RealStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   std::string text;
   for (std::uint64_t i = 0; i < data.count(); ++i) {
     data.key(i, key.data());
-    const kv::Key record{key.data(), settings_.config.key_size};
+    const kv::Key record{key.data(), data.key_size(i, settings_.config.key_size)};
     Loader* loader = loaders[settings_.server_of(record)].get();
     if (loader == nullptr) continue;
-    data.value(i, value.data(), settings_.config.value_size);
+    const std::uint32_t size = data.value_size(i, settings_.config.value_size);
+    data.value(i, value.data(), size);
     write_key_text(settings_.system, record, text);
-    LOCH_TRY(loader->put(text, value));
+    LOCH_TRY(loader->put(text, std::span<const std::byte>(value.data(), size)));
   }
   for (const auto& loader : loaders) {
     if (loader != nullptr) LOCH_TRY(loader->finish());

@@ -44,12 +44,12 @@ class RealStore final : public kv::Store {
   void look_after(fabric::NodeId node);
 
   Settings settings_;
-  std::vector<Address> addresses_;  // by server
+  std::vector<Address> addresses_;  // indexed by server
   std::unique_ptr<ServerFolder> folder_;
   std::vector<std::unique_ptr<Own>> own_;
   ConnectionCounts counts_;
   std::atomic<std::uint64_t> lost_servers_ = 0;
-  std::mutex mutex_;  // of workers_, whose members are their threads'
+  std::mutex mutex_;  // guards workers_; what its members point to belongs to their threads
   std::map<std::pair<fabric::NodeId, std::uint16_t>, std::unique_ptr<WorkerState>> workers_;
   // CPU time of the own servers: at the end of the preload, and when they were last looked at.
   double cpu_before_s_ = 0;

@@ -11,23 +11,23 @@
 
 #include "baselines/module.h"
 #include "baselines/servers.h"
-#include "baselines/test_servers.h"
 #include "common/check/linearizable.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/shm/shm.h"
+#include "tests/support/baseline_servers.h"
 #include "workloads/run.h"
 
 namespace loch::baselines {
 namespace {
 
-using testing::config_of;
-using testing::FakeServer;
-using testing::settings_of;
+using support::config_of;
+using support::FakeServer;
+using support::settings_of;
 
 class OnServers : public ::testing::TestWithParam<System> {
  protected:
   void SetUp() override {
-    if (const std::string why = testing::missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = support::missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
     plan_.module = module_.get();
     plan_.options = kv::Options(module_->options());
     shape(2, 2, 1);
@@ -36,7 +36,7 @@ class OnServers : public ::testing::TestWithParam<System> {
     plan_.load.verify = true;
     plan_.on_start = [this](const workloads::Driver&) { has_begun_ = true; };
   }
-  void TearDown() override { EXPECT_TRUE(testing::children().empty()); }
+  void TearDown() override { EXPECT_TRUE(support::children().empty()); }
 
   void shape(std::uint32_t nodes, std::uint32_t clients, std::uint32_t window) {
     plan_.deploy = config_of(nodes, clients, window);
@@ -69,9 +69,9 @@ class OnServers : public ::testing::TestWithParam<System> {
   [[nodiscard]] double counter(const workloads::RunOutcome& outcome, const std::string& what) const {
     return outcome.protocol_counters.at(std::string(module_->name()) + "." + what);
   }
-  [[nodiscard]] static std::uint64_t of(const measure::Tally& tally, measure::Outcome outcome) {
+  [[nodiscard]] static std::uint64_t of(const measure::Tally& tally, OpStatus outcome) {
     std::uint64_t sum = 0;
-    for (const auto& kind : tally.kinds) sum += kind.by_outcome[static_cast<std::size_t>(outcome)];
+    for (const auto& kind : tally.kinds) sum += kind.by_status[static_cast<std::size_t>(outcome)];
     return sum;
   }
   // Every operation that a server took in or refused by itself.
@@ -92,7 +92,7 @@ class OnServers : public ::testing::TestWithParam<System> {
     std::thread other([&] {
       for (int i = 0; i < 60'000 && !has_begun_; ++i) ::usleep(1'000);
       ::usleep(static_cast<useconds_t>(duration / 4'000));
-      const auto all = testing::children();
+      const auto all = support::children();
       was_sent = !all.empty() && ::kill(all.front(), signal) == 0;
     });
     workloads::RunOutcome outcome = run();
@@ -174,7 +174,7 @@ TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
   const auto outcome = run();
   const measure::Tally all = total(outcome);
-  const measure::KindTally& gets = all.of(measure::OpKind::get);
+  const measure::KindTally& gets = all.of(OpKind::get);
   ASSERT_GT(gets.total(), 0U);
   const double payload = static_cast<double>(gets.requests.payload_bytes) / static_cast<double>(gets.total());
   // A key of 24 and a value of 100 bytes. memcached: "get K\r\n", "VALUE K 0 100\r\n" V "\r\nEND\r\n". Redis:
@@ -191,7 +191,7 @@ TEST_P(OnServers, AServerThatDiesEndsNoRun) {
     const auto outcome = run_and_signal(800'000'000, SIGKILL);
     const measure::Tally tally = total(outcome);
     EXPECT_GT(tally.completed(), 0U);
-    EXPECT_GT(of(tally, measure::Outcome::error) + of(tally, measure::Outcome::timeout), 0U);
+    EXPECT_GT(of(tally, OpStatus::error) + of(tally, OpStatus::timeout), 0U);
     EXPECT_EQ(tally.corrupt, 0U);
     EXPECT_EQ(counter(outcome, "servers_lost"), 1);
   }

@@ -1,9 +1,12 @@
+// Writes and parses requests and replies of memcached's and Redis' text protocols.
 #include "baselines/text.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <iterator>
+
+#include "common/base/check.h"
 
 namespace loch::baselines {
 namespace {
@@ -51,17 +54,17 @@ std::string_view take_name(std::string_view& text) {
 bool parse_memcached(std::string_view head, ParsedRequest& out) {
   std::string_view rest = head;
   if (take(rest, "get ")) {
-    out.op = Op::get;
+    out.op = OpKind::get;
   } else if (take(rest, "set ")) {
-    out.op = Op::put;
+    out.op = OpKind::put;
   } else if (take(rest, "delete ")) {
-    out.op = Op::remove;
+    out.op = OpKind::remove;
   } else {
     return false;
   }
   out.key_text = take_name(rest);
   if (out.key_text.empty() || out.key_text.size() > 250) return false;
-  if (out.op == Op::put && (!take(rest, " 0 0 ") || !take(rest, out.value_size))) return false;
+  if (out.op == OpKind::put && (!take(rest, " 0 0 ") || !take(rest, out.value_size))) return false;
   if (!take(rest, "\r\n")) return false;
   out.value_at = head.size() - rest.size();
   return true;
@@ -72,14 +75,14 @@ bool parse_redis(std::string_view head, ParsedRequest& out) {
   std::uint32_t words = 0;
   if (!take(rest, "*") || !take(rest, words) || !take(rest, "\r\n") || !take_word(rest, verb)) return false;
   if (verb == "SET" && words == 3) {
-    out.op = Op::put;
+    out.op = OpKind::put;
   } else if ((verb == "GET" || verb == "DEL") && words == 2) {
-    out.op = verb == "GET" ? Op::get : Op::remove;
+    out.op = verb == "GET" ? OpKind::get : OpKind::remove;
   } else {
     return false;
   }
   if (!take_word(rest, out.key_text)) return false;
-  if (out.op == Op::put && (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")))
+  if (out.op == OpKind::put && (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")))
     return false;
   out.value_at = head.size() - rest.size();
   return true;
@@ -103,39 +106,41 @@ void write_key_text(System system, kv::Key key, std::string& out) {
   for (const char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
 }
 
-void append_head(System system, Op op, std::string_view key_text, std::uint32_t value_size,
+void append_head(System system, OpKind op, std::string_view key_text, std::uint32_t value_size,
                  std::string& out) {
   const auto at = std::back_inserter(out);
   if (system == System::redis) {
     constexpr std::string_view verbs[] = {"GET", "SET", "DEL"};
-    fmt::format_to(at, "*{}\r\n$3\r\n{}\r\n${}\r\n", op == Op::put ? 3 : 2,
+    fmt::format_to(at, "*{}\r\n$3\r\n{}\r\n${}\r\n", op == OpKind::put ? 3 : 2,
                    verbs[static_cast<std::size_t>(op)], key_text.size());
     out += key_text;
     out += "\r\n";
-    if (op == Op::put) fmt::format_to(at, "${}\r\n", value_size);
+    if (op == OpKind::put) fmt::format_to(at, "${}\r\n", value_size);
     return;
   }
   switch (op) {
-    case Op::get:
+    case OpKind::get:
       fmt::format_to(at, "get {}\r\n", key_text);
       break;
-    case Op::put:
+    case OpKind::put:
       fmt::format_to(at, "set {} 0 0 {}\r\n", key_text, value_size);
       break;
-    case Op::remove:
+    case OpKind::remove:
       fmt::format_to(at, "delete {}\r\n", key_text);
       break;
+    case OpKind::lost:  // no request of a client
+      LOCH_CHECK(false);
   }
 }
 
-void append_reply(System system, Op op, kv::OpStatus status, std::string_view key_text,
+void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
                   std::uint32_t value_size, std::string& out) {
   const bool is_ok = status == kv::OpStatus::ok;
   const auto at = std::back_inserter(out);
   if (system == System::redis) {
-    if (op == Op::put) {
+    if (op == OpKind::put) {
       out += is_ok ? "+OK\r\n" : "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-    } else if (op == Op::remove) {
+    } else if (op == OpKind::remove) {
       out += is_ok ? ":1\r\n" : ":0\r\n";
     } else if (is_ok) {
       fmt::format_to(at, "${}\r\n", value_size);
@@ -144,9 +149,9 @@ void append_reply(System system, Op op, kv::OpStatus status, std::string_view ke
     }
     return;
   }
-  if (op == Op::put) {
+  if (op == OpKind::put) {
     out += is_ok ? "STORED\r\n" : "SERVER_ERROR out of memory storing object\r\n";
-  } else if (op == Op::remove) {
+  } else if (op == OpKind::remove) {
     out += is_ok ? "DELETED\r\n" : "NOT_FOUND\r\n";
   } else if (is_ok) {
     fmt::format_to(at, "VALUE {} 0 {}\r\n", key_text, value_size);
@@ -157,32 +162,33 @@ void append_reply(System system, Op op, kv::OpStatus status, std::string_view ke
 
 std::string_view reply_end(System system) { return system == System::redis ? "\r\n" : "\r\nEND\r\n"; }
 
-std::uint64_t request_bytes(System system, Op op, std::uint32_t key_bytes, std::uint32_t value_size) {
+std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes, std::uint32_t value_size) {
   if (system == System::redis) {
     const std::uint64_t base = 4 + 9 + (1 + digits(key_bytes) + 2) + key_bytes + 2;
-    return op == Op::put ? base + 1 + digits(value_size) + 2 + value_size + 2 : base;
+    return op == OpKind::put ? base + 1 + digits(value_size) + 2 + value_size + 2 : base;
   }
   switch (op) {
-    case Op::get:
+    case OpKind::get:
       return 4 + key_bytes + 2;
-    case Op::put:
+    case OpKind::put:
       return 4 + key_bytes + 5 + digits(value_size) + 2 + value_size + 2;
-    case Op::remove:
+    case OpKind::remove:
+    case OpKind::lost:
       break;
   }
   return 7 + key_bytes + 2;
 }
 
-std::uint64_t reply_bytes(System system, Op op, kv::OpStatus status, std::uint32_t key_bytes,
+std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status, std::uint32_t key_bytes,
                           std::uint32_t value_size) {
   const bool is_ok = status == kv::OpStatus::ok;
   if (!is_ok && status != kv::OpStatus::not_found) return 0;
   if (system == System::redis) {
-    if (op != Op::get) return op == Op::put ? 5 : 4;
+    if (op != OpKind::get) return op == OpKind::put ? 5 : 4;
     return is_ok ? 1 + digits(value_size) + 2 + value_size + 2 : 5;
   }
-  if (op == Op::put) return 8;
-  if (op == Op::remove) return is_ok ? 9 : 11;
+  if (op == OpKind::put) return 8;
+  if (op == OpKind::remove) return is_ok ? 9 : 11;
   return is_ok ? 6 + key_bytes + 3 + digits(value_size) + 2 + value_size + 7 : 5;
 }
 
@@ -191,7 +197,7 @@ bool parse_request(System system, std::string_view head, ParsedRequest& out) {
   return system == System::redis ? parse_redis(head, out) : parse_memcached(head, out);
 }
 
-bool parse_reply(System system, Op op, std::string_view head, ParsedReply& out) {
+bool parse_reply(System system, OpKind op, std::string_view head, ParsedReply& out) {
   out = {};
   std::string_view rest = head;
   const auto is = [&](std::string_view whole, kv::OpStatus status) {
@@ -201,14 +207,15 @@ bool parse_reply(System system, Op op, std::string_view head, ParsedReply& out) 
   };
   using kv::OpStatus;
   if (system == System::redis) {
-    if (op == Op::put) return is("+OK\r\n", OpStatus::ok) || is("-OOM ", OpStatus::table_full);
-    if (op == Op::remove) return is(":1\r\n", OpStatus::ok) || is(":0\r\n", OpStatus::not_found);
+    if (op == OpKind::put) return is("+OK\r\n", OpStatus::ok) || is("-OOM ", OpStatus::table_full);
+    if (op == OpKind::remove) return is(":1\r\n", OpStatus::ok) || is(":0\r\n", OpStatus::not_found);
     if (is("$-1\r\n", OpStatus::not_found)) return true;
     if (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")) return false;
   } else {
-    if (op == Op::put)
+    if (op == OpKind::put)
       return is("STORED\r\n", OpStatus::ok) || is("SERVER_ERROR out of memory", OpStatus::table_full);
-    if (op == Op::remove) return is("DELETED\r\n", OpStatus::ok) || is("NOT_FOUND\r\n", OpStatus::not_found);
+    if (op == OpKind::remove)
+      return is("DELETED\r\n", OpStatus::ok) || is("NOT_FOUND\r\n", OpStatus::not_found);
     if (is("END\r\n", OpStatus::not_found)) return true;
     if (!take(rest, "VALUE ") || take_name(rest).empty() || !take(rest, " 0 ") ||
         !take(rest, out.value_size) || !take(rest, "\r\n"))

@@ -18,32 +18,31 @@
 
 namespace loch::baselines {
 
-enum class Op : std::uint8_t { get, put, remove };
-
 // The key as the server is told it. Redis: its bytes. memcached allows no blanks and no control bytes: the
 // zeros at the end of a padded key become '~', so that it stays as long as it is; a key with other such
 // bytes becomes '~' and two hexadecimal digits a byte. Different keys have different texts.
 void write_key_text(System system, kv::Key key, std::string& out);
 
 // The request up to the value (PUT), or all of it.
-void append_head(System system, Op op, std::string_view key_text, std::uint32_t value_size, std::string& out);
+void append_head(System system, OpKind op, std::string_view key_text, std::uint32_t value_size,
+                 std::string& out);
 // Behind a PUT's value.
 constexpr std::string_view value_end = "\r\n";
 // The reply up to a GET's value, or all of it.
-void append_reply(System system, Op op, kv::OpStatus status, std::string_view key_text,
+void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
                   std::uint32_t value_size, std::string& out);
 // Behind a GET's value.
 [[nodiscard]] std::string_view reply_end(System system);
 
 // Bytes of a request and of its reply (`status` ok or not_found; else a reply of no known size: 0).
-[[nodiscard]] std::uint64_t request_bytes(System system, Op op, std::uint32_t key_bytes,
+[[nodiscard]] std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes,
                                           std::uint32_t value_size);
-[[nodiscard]] std::uint64_t reply_bytes(System system, Op op, kv::OpStatus status, std::uint32_t key_bytes,
-                                        std::uint32_t value_size);
+[[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,
+                                        std::uint32_t key_bytes, std::uint32_t value_size);
 
 // ---- Reading them, for the modelled server ------------------------------------------------------------
 struct ParsedRequest {
-  Op op = Op::get;
+  OpKind op = OpKind::get;
   std::string_view key_text;
   std::uint32_t value_size = 0;  // PUT
   std::size_t value_at = 0;      // PUT: where in the request the value begins
@@ -56,6 +55,6 @@ struct ParsedReply {
   std::uint32_t value_size = 0;  // GET, ok
   std::size_t value_at = 0;
 };
-[[nodiscard]] bool parse_reply(System system, Op op, std::string_view head, ParsedReply& out);
+[[nodiscard]] bool parse_reply(System system, OpKind op, std::string_view head, ParsedReply& out);
 
 }  // namespace loch::baselines

@@ -1,5 +1,5 @@
 # Compiler, language level and flags. GCC before 14 miscompiles ordinary coroutine code
-# without a diagnostic (docs/decisions.md), so it is refused rather than trusted.
+# without a diagnostic (docs/decisions/0001-clang-19-is-the-compiler.md), so it is refused rather than trusted.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   message(FATAL_ERROR
     "GCC ${CMAKE_CXX_COMPILER_VERSION} miscompiles C++ coroutines: a task may return neither branch of an if. "

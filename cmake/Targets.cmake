@@ -6,7 +6,7 @@
 #             [RELEASE_ONLY]                                simulation alone, at length: no sanitizer's build has it
 #             [OPTIMIZED])                                  the test's own files compiled like the library, not at -O0
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
-#   loch_python_test(NAME MODULE test_x [LABELS …] [TIMEOUT s] [ENVIRONMENT K=v …])      unittest, in the current folder
+#   loch_python_test(NAME MODULE test_x [LABELS …] [TIMEOUT s] [ENVIRONMENT K=v …])      pytest, in the current folder
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …] [CORPUS folder] [MAX_LEN bytes])
 #             a libFuzzer target: built in the fuzz preset alone, where ctest's entry libfuzzer.NAME searches; its kept
 #             inputs are corpus/x (of a NAME x_fuzz), or CORPUS

@@ -1,13 +1,13 @@
+// A client of DrTM-em: READs items, and adds to or locks their state by atomics.
 #include "drtm_em/client.h"
 
 #include <algorithm>
 
 #include "common/fabric/memory.h"
+#include "common/kv/back_off.h"
 
 namespace loch::drtm {
 namespace {
-
-constexpr Nanos longest_spin = 50'000;  // a shorter wait is spun away: giving up the core costs more
 
 kv::OpResult failed(kv::OpStatus status, kv::Effect effect) {
   kv::OpResult result;
@@ -39,8 +39,8 @@ DrtmClient::Address DrtmClient::find(kv::Key key) const {
 
 fabric::WorkRequest DrtmClient::state_request(fabric::Verb verb, const Address& item,
                                               fabric::OpStats* stats) const {
-  return fabric::detail::one_sided(verb, own_.items[item.node].region,
-                                   item.offset + settings_.item.state_at(), {}, 8, stats);
+  return fabric::one_sided(verb, own_.items[item.node].region, item.offset + settings_.item.state_at(), {}, 8,
+                           stats);
 }
 
 coro::Task<bool> DrtmClient::reconnect(std::uint32_t node) {
@@ -56,8 +56,8 @@ coro::Task<kv::OpResult> DrtmClient::get(kv::Key key, fabric::OpStats* stats) {
   kv::OpResult result;
   constexpr std::uint32_t most_tries = 8;
   while (true) {
-    const fabric::WorkRequest request = fabric::detail::one_sided(
-        fabric::Verb::read, own_.items[item.node].region, item.offset, landing_, layout.bytes(), stats);
+    const fabric::WorkRequest request = fabric::one_sided(fabric::Verb::read, own_.items[item.node].region,
+                                                          item.offset, landing_, layout.bytes(), stats);
     const fabric::Completion done = co_await own_.lists.execute(request);
     if (done.ok()) break;
     const bool is_back = co_await reconnect(item.node);
@@ -151,7 +151,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::lock(Address item, fabric::OpStats* s
     ++own_.counts.lock_conflicts;
     if (settings_.fault == Fault::steals_locks) expected = done.result;
     if (worker_.stopping()) break;
-    co_await back_off(attempt);
+    co_await kv::back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
   }
   co_return Locked::conflict;
 }
@@ -188,17 +188,6 @@ coro::Task<bool> DrtmClient::release(Address item, fabric::OpStats* stats) {
   }
   ++own_.counts.locks_left;
   co_return false;
-}
-
-coro::Task<void> DrtmClient::back_off(std::uint32_t attempt) {
-  const std::uint32_t doublings = std::min(attempt, 32U);
-  const Nanos upper = std::min(settings_.backoff_cap, settings_.backoff_start << doublings);
-  const auto span = static_cast<Nanos>(worker_.rng().below(static_cast<std::uint64_t>(upper))) + 1;
-  const Nanos until = worker_.now() + span;
-  if (span <= longest_spin)
-    co_await worker_.spin_until(until);
-  else
-    co_await worker_.sleep_until(until);
 }
 
 }  // namespace loch::drtm

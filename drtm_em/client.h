@@ -31,7 +31,6 @@ class DrtmClient final : public kv::Client {
   [[nodiscard]] coro::Task<Locked> lock(Address item, fabric::OpStats* stats, std::uint32_t* retries);
   [[nodiscard]] coro::Task<Locked> settle_lock(Address item);
   [[nodiscard]] coro::Task<bool> release(Address item, fabric::OpStats* stats);
-  [[nodiscard]] coro::Task<void> back_off(std::uint32_t attempt);
   [[nodiscard]] coro::Task<bool> reconnect(std::uint32_t node);
 
   DrtmStore& store_;
@@ -40,7 +39,7 @@ class DrtmClient final : public kv::Client {
   WorkerState& own_;
   fabric::LocalSlice landing_;  // an item
   fabric::LocalSlice word_;
-  std::uint64_t lock_word_;  // this client's, unlike every other's
+  std::uint64_t lock_word_;  // the word that marks a lock as this client's
 };
 
 }  // namespace loch::drtm

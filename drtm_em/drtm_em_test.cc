@@ -7,12 +7,12 @@
 
 #include "drtm_em/layout.h"
 #include "drtm_em/module.h"
-#include "workloads/testing/store_run.h"
+#include "tests/support/store_run.h"
 
 namespace loch::drtm {
 namespace {
 
-using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+using support::run_store, support::StoreRun, support::total;
 
 std::unique_ptr<kv::Module> module_of() {
   std::vector<std::unique_ptr<kv::Module>> all;
@@ -54,13 +54,13 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
     const auto outcome = run_store(*module, run);
     ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
     const measure::Tally sum = total(outcome);
-    const auto& gets = sum.of(measure::OpKind::get);
+    const auto& gets = sum.of(OpKind::get);
     EXPECT_GT(gets.total(), 1'500u);
     EXPECT_EQ(gets.completed(), gets.total());
     EXPECT_EQ(gets.requests.read, gets.total());
     EXPECT_EQ(gets.requests.payload_bytes, 64 * gets.total());
     EXPECT_EQ(gets.requests.cas + gets.requests.faa + gets.requests.write, 0u);
-    const auto& puts = sum.of(measure::OpKind::put);
+    const auto& puts = sum.of(OpKind::put);
     const std::uint64_t atomics = puts.requests.faa + puts.requests.cas;
     // A PUT that finds the item locked ends with its first CAS.
     EXPECT_EQ(atomics, 2 * puts.completed() + (puts.total() - puts.completed()));
@@ -129,8 +129,7 @@ TEST(OnSim, ElidedValuesTakeTheSameWay) {
   run.deploy.kept_value_bytes = 32;
   const auto outcome = run_store(*module, run);
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(measure::OpKind::get).requests.payload_bytes,
-            1'056 * sum.of(measure::OpKind::get).total());
+  EXPECT_EQ(sum.of(OpKind::get).requests.payload_bytes, 1'056 * sum.of(OpKind::get).total());
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 

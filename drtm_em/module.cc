@@ -1,3 +1,4 @@
+// Registers drtm-em: its requirements, mutants and store.
 #include "drtm_em/module.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Options and sizes of DrTM-em.
 #include "drtm_em/settings.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Registers and fills the items of DrTM-em, and checks locks and sums at the end.
 #include "drtm_em/store.h"
 
 #include <algorithm>

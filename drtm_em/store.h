@@ -20,14 +20,15 @@ constexpr std::string_view words_region = "drtm-em.words";      // a word a lane
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;
-  std::vector<rpc::Remote> items;  // by node that serves
+  std::vector<rpc::Remote> items;  // indexed by serving node
   struct Counts {
     std::uint64_t other_keys = 0;      // GETs that found another key at the address
-    std::uint64_t lock_conflicts = 0;  // attempts that found the lock held
+    std::uint64_t lock_conflicts = 0;  // attempts that found the lock taken
     std::uint64_t locks_not_held = 0;  // releases that found another word than the own lock
     std::uint64_t reconnects = 0;
-    std::uint64_t atomics_begun = 0, atomics_done = 0;  // form faa: of the sum of all states
-    std::uint64_t locks_left = 0;                       // form cas: may still be held, after an error
+    // Form faa: additions posted and completed, to compare with the sum of all states.
+    std::uint64_t atomics_begun = 0, atomics_done = 0;
+    std::uint64_t locks_left = 0;  // form cas: may still be held, after an error
   } counts;
 };
 

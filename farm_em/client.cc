@@ -1,3 +1,4 @@
+// A client of FaRM-em: READs buckets, and sends PUTs by the way that the options choose.
 #include "farm_em/client.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ coro::Task<bool> FarmClient::read(bool is_value, std::uint32_t node, std::uint64
   for (std::uint32_t tried = 0; tried < most_tries; ++tried) {
     const fabric::LocalSlice into = is_value ? landing_value_ : landing_;
     const fabric::WorkRequest request =
-        fabric::detail::one_sided(fabric::Verb::read, remote.region, offset, into, bytes, stats);
+        fabric::one_sided(fabric::Verb::read, remote.region, offset, into, bytes, stats);
     const fabric::Completion done = co_await own_.lists.execute(request);
     if (done.ok()) co_return true;
     ++own_.reconnects;

@@ -7,12 +7,12 @@
 
 #include "farm_em/layout.h"
 #include "farm_em/module.h"
-#include "workloads/testing/store_run.h"
+#include "tests/support/store_run.h"
 
 namespace loch::farm {
 namespace {
 
-using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+using support::run_store, support::StoreRun, support::total;
 
 std::unique_ptr<kv::Module> module_of(const std::string& protocol) {
   std::vector<std::unique_ptr<kv::Module>> all;
@@ -65,12 +65,12 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
     ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
     const measure::Tally sum = total(outcome);
     EXPECT_EQ(sum.completed(), 4'000u);
-    const auto& gets = sum.of(measure::OpKind::get);
+    const auto& gets = sum.of(OpKind::get);
     EXPECT_GT(gets.total(), 1'500u);
     EXPECT_EQ(gets.requests.read, gets.total() * (is_inlined() ? 1 : 2));
     EXPECT_EQ(gets.requests.payload_bytes, gets.total() * (is_inlined() ? 288 : 144 + 32));
     EXPECT_EQ(gets.requests.write + gets.requests.cas + gets.requests.faa + gets.requests.send, 0u);
-    const auto& puts = sum.of(measure::OpKind::put);
+    const auto& puts = sum.of(OpKind::put);
     EXPECT_GT(puts.total(), 1'500u);
     EXPECT_EQ(puts.requests.write, 2 * puts.total());
     EXPECT_EQ(puts.requests.payload_bytes, puts.total() * (is_numbered ? 64 + 8 : 48 + 1));
@@ -92,8 +92,7 @@ TEST_P(On, LosesNoPutAndExecutesNoneTwice) {
   const measure::Tally sum = total(outcome);
   EXPECT_EQ(sum.completed(), 4'000u);
   EXPECT_GT(outcome.protocol_counters.at("put_retries"), 0);
-  EXPECT_EQ(outcome.protocol_counters.at("puts_executed"),
-            static_cast<double>(sum.of(measure::OpKind::put).total()));
+  EXPECT_EQ(outcome.protocol_counters.at("puts_executed"), static_cast<double>(sum.of(OpKind::put).total()));
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
@@ -129,7 +128,7 @@ TEST_P(On, OddSizesAndElidedValues) {
   ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
   const measure::Tally sum = total(outcome);
   EXPECT_EQ(sum.completed(), 4'000u);
-  const auto& gets = sum.of(measure::OpKind::get);
+  const auto& gets = sum.of(OpKind::get);
   EXPECT_EQ(gets.requests.payload_bytes, gets.total() * (is_inlined() ? 6 * 1'014 : 6 * 21 + 1'001));
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }

@@ -1,3 +1,4 @@
+// Registers farm-em and farm-em-var.
 #include "farm_em/module.h"
 
 #include <array>

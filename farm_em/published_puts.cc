@@ -32,7 +32,7 @@ class PublishedPutter final : public Putter {
 
   PublishedPuts& channel_;
   fabric::Worker& worker_;
-  std::uint32_t lane_;  // of the worker's node
+  std::uint32_t lane_;  // number of this client slot among those of the worker's node
 };
 
 class PublishedPuts final : public PutChannel {
@@ -128,8 +128,7 @@ fabric::WorkRequest write(const fabric::Worker& worker, const fabric::RemoteRegi
                           std::uint64_t offset, fabric::LocalSlice from, std::uint32_t bytes,
                           fabric::OpStats* stats) {
   constexpr std::uint32_t inline_most = 144;  // HERD 2014, 5.3
-  fabric::WorkRequest request =
-      fabric::detail::one_sided(fabric::Verb::write, remote, offset, from, bytes, stats);
+  fabric::WorkRequest request = fabric::one_sided(fabric::Verb::write, remote, offset, from, bytes, stats);
   request.transport = fabric::Transport::uc;
   request.is_signaled = false;
   request.is_inline = bytes <= std::min(inline_most, worker.capabilities().max_inline_bytes);

@@ -1,3 +1,4 @@
+// Counters and digests that both ways of sending PUTs share.
 #include "farm_em/puts.h"
 
 #include <algorithm>

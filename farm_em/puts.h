@@ -41,9 +41,9 @@ class ExecutedPuts {
                                       std::uint32_t value_bytes);
 
 struct PutCounts {
-  std::uint64_t begun = 0;  // requests that may have been executed
+  std::uint64_t begun = 0;  // requests that were sent, and so may have been executed
   std::uint64_t answered = 0;
-  std::uint64_t unexecuted = 0;  // of those: not what the server executed last
+  std::uint64_t unexecuted = 0;  // answered requests that were not what the server executed last
   std::uint64_t retries = 0, timeouts = 0;
   void add(const PutCounts& other);
 };
@@ -71,7 +71,7 @@ class PutChannel {
   [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
-  // The channel keeps it.
+  // The channel owns the Putter.
   [[nodiscard]] virtual Putter& putter(fabric::Worker& worker, std::uint32_t slot) = 0;
   // "violations" among them.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;

@@ -1,3 +1,4 @@
+// Options and sizes of FaRM-em.
 #include "farm_em/settings.h"
 
 #include <fmt/format.h>

@@ -20,7 +20,7 @@ struct Settings {
   kv::DeployConfig config;
   std::string prefix;  // "farm-em", "farm-em-var"
   Layout layout;
-  cuckoo::HashFamily family;  // of one function: a key's home
+  cuckoo::HashFamily family;  // one hash function, which names a key's first bucket
   rpc::PostingShape posting;
   Puts puts = Puts::numbered;
   Nanos retry_after = 0, patience = 0;

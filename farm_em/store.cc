@@ -1,3 +1,4 @@
+// Registers and fills the buckets of FaRM-em, and runs its server workers.
 #include "farm_em/store.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A client of HERD: WRITEs a request into its slot, and waits for the datagram that answers it.
 #include "herd_em/client.h"
 
 #include <algorithm>
@@ -116,7 +117,7 @@ std::optional<std::uint32_t> ClientWorker::read(const fabric::Received& message,
   if (message.length > 0)
     fabric::copy_from_shared(pending.reply.data(), payload,
                              std::min<std::size_t>(message.length, pending.reply.size()));
-  fabric::WorkRequest reply;  // the server's, on behalf of this operation
+  fabric::WorkRequest reply;  // describes the server's reply, which counts for this operation
   reply.verb = fabric::Verb::send;
   reply.transport = fabric::Transport::ud;
   reply.peer = message.from;

@@ -25,7 +25,7 @@ struct Recording {
   class Log final : public workloads::OperationLog {
    public:
     explicit Log(Recording& into) : into_(into) {}
-    void invoked(check::OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
+    void invoked(OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
     void record(const check::OperationView& o) override {
       const std::lock_guard lock(into_.mutex);
       into_.operations.push_back({o.client, o.kind, o.outcome, std::string(o.key),
@@ -109,10 +109,10 @@ class Herd : public ::testing::TestWithParam<std::string> {
     for (const measure::NodePart& node : outcome.nodes) sum.merge(node.tally);
     return sum;
   }
-  static std::uint64_t count(const measure::Tally& tally, measure::Outcome outcome) {
+  static std::uint64_t count(const measure::Tally& tally, OpStatus outcome) {
     std::uint64_t sum = 0;
     for (const measure::KindTally& kind : tally.kinds)
-      sum += kind.by_outcome[static_cast<std::size_t>(outcome)];
+      sum += kind.by_status[static_cast<std::size_t>(outcome)];
     return sum;
   }
   void expect_no_stale_value(const measure::Tally& tally) {
@@ -143,8 +143,8 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
     const workloads::RunOutcome outcome = run(options);
     const measure::Tally sum = total(outcome);
     EXPECT_EQ(sum.total(), plan_.load.operations);
-    EXPECT_EQ(count(sum, measure::Outcome::timeout), 0U);
-    EXPECT_EQ(count(sum, measure::Outcome::error), 0U);
+    EXPECT_EQ(count(sum, OpStatus::timeout), 0U);
+    EXPECT_EQ(count(sum, OpStatus::error), 0U);
     EXPECT_GT(sum.verified, 0U);
     expect_no_stale_value(sum);
   }
@@ -175,7 +175,7 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   expect_no_stale_value(total(outcome));
 }
 
-// docs/protocols.md, HERD, data: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a
+// docs/protocols/herd.md, operations: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a
 // mended request has 8 bytes more. One WRITE and one SEND each.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
@@ -195,8 +195,8 @@ TEST_P(Herd, CountsAreThoseDerived) {
                                                  {"herd.retry", "10s"},
                                                  {"herd.give-up", "20s"}});
       const measure::Tally sum = total(outcome);
-      const auto& get = sum.of(measure::OpKind::get);
-      const auto& put = sum.of(measure::OpKind::put);
+      const auto& get = sum.of(OpKind::get);
+      const auto& put = sum.of(OpKind::put);
       const std::uint64_t more = is_published ? 0 : 8;
       EXPECT_EQ(get.requests.write, get.total());
       EXPECT_EQ(get.requests.send, get.total());
@@ -238,7 +238,7 @@ TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
         run({{"herd.retry", is_sim() ? "30us" : "2ms"}, {"herd.batch", "4"}}, 0.01);
     const measure::Tally sum = total(outcome);
     EXPECT_EQ(sum.total(), plan_.load.operations);
-    EXPECT_EQ(count(sum, measure::Outcome::timeout), 0U);
+    EXPECT_EQ(count(sum, OpStatus::timeout), 0U);
     EXPECT_GT(outcome.protocol_counters.at("retries"), 10);
     EXPECT_GT(outcome.protocol_counters.at("repeated_requests"), 2);
     expect_no_stale_value(sum);
@@ -255,7 +255,7 @@ TEST_P(SimulatedHerd, AReplyThatWasLostIsSentAgain) {
   for (const std::string_view mutant : {"", "repeated-word"}) {
     plan_.mutant = mutant;
     const measure::Tally sum = total(run({{"herd.retry", "30us"}, {"herd.give-up", "2ms"}}, 0.01));
-    const std::uint64_t timeouts = count(sum, measure::Outcome::timeout);
+    const std::uint64_t timeouts = count(sum, OpStatus::timeout);
     if (mutant.empty())
       EXPECT_EQ(timeouts, 0U);
     else
@@ -269,7 +269,7 @@ TEST_P(Herd, ForgetsNothingThatFits) {
   plan_.load.mix = {.get = 0.7, .put = 0.3, .remove = 0, .insert = 0, .read_modify_write = 0};
   const workloads::RunOutcome outcome = run({}, 0.01);
   EXPECT_EQ(outcome.protocol_counters.at("index_evictions"), 0);
-  EXPECT_EQ(count(total(outcome), measure::Outcome::not_found), 0U);
+  EXPECT_EQ(count(total(outcome), OpStatus::not_found), 0U);
 }
 
 }  // namespace

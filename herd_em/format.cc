@@ -1,3 +1,4 @@
+// Lays requests out in their slots and reads them back, for each layout and variant.
 #include "herd_em/format.h"
 
 #include <cstring>

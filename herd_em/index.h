@@ -108,7 +108,7 @@ class Index {
   [[nodiscard]] std::uint64_t add_behind(std::uint64_t bucket);
 
   std::vector<Bucket> buckets_;
-  std::vector<std::uint64_t> behind_;  // store mode: by bucket, the next one
+  std::vector<std::uint64_t> behind_;  // store mode: for each bucket, the bucket behind it
   std::uint64_t home_buckets_;
   std::uint32_t tag_bits_;
   std::uint32_t tag_shift_;

@@ -1,3 +1,4 @@
+// Appends to, reads from and overwrites entries of HERD's circular log.
 #include "herd_em/log.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Registers HERD: requirements of its layouts, options, mutants and holes.
 #include "herd_em/module.h"
 
 #include <utility>

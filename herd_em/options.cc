@@ -23,7 +23,7 @@ Specs protocol_specs() {
       {"herd.variant",
        choice,
        "mended",
-       "protocol rules: with every mend, or the papers' with its holes and bytes (docs/protocols.md)",
+       "protocol rules: with every mend, or the papers' with its holes and bytes (docs/protocols/herd.md)",
        {"mended", "published"}},
       {"herd.layout",
        choice,

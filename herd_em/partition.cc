@@ -1,3 +1,4 @@
+// Executes GET, PUT and DELETE on the index and log of one server worker.
 #include "herd_em/partition.h"
 
 #include <fmt/format.h>

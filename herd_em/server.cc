@@ -1,3 +1,4 @@
+// Runs a server worker: polls request slots, executes requests with prefetching, and replies in batches.
 #include "herd_em/server.h"
 
 #include <algorithm>

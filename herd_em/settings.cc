@@ -1,3 +1,4 @@
+// Options and sizes of HERD, and the rules of its variants.
 #include "herd_em/settings.h"
 
 #include <fmt/format.h>

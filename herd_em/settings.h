@@ -19,7 +19,7 @@ enum class Prefetch : std::uint8_t {
   batch,     // 2016: all buckets of a batch, then all of its log entries
 };
 
-// The mends of the published protocol (docs/protocols.md), and the known-bad variants.
+// The mends of the published protocol (docs/protocols/herd.md), and the known-bad variants.
 struct Rules {
   bool numbers = true;     // Q1: sequence numbers; what was executed is not executed again
   bool scans_all = true;   // Q2: the worker looks at every slot of a client, not at the next one alone

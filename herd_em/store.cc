@@ -1,3 +1,4 @@
+// Registers HERD's request slots, fills its partitions, and makes servers and clients.
 #include "herd_em/store.h"
 
 #include <fmt/format.h>

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "common/fabric/sim/sim.h"
-#include "common/kv/testing.h"
 #include "herd_em/module.h"
+#include "tests/support/records.h"
 
 namespace loch::herd {
 namespace {
 
-using kv::testing::PatternData;
+using support::PatternData;
 
 constexpr std::uint32_t key_size = 16, value_size = 32, keys = 40;
 

@@ -8,7 +8,7 @@
 
 #include "common/fabric/memory.h"
 #include "nessie/members.h"
-#include "nessie/session.h"
+#include "nessie/store.h"
 
 namespace loch::nessie {
 namespace {

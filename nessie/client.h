@@ -1,34 +1,36 @@
-// What the load generator drives: a session behind kv::Client.
+// What the load generator drives: a lane behind kv::Client.
 #pragma once
 
-#include "nessie/session.h"
+#include "nessie/migrate.h"
+#include "nessie/operations.h"
 
 namespace loch::nessie {
 
 class NessieClient final : public kv::Client {
  public:
-  NessieClient(NessieStore& store, fabric::Worker& worker, std::uint32_t lane)
-      : session_(store, worker, lane) {}
+  NessieClient(NessieStore& store, fabric::Worker& worker, std::uint32_t lane) : lane_(store, worker, lane) {}
 
   [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats) override {
-    return session_.get(key, stats);
+    return nessie::get(&lane_, key, stats);
   }
   [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
                                              fabric::OpStats* stats) override {
-    return session_.put(key, value, stats);
+    return nessie::put(&lane_, key, value, stats);
   }
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
-    return session_.remove(key, stats);
+    return nessie::remove(&lane_, key, stats);
   }
   [[nodiscard]] bool can_migrate() const override { return true; }
   [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
-    return session_.migrate_key(key, stats);
+    return migrate_once(&lane_, key, stats);
   }
-  // For tests and measurements that need a MIGRATE by itself.
-  [[nodiscard]] Session& session() { return session_; }
+  // For tests and measurements that need a MIGRATE by itself, of the key in that slot.
+  [[nodiscard]] coro::Task<Attempt> migrate_from(cuckoo::Place source, fabric::OpStats* stats) {
+    return nessie::migrate_from({.lane = lane_, .stats = stats, .started = lane_.worker.now()}, source);
+  }
 
  private:
-  Session session_;
+  Lane lane_;
 };
 
 }  // namespace loch::nessie

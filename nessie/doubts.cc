@@ -1,83 +1,100 @@
-// Entries of which nobody knows whether a word of the index still names them: an operation's last CAS ended
-// in an error, a client died before it marked what it had replaced, a stamp arrived for another incarnation.
-// The owner of such an entry finds out. It reads all slots that the entry's key can be in until two readings
-// agree: a word that is in none of them, and is no pending entry's previous version, never comes back.
-#include <array>
+// Settling doubts by reading the slots that an entry's key can be in.
+#include "nessie/doubts.h"
+
+#include <algorithm>
 
 #include "common/base/probe.h"
 #include "common/fabric/memory.h"
-#include "nessie/session.h"
+#include "nessie/entry.h"
+#include "nessie/index.h"
+#include "nessie/stamps.h"
+#include "nessie/verify.h"
 
 namespace loch::nessie {
+namespace {
 
-coro::Task<void> Session::settle_doubts() {
-  constexpr std::uint32_t most = 16;  // a turn
-  std::vector<std::uint32_t> again;
-  for (std::uint32_t i = 0; i < most; ++i) {
-    const std::optional<EntryId> id = own_.table.take_doubt();
-    if (!id) break;
-    stats_ = nullptr;
-    started_ = worker_.now();
-    const std::uint64_t at = own_.table.offset(id->index);
-    const EntryMeta meta =
-        EntryMeta::unpack(fabric::load_word(node_.data->at(at + settings_.entry.meta_at())));
-    if (meta.kind == EntryKind::free) continue;
-    if (is_in_hand(*id)) {
-      again.push_back(id->index);
-      continue;
-    }
-    const EntryId entry = *id;
-    const Linked linked = co_await find_links(entry);
-    // Meanwhile it may have been marked, or be another one.
-    const EntryId now = own_.table.current(entry.index);
-    if (now != entry) continue;
-    if (linked == Linked::unknown || is_in_hand(entry)) {
-      LOCH_PROBE("nessie.doubt-stays");
-      again.push_back(entry.index);
-    } else if (linked == Linked::yes) {
-      LOCH_PROBE("nessie.doubt-cleared");
-      ++own_.counters.doubts_cleared;
-    } else {
-      LOCH_PROBE("nessie.doubt-was-a-leak");
-      ++own_.counters.leaks_found;
-      co_await recycle(entry);
-    }
-  }
-  for (const std::uint32_t index : again) own_.table.doubt(index);
+enum class Linked : std::uint8_t { yes, no, unknown };
+
+// Is some operation of this worker at work on it, or left unfinished with it?
+bool is_in_hand(const WorkerState& own, const EntryId& id) {
+  const auto has = [&](const InHand* hand) { return hand->has(id); };
+  if (std::ranges::any_of(own.in_hand, has)) return true;
+  return std::ranges::any_of(own.unfinished, [&](const Unfinished& left) { return left.entry == id; });
 }
 
-coro::Task<Session::Linked> Session::find_links(EntryId id) {
-  std::vector<std::byte> key(settings_.entry.key_size());
-  fabric::copy_from_shared(key.data(), node_.data->at(own_.table.offset(id.index)), key.size());
-  cuckoo::KeyHash hash = settings_.family.hash(key);
-  static_cast<void>(hash.candidate(settings_.functions() - 1));
-  std::array<Word, cuckoo::max_functions> before{};
-  std::array<Word, cuckoo::max_functions> after{};
-  Linked linked = co_await collect_links(id, &hash, &before);
+// The key's slots, all of them, as far as none answers the question.
+coro::Task<Linked> collect_links(Access access, EntryId id, cuckoo::KeyHash* hash, SeenWords* words) {
+  const Settings& settings = access.settings();
+  for (std::uint32_t i = 0; i < settings.functions(); ++i) {
+    const cuckoo::Place place = hash->candidate(i);
+    const WordRead read = co_await read_index(access, place);
+    if (!read.ok) co_return Linked::unknown;
+    (*words)[i] = read.word;
+    if (settings.format.is_empty(read.word)) continue;
+    if (settings.format.names(read.word, id)) co_return Linked::yes;
+    if (!holds_filter(settings, read.word, *hash)) continue;
+    const Fetched other = co_await fetch(access, read.word, Extent::header);
+    if (!other.ok) co_return Linked::unknown;
+    const bool is_held = !is_committed(settings, read.word, other.meta) && other.prev != 0 &&
+                         settings.format.names(other.prev, id);
+    if (is_held && !access.lane.has(Flaw::doubt_ignores_previous))
+      co_return Linked::unknown;  // a rollback would bring it back
+  }
+  co_return Linked::no;
+}
+
+coro::Task<Linked> find_links(Access access, EntryId id) {
+  const Settings& settings = access.settings();
+  std::vector<std::byte> key(settings.entry.key_size());
+  fabric::copy_from_shared(key.data(), access.node().data->at(access.own().table.offset(id.index)),
+                           key.size());
+  cuckoo::KeyHash hash = settings.family.hash(key);
+  static_cast<void>(hash.candidate(settings.functions() - 1));
+  SeenWords before{};
+  SeenWords after{};
+  Linked linked = co_await collect_links(access, id, &hash, &before);
   if (linked != Linked::no) co_return linked;
-  linked = co_await collect_links(id, &hash, &after);
+  linked = co_await collect_links(access, id, &hash, &after);
   if (linked != Linked::no) co_return linked;
   co_return before == after ? Linked::no : Linked::unknown;
 }
 
-coro::Task<Session::Linked> Session::collect_links(EntryId id, cuckoo::KeyHash* hash,
-                                                   std::array<Word, cuckoo::max_functions>* words) {
-  for (std::uint32_t i = 0; i < settings_.functions(); ++i) {
-    const cuckoo::Place place = hash->candidate(i);
-    const WordRead read = co_await read_index(place);
-    if (!read.ok) co_return Linked::unknown;
-    (*words)[i] = read.word;
-    if (settings_.format.is_empty(read.word)) continue;
-    if (settings_.format.names(read.word, id)) co_return Linked::yes;
-    if (!holds_filter(read.word, *hash)) continue;
-    const Fetched other = co_await fetch(read.word, Extent::header);
-    if (!other.ok) co_return Linked::unknown;
-    const bool is_held =
-        !is_committed(read.word, other.meta) && other.prev != 0 && settings_.format.names(other.prev, id);
-    if (is_held && !has(Flaw::doubt_ignores_previous))
-      co_return Linked::unknown;  // a rollback would bring it back
+}  // namespace
+
+coro::Task<void> settle_doubts(Lane* lane) {
+  WorkerState& own = lane->own;
+  constexpr std::uint32_t most = 16;  // a turn
+  std::vector<std::uint32_t> again;
+  for (std::uint32_t i = 0; i < most; ++i) {
+    const std::optional<EntryId> id = own.table.take_doubt();
+    if (!id) break;
+    const Access access{.lane = *lane, .started = lane->worker.now()};
+    const std::uint64_t at = own.table.offset(id->index);
+    const EntryMeta meta =
+        EntryMeta::unpack(fabric::load_word(lane->node.data->at(at + lane->settings.entry.meta_at())));
+    if (meta.kind == EntryKind::free) continue;
+    if (is_in_hand(own, *id)) {
+      again.push_back(id->index);
+      continue;
+    }
+    const EntryId entry = *id;
+    const Linked linked = co_await find_links(access, entry);
+    // Meanwhile it may have been marked, or be another one.
+    const EntryId now = own.table.current(entry.index);
+    if (now != entry) continue;
+    if (linked == Linked::unknown || is_in_hand(own, entry)) {
+      LOCH_PROBE("nessie.doubt-stays");
+      again.push_back(entry.index);
+    } else if (linked == Linked::yes) {
+      LOCH_PROBE("nessie.doubt-cleared");
+      ++own.counters.doubts_cleared;
+    } else {
+      LOCH_PROBE("nessie.doubt-was-a-leak");
+      ++own.counters.leaks_found;
+      co_await recycle(access, entry);
+    }
   }
-  co_return Linked::no;
+  for (const std::uint32_t index : again) own.table.doubt(index);
 }
 
 }  // namespace loch::nessie

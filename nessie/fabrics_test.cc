@@ -10,15 +10,15 @@
 #include <string>
 
 #include "common/fabric/memory.h"
-#include "common/fabric/test_fabrics.h"
-#include "nessie/fabric_run.h"
+#include "nessie/test_run.h"
+#include "tests/support/fabrics.h"
 
 namespace loch::nessie::testing {
 namespace {
 
 std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name, std::uint32_t nodes, std::uint64_t seed,
                                             const fabric::sim::SimFaults& faults = {}) {
-  return fabric::testing::make_fabric(name, {.nodes = nodes, .seed = seed, .faults = faults});
+  return support::make_fabric(name, {.nodes = nodes, .seed = seed, .faults = faults});
 }
 
 struct Tally {
@@ -43,7 +43,7 @@ kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint64_t
 // value, or half of one, is seen.
 constexpr std::uint64_t stride = 1'000'000;
 
-coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, Tally* tally) {
+coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t operations, Tally* tally) {
   NessieClient& client = run->client(w);
   fabric::Worker& worker = run->worker(w);
   const kv::DeployConfig& config = run->config();
@@ -96,7 +96,7 @@ coro::Task<void> work(FabricRun* run, std::size_t w, std::uint32_t operations, T
 }
 
 // Every key at most once, every entry committed, in a slot of its key, unstamped.
-void expect_sound(FabricRun& run) {
+void expect_sound(TestRun& run) {
   const Settings& s = run.store().settings();
   std::map<std::string, int> entries;
   for (std::uint32_t node = 0; node < s.config.nodes; ++node) {
@@ -131,7 +131,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
       {{"nessie.expiry", "2ms"}, {"nessie.clock-margin", "100us"}, {"nessie.min-spare", "64"}},
   };
   for (const auto& options : variants) {
-    FabricRun run(make_fabric(GetParam(), 3, 7), small(3, 2, 24), options);
+    TestRun run(make_fabric(GetParam(), 3, 7), small(3, 2, 24), options);
     Tally tally;
     for (std::size_t w = 0; w < run.workers(); ++w)
       run.start(w, [&run, &tally, w] { return work(&run, w, 400, &tally); });
@@ -153,7 +153,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
 TEST_P(OnFabric, ALoadedTableMigrates) {
   kv::DeployConfig config = small(2, 2, 380);
   config.max_keys = 440;  // the others are inserted into a table that is nearly full
-  FabricRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
+  TestRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
     run.start(w, [&run, &tally, w] { return work(&run, w, 500, &tally); });
@@ -163,10 +163,10 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   expect_sound(run);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabric::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return std::string(info.param); });
 
-coro::Task<void> one_put_of_each(FabricRun* run, std::vector<fabric::OpStats>* out) {
+coro::Task<void> one_put_of_each(TestRun* run, std::vector<fabric::OpStats>* out) {
   const kv::DeployConfig& config = run->config();
   std::vector<std::byte> bytes(config.key_size);
   std::vector<std::byte> value(config.value_size);
@@ -183,7 +183,7 @@ coro::Task<void> one_put_of_each(FabricRun* run, std::vector<fabric::OpStats>* o
 
 // The count decorator and the protocol's own count agree on a simulated cluster too.
 TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
-  FabricRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
+  TestRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
   std::vector<fabric::OpStats> all;
   run.start(0, [&] { return one_put_of_each(&run, &all); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -197,7 +197,7 @@ TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
   }
 }
 
-coro::Task<void> scrub_later(FabricRun* run, Nanos at, std::map<std::string, std::uint64_t>* counts) {
+coro::Task<void> scrub_later(TestRun* run, Nanos at, std::map<std::string, std::uint64_t>* counts) {
   co_await run->worker(0).sleep_until(at);
   std::vector<kv::ClientId> dead;
   for (std::uint32_t i = 0; i < run->config().client_workers; ++i)
@@ -214,7 +214,7 @@ TEST(OnSim, AKilledClientIsScrubbed) {
     fabric::sim::SimFaults faults;
     faults.schedule.push_back(
         {.kind = fabric::sim::ScheduledFault::Kind::kill, .node = 2, .worker = 0, .at = at});
-    FabricRun run(make_fabric("sim", 3, 5, faults), small(3, 1, 6), {{"nessie.attempts", "8"}});
+    TestRun run(make_fabric("sim", 3, 5, faults), small(3, 1, 6), {{"nessie.attempts", "8"}});
     Tally tally;
     std::map<std::string, std::uint64_t> counts;
     run.start(1, [&] { return work(&run, 1, 20, &tally); });

@@ -11,7 +11,7 @@
 
 #include "common/fabric/count/count.h"
 #include "common/fabric/sim/sim.h"
-#include "nessie/fabric_run.h"
+#include "nessie/test_run.h"
 
 namespace loch::nessie::testing {
 namespace {
@@ -46,7 +46,7 @@ struct Row {
   const char* mutant = "";
 };
 
-coro::Task<void> one_operation(FabricRun* run, Kind kind, std::uint64_t key, Measured* out) {
+coro::Task<void> one_operation(TestRun* run, Kind kind, std::uint64_t key, Measured* out) {
   NessieClient& client = run->client(0);
   fabric::Worker& worker = run->worker(0);
   std::vector<std::byte> bytes(key_size);
@@ -70,14 +70,14 @@ coro::Task<void> one_operation(FabricRun* run, Kind kind, std::uint64_t key, Mea
   } else {
     cuckoo::KeyHash hash = run->store().settings().family.hash(bytes);
     const cuckoo::Place place = hash.candidate(0);
-    const Attempt moved = co_await client.session().migrate_from(place, &stats);
+    const Attempt moved = co_await client.migrate_from(place, &stats);
     if (moved != Attempt::ok) co_return;  // the slot is EMPTY, or its key's other slots are full
   }
   if (!is_right) ++out->wrong;
   out->cost[kind].add(stats, worker.now() - begin);
 }
 
-coro::Task<void> measure(FabricRun* run, Measured* out) {
+coro::Task<void> measure(TestRun* run, Measured* out) {
   for (std::uint64_t i = 0; i < samples; ++i) {
     const std::uint64_t present = i * 37 % keys;
     const std::uint64_t absent = keys + i;
@@ -107,7 +107,7 @@ Measured measure_row(const Row& row, const fabric::sim::HardwareProfile& hardwar
   std::map<std::string, std::string> options = row.options;
   options.try_emplace("nessie.cache", "off");
   options.try_emplace("nessie.min-spare", "4096");  // nothing expires during the measurement
-  FabricRun run(fabric::count_requests(std::move(*fabric), {}), config, options, row.mutant);
+  TestRun run(fabric::count_requests(std::move(*fabric), {}), config, options, row.mutant);
   Measured measured;
   run.start(0, [&] { return measure(&run, &measured); });
   LOCH_CHECK(run.run() == fabric::RunEnd::finished, "the simulation did not finish");

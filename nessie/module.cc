@@ -1,3 +1,4 @@
+// Registers nessie: requirements, promises, fixes, holes and fuzzed options of its variants.
 #include "nessie/module.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/coro/scope.h"
+#include "nessie/members.h"
 #include "nessie/test_cluster.h"
 
 namespace loch::nessie::testing {
@@ -498,14 +499,14 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
 
 // ---- doubts while an operation is under way
 
-coro::Task<void> migrate_beside_background(TestCluster* cluster, Session* session, cuckoo::Place source,
+coro::Task<void> migrate_beside_background(TestCluster* cluster, NessieClient* client, cuckoo::Place source,
                                            Attempt* moved) {
   fabric::Worker& worker = cluster->worker(2);
   bool is_done = false;
   fabric::OpStats stats;
   coro::Scope scope(worker.run_queue());
   scope.spawn(cluster->store().background(worker, &is_done));
-  const Attempt ended = co_await session->migrate_from(source, &stats);
+  const Attempt ended = co_await client->migrate_from(source, &stats);
   *moved = ended;
   is_done = true;
   co_await scope.join();
@@ -537,11 +538,11 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   cluster.kill(3);
 
   const std::unique_ptr<kv::Client> client = cluster.store().client(cluster.worker(2), 0);
-  Session& session = static_cast<NessieClient&>(*client).session();
+  auto& mover = static_cast<NessieClient&>(*client);
   Attempt moved = Attempt::conflict;
   StepFabric& fabric = cluster.fabric();
   fabric::Worker& worker = cluster.worker(2);
-  fabric.start(worker, migrate_beside_background(&cluster, &session, cluster.candidate(key, 0), &moved));
+  fabric.start(worker, migrate_beside_background(&cluster, &mover, cluster.candidate(key, 0), &moved));
   const auto copy = [&]() -> std::optional<std::uint32_t> {
     for (std::uint32_t index = 0; index < 40; ++index) {
       if (cluster.meta({2, index, 0}).kind == EntryKind::copy) return index;

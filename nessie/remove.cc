@@ -1,70 +1,55 @@
-// The other ways to DELETE: one CAS, and the 2015 report's; and how an absent key is confirmed.
+// One attempt of a DELETE that writes no tombstone.
+#include "nessie/remove.h"
+
 #include "common/base/probe.h"
-#include "nessie/session.h"
+#include "nessie/slot.h"
+#include "nessie/stamps.h"
+#include "nessie/verify.h"
 
 namespace loch::nessie {
 
-// All slots were read and none holds the key: N-1 of them once more (H10c).
-coro::Task<Attempt> Session::confirm_absent() {
-  const Attempt verified = co_await verify_slots(settings_.functions() - 1, false);
-  co_return verified == Attempt::ok ? Attempt::not_found : verified;
-}
-
-// Hardened option: the committed word is swapped for EMPTY; every change of a committed entry is a
-// CAS on its exact word, so that this one is the DELETE.
-coro::Task<Attempt> Session::remove_by_single_cas() {
-  Writing& w = writing_;
-  const auto functions = static_cast<Nanos>(settings_.functions());
-  w.rank = no_rank;
-  w.staged_count = 0;
-  co_await worker_.compute(functions * worker_.costs().hash(w.key.size));
-  for (std::uint32_t i = 0; i < settings_.functions(); ++i) {
-    const cuckoo::Place place = w.hash.candidate(i);
-    const Nanos read_at = worker_.now();
-    const WordRead read = co_await read_index(place);
-    if (!read.ok) co_return Attempt::link_error;
-    w.seen[i] = read.word;
-    if (!holds_filter(read.word, w.hash)) continue;
-    const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return unreadable_;
-    if (holder == Holder::other_key) continue;
-    if (holder == Holder::pending) co_return Attempt::conflict;
-    if (is_over_age()) co_return Attempt::expired;
+coro::Task<Attempt> remove_by_single_cas(Access access, kv::Key key, cuckoo::KeyHash* hash) {
+  const WordFormat& format = access.settings().format;
+  const std::uint32_t functions = access.settings().functions();
+  SeenWords seen{};
+  co_await access.worker().compute(static_cast<Nanos>(functions) * access.worker().costs().hash(key.size));
+  for (std::uint32_t i = 0; i < functions; ++i) {
+    const cuckoo::Place place = hash->candidate(i);
+    const SlotSeen slot = co_await look_at_slot(access, place, key, hash);
+    if (slot.ended != Attempt::ok) co_return slot.ended;
+    seen[i] = slot.word;
+    if (slot.holder == Holder::other_key) continue;
+    if (slot.holder == Holder::pending) co_return Attempt::conflict;
+    if (access.is_over_age()) co_return Attempt::expired;
     // EMPTY|word is what every deleter of it writes: finding it proves nothing about whose CAS it was (A1).
-    const Swap swap = co_await take_back(place, read.word, settings_.format.emptied(read.word), Proof::none);
-    const EntryId removed = settings_.format.entry(read.word);
+    const Swap swap = co_await take_back(access, place, slot.word, format.emptied(slot.word), Proof::none);
+    const EntryId removed = format.entry(slot.word);
     if (swap.outcome == Swap::Outcome::unknown) {
       LOCH_PROBE("nessie.single-delete-unknown");
-      co_await suspect(removed);
+      co_await suspect(access, removed);
       co_return Attempt::ambiguous;
     }
     if (!swap.done()) co_return Attempt::conflict;
-    co_await recycle(removed);
+    co_await recycle(access, removed);
     co_return Attempt::ok;
   }
-  co_return co_await confirm_absent();
+  co_return co_await confirm_absent(access, hash, seen);
 }
 
-// 2015, 4.3.2 (H10d): from the lowest rank to the highest, each match to EMPTY; nothing is verified.
-coro::Task<Attempt> Session::clear_all_ranks() {
-  Writing& w = writing_;
+coro::Task<Attempt> clear_all_ranks(Access access, kv::Key key, cuckoo::KeyHash* hash) {
+  const WordFormat& format = access.settings().format;
+  const std::uint32_t functions = access.settings().functions();
   bool removed_any = false;
-  const auto functions = static_cast<Nanos>(settings_.functions());
-  co_await worker_.compute(functions * worker_.costs().hash(w.key.size));
-  for (std::uint32_t i = settings_.functions(); i-- > 0;) {
-    const cuckoo::Place place = w.hash.candidate(i);
-    const Nanos read_at = worker_.now();
-    const WordRead read = co_await read_index(place);
-    if (!read.ok) co_return Attempt::link_error;
-    if (!holds_filter(read.word, w.hash)) continue;
-    const Holder holder = co_await who_holds(read.word, read_at);
-    if (holder == Holder::failed) co_return unreadable_;
-    if (holder == Holder::other_key) continue;
-    const Swap swap = co_await swap_index(place, read.word, settings_.format.emptied(read.word), Proof::none);
+  co_await access.worker().compute(static_cast<Nanos>(functions) * access.worker().costs().hash(key.size));
+  for (std::uint32_t i = functions; i-- > 0;) {
+    const cuckoo::Place place = hash->candidate(i);
+    const SlotSeen slot = co_await look_at_slot(access, place, key, hash);
+    if (slot.ended != Attempt::ok) co_return slot.ended;
+    if (slot.holder == Holder::other_key) continue;
+    const Swap swap = co_await swap_index(access, place, slot.word, format.emptied(slot.word), Proof::none);
     if (swap.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
     if (!swap.done()) co_return Attempt::conflict;
-    const EntryId removed = settings_.format.entry(read.word);
-    co_await recycle(removed);
+    co_await recycle(access, format.entry(slot.word));
     removed_any = true;
   }
   co_return removed_any ? Attempt::ok : Attempt::not_found;

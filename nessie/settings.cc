@@ -1,3 +1,4 @@
+// Decides one deployment of Nessie from its options: rules of the variant, sizes of tables, and checks.
 #include "nessie/settings.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// A deployed Nessie: registers its regions, restarts nodes and declares them lost, and makes clients.
 #include "nessie/store.h"
 
 #include <fmt/format.h>
@@ -5,8 +6,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "nessie/background.h"
 #include "nessie/client.h"
+#include "nessie/declare.h"
 #include "nessie/members.h"
+#include "nessie/scrub.h"
 
 namespace loch::nessie {
 
@@ -153,18 +157,18 @@ std::unique_ptr<kv::Client> NessieStore::client(fabric::Worker& worker, std::uin
 }
 
 coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* done) {
-  Session session(*this, worker, settings_->background_lane(worker.index()));
-  co_await session.run_background(done);
+  Lane lane(*this, worker, settings_->background_lane(worker.index()));
+  co_await run_background(&lane, done);
 }
 
 coro::Task<kv::Repair> NessieStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
-  Session session(*this, worker, settings_->repair_lane(worker.index()));
-  co_return co_await session.scrub(std::move(dead));
+  Lane lane(*this, worker, settings_->repair_lane(worker.index()));
+  co_return co_await nessie::scrub(&lane, std::move(dead));
 }
 
 coro::Task<kv::Repair> NessieStore::declare_lost(fabric::Worker& worker, std::vector<fabric::NodeId> lost) {
-  Session session(*this, worker, settings_->repair_lane(worker.index()));
-  co_return co_await session.declare_lost(std::move(lost));
+  Lane lane(*this, worker, settings_->repair_lane(worker.index()));
+  co_return co_await nessie::declare_lost(&lane, std::move(lost));
 }
 
 std::map<std::string, double> NessieStore::counters() const {

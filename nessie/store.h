@@ -19,7 +19,7 @@
 
 namespace loch::nessie {
 
-class Session;
+struct InHand;
 
 constexpr std::string_view index_region = "nessie.index";      // ITEs; touched by the NIC alone
 constexpr std::string_view data_region = "nessie.data";        // DTEs
@@ -101,14 +101,14 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;            // by node; each worker's own, renewed after a reconnection
-  std::vector<IndexShare> shares;     // by the node that brought it into the table
-  Word members_seen = 0;              // version of the members that peers and shares are of
-  bool has_losses = false;            // some node was declared lost once
-  std::deque<Unlinked> unlinked;      // to be stamped in the background
-  std::deque<Unfinished> unfinished;  // to be settled in the background
-  std::vector<Session*> sessions;     // of this worker, while they live
-  bool is_abandoned = false;          // its worker died: what it kept is gone, its entries stay as they are
+  std::vector<Peer> peers;             // by node; each worker's own, renewed after a reconnection
+  std::vector<IndexShare> shares;      // by the node that brought it into the table
+  Word members_seen = 0;               // version of the members that peers and shares are of
+  bool has_losses = false;             // some node was declared lost once
+  std::deque<Unlinked> unlinked;       // to be stamped in the background
+  std::deque<Unfinished> unfinished;   // to be settled in the background
+  std::vector<const InHand*> in_hand;  // of each lane of this worker's, while it lives (lane.h)
+  bool is_abandoned = false;           // its worker died: what it kept is gone, its entries stay as they are
   Counters counters;
 };
 

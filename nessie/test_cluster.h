@@ -250,9 +250,7 @@ class TestCluster {
     fabric_.start(*workers_[w], std::move(task));
   }
   [[nodiscard]] kv::Key key(std::uint32_t w) const { return {keys_[w].data(), key_size}; }
-  [[nodiscard]] Session& session(std::uint32_t w) {
-    return static_cast<NessieClient&>(*clients_[w]).session();
-  }
+  [[nodiscard]] NessieClient& client(std::uint32_t w) { return static_cast<NessieClient&>(*clients_[w]); }
 
   static coro::Task<void> run_get(TestCluster* self, std::uint32_t w) {
     Outcome& out = self->outcomes_[w];
@@ -280,7 +278,7 @@ class TestCluster {
   }
   static coro::Task<void> run_migrate(TestCluster* self, std::uint32_t w, cuckoo::Place source) {
     Outcome& out = self->outcomes_[w];
-    const Attempt moved = co_await self->session(w).migrate_from(source, &out.stats);
+    const Attempt moved = co_await self->client(w).migrate_from(source, &out.stats);
     out.moved = moved;
   }
   static coro::Task<void> run_scrub(TestCluster* self, std::uint32_t w, std::vector<kv::ClientId> dead) {

@@ -8,36 +8,30 @@
 #include <utility>
 #include <vector>
 
-#include "common/coupled/testing.h"
 #include "common/cuckoo/placement.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/test_fabrics.h"
 #include "nessie_hy/module.h"
 #include "nessie_hy/store.h"
+#include "tests/support/owned_tables.h"
+#include "tests/support/store_cluster.h"
+#include "tests/support/store_loads.h"
 
 namespace loch::nessie_hy {
 namespace {
 
-using coupled::testing::Deaths;
-using coupled::testing::key_size;
-using coupled::testing::Lane;
-using coupled::testing::ModuleRun;
-using coupled::testing::small;
-using coupled::testing::Tally;
-using coupled::testing::value_size;
-using fabric::testing::FabricOptions;
-using fabric::testing::make_fabric;
 using kv::OpStatus;
-using kv::testing::PatternData;
+using support::Deaths, support::Lane, support::StoreCluster, support::Tally, support::PatternData;
+using support::FabricOptions, support::make_fabric, support::small_deploy;
 
+constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
 constexpr std::uint64_t entry_bytes = key_size + value_size + 16;
 
 const kv::Module& module() {
-  static const std::unique_ptr<kv::Module> made = coupled::testing::first_module(add_modules);
+  static const std::unique_ptr<kv::Module> made = support::first_module(add_modules);
   return *made;
 }
 
-coupled::Tables& tables(ModuleRun& run) { return static_cast<HyStore&>(run.store()).tables(); }
+coupled::Tables& tables(StoreCluster& run) { return static_cast<HyStore&>(run.store()).tables(); }
 
 // What a GET of a preloaded key must cost (1.5): a word for each rank up to the key's, an entry for each
 // occupied slot before it, and its own; a miss reads the words but the last again.
@@ -45,7 +39,7 @@ struct Expected {
   std::uint32_t words = 0, entries = 0;
   bool is_local = false;
 };
-Expected expected_get(ModuleRun& run, std::uint64_t number, fabric::NodeId from) {
+Expected expected_get(StoreCluster& run, std::uint64_t number, fabric::NodeId from) {
   const coupled::Settings& s = tables(run).settings();
   std::vector<std::byte> key(key_size), other(key_size);
   PatternData::write_key(number, key.data(), key_size);
@@ -69,7 +63,7 @@ Expected expected_get(ModuleRun& run, std::uint64_t number, fabric::NodeId from)
 
 class OnFabric : public testing::TestWithParam<std::string> {};
 
-coro::Task<void> get_all(Lane* lane, ModuleRun* run, std::uint64_t present, std::uint64_t all,
+coro::Task<void> get_all(Lane* lane, StoreCluster* run, std::uint64_t present, std::uint64_t all,
                          std::uint64_t* remote) {
   for (std::uint64_t key = 0; key < all; ++key) {
     const Expected cost = expected_get(*run, key, lane->worker().node());
@@ -92,13 +86,14 @@ coro::Task<void> get_all(Lane* lane, ModuleRun* run, std::uint64_t present, std:
 
 TEST_P(OnFabric, AGetReadsWordsAndOccupiedEntries) {
   for (const char* completion : {"watermark", "cqe"}) {
-    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 1, 2, 120),
-                  {{"nessie-hy.load-factor", "0.7"}, {"nessie-hy.completion", completion}});
+    StoreCluster run(make_fabric(GetParam(), {}), module(),
+                     {.config = small_deploy(3, 1, 2, 120),
+                      .options = {{"nessie-hy.load-factor", "0.7"}, {"nessie-hy.completion", completion}}});
     std::uint64_t remote = 0;
     run.start(0, [&](Lane* lane) { return get_all(lane, &run, 120, 160, &remote); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_GT(remote, 60u);
-    EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 120u);
+    EXPECT_EQ(support::expect_sound(tables(run)), 120u);
   }
 }
 
@@ -133,10 +128,11 @@ TEST_P(OnFabric, PutsAndDeletesAreTheServersAndGetsSeeThem) {
   };
   for (auto& options : variants) {
     options["nessie-hy.retry-after"] = "500ms";  // on a busy machine too, what is counted was sent once
-    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 1, 2, 60), options);
+    StoreCluster run(make_fabric(GetParam(), {}), module(),
+                     {.config = small_deploy(3, 1, 2, 60), .options = options});
     run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 60u);
+    EXPECT_EQ(support::expect_sound(tables(run)), 60u);
   }
 }
 
@@ -147,46 +143,48 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
       {{"nessie-hy.cache", "on"}, {"nessie-hy.cache-fraction", "1"}, {"nessie-hy.multi-read", "on"}},
   };
   for (const auto& options : variants) {
-    ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 2, 2, 24), options);
+    StoreCluster run(make_fabric(GetParam(), {}), module(),
+                     {.config = small_deploy(3, 2, 2, 24), .options = options});
     Tally tally;
     for (std::size_t w = 0; w < run.workers(); ++w)
-      run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 400, &tally); });
+      run.start(w, [&](Lane* lane) { return support::work(lane, 36, 400, &tally); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn + tally.foreign, 0u);
     // Short expiry periods pass, and what rests for them may be wanted.
     if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(tally.other, 0u);
     EXPECT_EQ(tally.ok + tally.not_found + tally.other, 2'400u);
     EXPECT_GT(tally.ok, 1'200u);
-    coupled::testing::expect_sound(tables(run));
+    support::expect_sound(tables(run));
   }
 }
 
 TEST_P(OnFabric, ALoadedTableMovesItsKeysUnderReaders) {
-  kv::DeployConfig config = small(2, 2, 1, 340);
+  kv::DeployConfig config = small_deploy(2, 2, 1, 340);
   config.max_keys = 420;  // the others are inserted into a table that is nearly full
-  ModuleRun run(make_fabric(GetParam(), {.nodes = 2}), module(), config, {{"nessie-hy.load-factor", "0.85"}});
+  StoreCluster run(make_fabric(GetParam(), {.nodes = 2}), module(),
+                   {.config = config, .options = {{"nessie-hy.load-factor", "0.85"}}});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 420, 600, &tally); });
+    run.start(w, [&](Lane* lane) { return support::work(lane, 420, 600, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign, 0u);
   EXPECT_GT(run.counter("moves"), 0);
-  coupled::testing::expect_sound(tables(run));
+  support::expect_sound(tables(run));
 }
 
 TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
   FabricOptions lossy;
   lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
-  ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
-                {{"nessie-hy.retry-after", "5ms"},
-                 {"nessie-hy.give-up-after", "60s"},
-                 {"nessie-hy.reconnect-timeout", "10s"},
-                 {"nessie-hy.min-spare", "4096"},
-                 {"nessie-hy.expiry", "60s"}});
+  StoreCluster run(make_fabric(GetParam(), lossy), module(),
+                   {.config = small_deploy(3, 2, 2, 24),
+                    .options = {{"nessie-hy.retry-after", "5ms"},
+                                {"nessie-hy.give-up-after", "60s"},
+                                {"nessie-hy.reconnect-timeout", "10s"},
+                                {"nessie-hy.min-spare", "4096"},
+                                {"nessie-hy.expiry", "60s"}}});
   std::vector<std::uint64_t> wrong(run.workers());
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w,
-              [&wrong, w](Lane* lane) { return coupled::testing::write_and_read(lane, 4 * w, &wrong[w]); });
+    run.start(w, [&wrong, w](Lane* lane) { return support::write_and_read(lane, 4 * w, &wrong[w]); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
   EXPECT_GT(run.counter("request_retries"), 0);
@@ -195,20 +193,20 @@ TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
 
 // One machine serves and the others ask.
 TEST_P(OnFabric, OneNodeMayServeAll) {
-  kv::DeployConfig config = small(3, 2, 2, 24);
+  kv::DeployConfig config = small_deploy(3, 2, 2, 24);
   config.server_nodes = 1;
-  ModuleRun run(make_fabric(GetParam(), {}), module(), config);
+  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = config});
   Tally tally;
   ASSERT_EQ(run.workers(), 4u);
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 300, &tally); });
+    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 300, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
   EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
-  coupled::testing::expect_sound(tables(run));
+  support::expect_sound(tables(run));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(fabric::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
 // Entries that were replaced rest for E; until then PUTs wait, and then they go on.
@@ -223,9 +221,11 @@ coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
 }
 
 TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
-  ModuleRun run(
-      make_fabric("sim", {.nodes = 2}), module(), small(2, 1, 1, 2),
-      {{"nessie-hy.expiry", "300us"}, {"nessie-hy.min-spare", "2"}, {"nessie-hy.load-factor", "0.9"}});
+  StoreCluster run(
+      make_fabric("sim", {.nodes = 2}), module(),
+      {.config = small_deploy(2, 1, 1, 2),
+       .options = {
+           {"nessie-hy.expiry", "300us"}, {"nessie-hy.min-spare", "2"}, {"nessie-hy.load-factor", "0.9"}}});
   std::uint64_t waited = 0;
   run.start(0, [&](Lane* lane) { return replace_often(lane, &waited); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -235,10 +235,10 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
 
 // What a load adds to the tables changes no address of what they have without it, and lies apart from it.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
-  kv::DeployConfig config = small(2, 1, 3, 2);
-  ModuleRun short_run(make_fabric("sim", {.nodes = 2}), module(), config);
+  kv::DeployConfig config = small_deploy(2, 1, 3, 2);
+  StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
   config.load_time = 20'000'000;
-  ModuleRun long_run(make_fabric("sim", {.nodes = 2}), module(), config);
+  StoreCluster long_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
   const coupled::Settings& before = tables(short_run).settings();
   const coupled::Settings& after = tables(long_run).settings();
   ASSERT_EQ(before.servers(), 3u);
@@ -261,7 +261,7 @@ TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
 struct SeenWords {
   std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
   std::uint64_t returned = 0;
-  void look(ModuleRun& run) {
+  void look(StoreCluster& run) {
     const coupled::Settings& s = tables(run).settings();
     for (const auto& row : tables(run).local(0).rows) {
       for (std::uint64_t slot = 0; slot < s.slots_per_row; ++slot) {
@@ -275,7 +275,7 @@ struct SeenWords {
   }
 };
 
-coro::Task<void> stir(Lane* lane, ModuleRun* run, SeenWords* seen) {
+coro::Task<void> stir(Lane* lane, StoreCluster* run, SeenWords* seen) {
   for (std::uint32_t i = 0; i < 4'000; ++i) {
     const std::uint64_t key = 6 + lane->worker().rng().below(8);
     Lane::Outcome done;
@@ -290,13 +290,14 @@ coro::Task<void> stir(Lane* lane, ModuleRun* run, SeenWords* seen) {
 
 TEST(OnSim, NoWordComesBackToASlot) {
   for (const std::string_view mutant : {"", "word-not-unique", "empty-not-unique"}) {
-    kv::DeployConfig config = small(1, 1, 1, 6);
+    kv::DeployConfig config = small_deploy(1, 1, 1, 6);
     config.max_keys = 8;
-    ModuleRun run(make_fabric("sim", {.nodes = 1}), module(), config,
-                  {{"nessie-hy.load-factor", "0.8"},
-                   {"nessie-hy.hash-functions", "2"},
-                   {"nessie-hy.min-spare", "8192"}},
-                  mutant);
+    StoreCluster run(make_fabric("sim", {.nodes = 1}), module(),
+                     {.config = config,
+                      .options = {{"nessie-hy.load-factor", "0.8"},
+                                  {"nessie-hy.hash-functions", "2"},
+                                  {"nessie-hy.min-spare", "8192"}},
+                      .mutant = std::string(mutant)});
     SeenWords seen;
     run.start(0, [&](Lane* lane) { return stir(lane, &run, &seen); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -320,8 +321,10 @@ coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
 TEST(OnSim, AReplacedEntryRestsForTheDriftOfClocksToo) {
   constexpr Nanos expiry = 100'000'000;
   for (const std::string_view mutant : {"", "no-drift-margin"}) {
-    ModuleRun run(make_fabric("sim", {.nodes = 1}), module(), small(1, 1, 1, 0),
-                  {{"nessie-hy.expiry", "100ms"}}, mutant);
+    StoreCluster run(make_fabric("sim", {.nodes = 1}), module(),
+                     {.config = small_deploy(1, 1, 1, 0),
+                      .options = {{"nessie-hy.expiry", "100ms"}},
+                      .mutant = std::string(mutant)});
     Nanos replaced_by = 0;
     run.start(0, [&](Lane* lane) { return replace_once(lane, &replaced_by); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -334,7 +337,7 @@ TEST(OnSim, AReplacedEntryRestsForTheDriftOfClocksToo) {
 }
 
 // The first key of the load that node 0 holds.
-std::uint64_t key_of_node_0(ModuleRun& run) {
+std::uint64_t key_of_node_0(StoreCluster& run) {
   std::vector<std::byte> key(key_size);
   for (std::uint64_t number = 0;; ++number) {
     PatternData::write_key(number, key.data(), key_size);
@@ -377,7 +380,7 @@ coro::Task<void> live_twice(Lane* lane, Lives* lives) {
   lives->got = got.value;
 }
 
-coro::Task<void> lay_out_anew(Lane* lane, ModuleRun* run, Lives* lives) {
+coro::Task<void> lay_out_anew(Lane* lane, StoreCluster* run, Lives* lives) {
   co_await await(&lane->worker(), lives, Phase::over);
   const Result<> restarted = tables(*run).restart_node(0);
   EXPECT_TRUE(restarted);
@@ -387,10 +390,12 @@ coro::Task<void> lay_out_anew(Lane* lane, ModuleRun* run, Lives* lives) {
 
 TEST(OnSim, NoWordOfAFormerLifeIsStoredAgain) {
   for (const std::string_view mutant : {"", "words-begin-anew"}) {
-    kv::DeployConfig config = small(2, 1, 1, 0);
+    kv::DeployConfig config = small_deploy(2, 1, 1, 0);
     config.max_keys = 16;
-    ModuleRun run(make_fabric("sim", {.nodes = 2}), module(), config,
-                  {{"nessie-hy.cache", "true"}, {"nessie-hy.cache-fraction", "1"}}, mutant);
+    StoreCluster run(make_fabric("sim", {.nodes = 2}), module(),
+                     {.config = config,
+                      .options = {{"nessie-hy.cache", "true"}, {"nessie-hy.cache-fraction", "1"}},
+                      .mutant = std::string(mutant)});
     Lives lives{.key = key_of_node_0(run), .slots = tables(run).settings().slots_per_row};
     run.start(0, [&](Lane* lane) { return lay_out_anew(lane, &run, &lives); });
     run.start(1, [&](Lane* lane) { return live_twice(lane, &lives); });
@@ -402,7 +407,7 @@ TEST(OnSim, NoWordOfAFormerLifeIsStoredAgain) {
 // A GET whose entry's word is of the server's former life ends in an error: what the entry says now may be
 // half of a PUT that the new life is about to make visible.
 struct Rebirth {
-  ModuleRun* run = nullptr;
+  StoreCluster* run = nullptr;
   std::uint64_t key = 0;
   Lane::Outcome got;
 };
@@ -413,7 +418,7 @@ coro::Task<void> get_once(Lane* lane, Rebirth* rebirth) {
 }
 
 // The entry that the key has before anything fails.
-std::uint64_t place_of_entry(ModuleRun& run, std::uint64_t number) {
+std::uint64_t place_of_entry(StoreCluster& run, std::uint64_t number) {
   std::vector<std::byte> key(key_size), other(key_size);
   PatternData::write_key(number, key.data(), key_size);
   cuckoo::KeyHash hash = tables(run).settings().family.hash(key);
@@ -428,7 +433,7 @@ std::uint64_t place_of_entry(ModuleRun& run, std::uint64_t number) {
 }
 
 // As a server worker leaves it between the two halves of the value.
-void write_half(ModuleRun& run, std::uint64_t number, std::uint64_t at) {
+void write_half(StoreCluster& run, std::uint64_t number, std::uint64_t at) {
   const coupled::EntryLayout& layout = tables(run).settings().entry;
   fabric::Region& data = *tables(run).local(0).data;
   std::vector<std::byte> key(key_size), value(value_size);
@@ -448,7 +453,8 @@ Lane::Outcome get_across(Nanos crash_at, std::string_view mutant) {
                                      .worker = 0,
                                      .at = crash_at,
                                      .span = 20'000});
-  ModuleRun run(make_fabric("sim", options), module(), small(2, 1, 1, 24), {}, mutant);
+  StoreCluster run(make_fabric("sim", options), module(),
+                   {.config = small_deploy(2, 1, 1, 24), .mutant = std::string(mutant)});
   Rebirth rebirth{.run = &run, .key = key_of_node_0(run), .got = {}};
   const std::uint64_t at = place_of_entry(run, rebirth.key);
   run.fabric().on_restart([&](fabric::NodeId node) {
@@ -484,25 +490,28 @@ TEST(OnSim, AGetDoesNotGoOnInAnotherLifeOfItsServer) {
 }
 
 TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
-  kv::DeployConfig config = small(2, 1, 1, 0);
+  kv::DeployConfig config = small_deploy(2, 1, 1, 0);
   config.max_keys = 40;
-  ModuleRun run(make_fabric("sim", {.nodes = 2}), module(), config, {{"nessie-hy.load-factor", "0.9"}});
+  StoreCluster run(make_fabric("sim", {.nodes = 2}), module(),
+                   {.config = config, .options = {{"nessie-hy.load-factor", "0.9"}}});
   std::uint64_t full = 0;
-  run.start(0, [&](Lane* lane) { return coupled::testing::fill(lane, 80, &full); });
+  run.start(0, [&](Lane* lane) { return support::fill(lane, 80, &full); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(full, 30u);
-  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 80 - full);
+  EXPECT_EQ(support::expect_sound(tables(run)), 80 - full);
 }
 
 TEST(OnSim, ADeadNodeIsAnError) {
   FabricOptions options;
   options.faults.schedule.push_back(
       {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
-  ModuleRun run(make_fabric("sim", options), module(), small(3, 2, 1, 24),
-                {{"nessie-hy.give-up-after", "100ms"}, {"nessie-hy.reconnect-timeout", "2ms"}});
+  StoreCluster run(
+      make_fabric("sim", options), module(),
+      {.config = small_deploy(3, 2, 1, 24),
+       .options = {{"nessie-hy.give-up-after", "100ms"}, {"nessie-hy.reconnect-timeout", "2ms"}}});
   Deaths seen;
   for (std::size_t w = 0; w < 4; ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::until_dead(lane, &seen); });
+    run.start(w, [&](Lane* lane) { return support::until_dead(lane, &seen); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(seen.unknown, 0u);
   EXPECT_GT(seen.errors, 100u);
@@ -532,7 +541,8 @@ TEST(OnSim, MemoryThatNobodyLaidOutIsAnErrorAndNoMiss) {
                                        .worker = 0,
                                        .at = 400'000,
                                        .span = 1'000'000});
-    ModuleRun run(make_fabric("sim", options), module(), small(3, 1, 1, 24), {}, mutant);
+    StoreCluster run(make_fabric("sim", options), module(),
+                     {.config = small_deploy(3, 1, 1, 24), .mutant = std::string(mutant)});
     Gets seen;
     run.start(0, [&](Lane* lane) { return get_after_the_loss(lane, &seen); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -547,7 +557,7 @@ TEST(OnSim, MemoryThatNobodyLaidOutIsAnErrorAndNoMiss) {
 
 TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   kv::Options options(module().options());
-  kv::DeployConfig config = small(3, 1, 0, 10);
+  kv::DeployConfig config = small_deploy(3, 1, 0, 10);
   EXPECT_FALSE(module().deploy(config, options, "").has_value());
   config.server_workers = 1;
   EXPECT_TRUE(module().deploy(config, options, "").has_value());

@@ -1,3 +1,4 @@
+// Registers nessie-hy: requirements, promises and store.
 #include "nessie_hy/module.h"
 
 #include <utility>

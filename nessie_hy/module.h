@@ -1,6 +1,6 @@
 // NessieHY: Nessie's hybrid (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017): GETs are
 // client-driven, by READs of index words and entries; PUTs and DELETEs are executed by workers that poll, as
-// NessieSD's. docs/protocols.md has layouts, steps and rules.
+// NessieSD's. docs/protocols/nessie-hy.md has layouts, steps and rules.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// GET by READs of index words and entries, with its checks of time and identity.
 #include "nessie_hy/reader.h"
 
 #include <algorithm>
@@ -5,9 +6,9 @@
 #include <cstring>
 
 #include "common/base/probe.h"
-#include "common/coupled/back_off.h"
 #include "common/cuckoo/index_word.h"
 #include "common/fabric/memory.h"
+#include "common/kv/back_off.h"
 #include "common/rpc/landing.h"
 
 namespace loch::nessie_hy {
@@ -42,8 +43,7 @@ coro::Task<kv::OpResult> Reader::get(kv::Key key, fabric::OpStats* stats) {
     if (!is_worth_retrying || attempt + 1 == table_.attempts || worker_.stopping())
       co_return result_of(ended, attempt);
     // The first retry follows at once: what was in the way is mostly gone by then.
-    if (attempt > 0)
-      co_await coupled::back_off(&worker_, table_.backoff_start, table_.backoff_cap, attempt - 1);
+    if (attempt > 0) co_await kv::back_off(&worker_, table_.backoff_start, table_.backoff_cap, attempt - 1);
     if (ended == Attempt::conflict) ++counts_.conflicts;
   }
 }

@@ -1,3 +1,4 @@
+// Options, mutants and fixes of NessieHY.
 #include "nessie_hy/settings.h"
 
 #include <fmt/format.h>
@@ -77,7 +78,8 @@ std::vector<kv::OptionSpec> option_specs() {
       {"nessie-hy.variant",
        choice,
        "hardened",
-       "the index word of the 2017 text, with one EMPTY word, or unique EMPTY words (docs/protocols.md)",
+       "the index word of the 2017 text, with one EMPTY word, or unique EMPTY words "
+       "(docs/protocols/nessie-hy.md)",
        {"hardened", "published"}},
       {"nessie-hy.mend-h2",
        OptionType::boolean,

@@ -1,3 +1,4 @@
+// Makes NessieHY's tables, caches, server workers and clients.
 #include "nessie_hy/store.h"
 
 #include "common/coupled/table_server.h"

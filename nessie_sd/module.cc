@@ -1,3 +1,4 @@
+// Registers nessie-sd: options, mutants, promises and store.
 #include "nessie_sd/module.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // NessieSD: Nessie's server-driven rival (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017; also the
-// 2015 report): requests and replies by RDMA WRITE, executed by workers that poll. docs/protocols.md has
+// 2015 report): requests and replies by RDMA WRITE, executed by workers that poll. docs/protocols/nessie-sd.md has
 // layouts and steps.
 #pragma once
 

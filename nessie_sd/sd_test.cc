@@ -2,31 +2,27 @@
 // device: what operations return and cost, many clients at work, connections that fail, nodes that die.
 #include <gtest/gtest.h>
 
-#include "common/coupled/testing.h"
-#include "common/fabric/test_fabrics.h"
 #include "nessie_sd/module.h"
 #include "nessie_sd/store.h"
+#include "tests/support/owned_tables.h"
+#include "tests/support/store_cluster.h"
+#include "tests/support/store_loads.h"
 
 namespace loch::nessie_sd {
 namespace {
 
-using coupled::testing::Deaths;
-using coupled::testing::key_size;
-using coupled::testing::Lane;
-using coupled::testing::ModuleRun;
-using coupled::testing::small;
-using coupled::testing::Tally;
-using coupled::testing::value_size;
-using fabric::testing::FabricOptions;
-using fabric::testing::make_fabric;
 using kv::OpStatus;
+using support::Deaths, support::Lane, support::StoreCluster, support::Tally;
+using support::FabricOptions, support::make_fabric, support::small_deploy;
 
 const kv::Module& module() {
-  static const std::unique_ptr<kv::Module> made = coupled::testing::first_module(add_modules);
+  static const std::unique_ptr<kv::Module> made = support::first_module(add_modules);
   return *made;
 }
 
-coupled::Tables& tables(ModuleRun& run) { return static_cast<SdStore&>(run.store()).tables(); }
+coupled::Tables& tables(StoreCluster& run) { return static_cast<SdStore&>(run.store()).tables(); }
+
+constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
 
 class OnFabric : public testing::TestWithParam<std::string> {};
 
@@ -68,52 +64,54 @@ coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
 }
 
 TEST_P(OnFabric, EveryOperationCostsTwoWrites) {
-  ModuleRun run(
-      make_fabric(GetParam(), {}), module(), small(3, 1, 2, 60),
-      {{"nessie-sd.retry-after", "500ms"}});  // on a busy machine too, what is counted was sent once
+  StoreCluster run(make_fabric(GetParam(), {}), module(),
+                   {.config = small_deploy(3, 1, 2, 60),
+                    .options = {{"nessie-sd.retry-after",
+                                 "500ms"}}});  // on a busy machine too, what is counted was sent once
   run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 60u);
+  EXPECT_EQ(support::expect_sound(tables(run)), 60u);
   EXPECT_EQ(run.counter("requests"), 480);
   EXPECT_EQ(run.counter("requests_refused"), 0);
 }
 
 TEST_P(OnFabric, ManyClientsOnFewKeys) {
-  ModuleRun run(make_fabric(GetParam(), {}), module(), small(3, 2, 2, 24));
+  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = small_deploy(3, 2, 2, 24)});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 500, &tally); });
+    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 500, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
   EXPECT_EQ(tally.ok + tally.not_found, 3'000u);
   EXPECT_GT(tally.not_found, 0u);
-  coupled::testing::expect_sound(tables(run));
+  support::expect_sound(tables(run));
 }
 
 TEST_P(OnFabric, ALoadedTableMovesItsKeys) {
-  kv::DeployConfig config = small(2, 2, 1, 340);
+  kv::DeployConfig config = small_deploy(2, 2, 1, 340);
   config.max_keys = 420;  // the others are inserted into a table that is nearly full
-  ModuleRun run(make_fabric(GetParam(), {.nodes = 2}), module(), config, {{"nessie-sd.load-factor", "0.85"}});
+  StoreCluster run(make_fabric(GetParam(), {.nodes = 2}), module(),
+                   {.config = config, .options = {{"nessie-sd.load-factor", "0.85"}}});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 420, 700, &tally); });
+    run.start(w, [&](Lane* lane) { return support::work(lane, 420, 700, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign, 0u);
   EXPECT_GT(run.counter("moves"), 0);
-  coupled::testing::expect_sound(tables(run));
+  support::expect_sound(tables(run));
 }
 
 TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
   FabricOptions lossy;
   lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
-  ModuleRun run(make_fabric(GetParam(), lossy), module(), small(3, 2, 2, 24),
-                {{"nessie-sd.retry-after", "5ms"},
-                 {"nessie-sd.give-up-after", "60s"},
-                 {"nessie-sd.reconnect-timeout", "10s"}});
+  StoreCluster run(make_fabric(GetParam(), lossy), module(),
+                   {.config = small_deploy(3, 2, 2, 24),
+                    .options = {{"nessie-sd.retry-after", "5ms"},
+                                {"nessie-sd.give-up-after", "60s"},
+                                {"nessie-sd.reconnect-timeout", "10s"}}});
   std::vector<std::uint64_t> wrong(run.workers());
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w,
-              [&wrong, w](Lane* lane) { return coupled::testing::write_and_read(lane, 4 * w, &wrong[w]); });
+    run.start(w, [&wrong, w](Lane* lane) { return support::write_and_read(lane, 4 * w, &wrong[w]); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
   EXPECT_GT(run.counter("request_retries"), 0);
@@ -122,32 +120,33 @@ TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
 
 // One machine serves and the others ask.
 TEST_P(OnFabric, OneNodeMayServeAll) {
-  kv::DeployConfig config = small(3, 2, 2, 24);
+  kv::DeployConfig config = small_deploy(3, 2, 2, 24);
   config.server_nodes = 1;
-  ModuleRun run(make_fabric(GetParam(), {}), module(), config);
+  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = config});
   Tally tally;
   ASSERT_EQ(run.workers(), 4u);
   for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::work(lane, 36, 300, &tally); });
+    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 300, &tally); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
   EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
-  coupled::testing::expect_sound(tables(run));
+  support::expect_sound(tables(run));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(fabric::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
 TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
-  kv::DeployConfig config = small(2, 1, 1, 0);
+  kv::DeployConfig config = small_deploy(2, 1, 1, 0);
   config.keys = 0;
   config.max_keys = 40;
-  ModuleRun run(make_fabric("sim", {.nodes = 2}), module(), config, {{"nessie-sd.load-factor", "0.9"}});
+  StoreCluster run(make_fabric("sim", {.nodes = 2}), module(),
+                   {.config = config, .options = {{"nessie-sd.load-factor", "0.9"}}});
   std::uint64_t full = 0;
-  run.start(0, [&](Lane* lane) { return coupled::testing::fill(lane, 80, &full); });
+  run.start(0, [&](Lane* lane) { return support::fill(lane, 80, &full); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(full, 30u);
-  EXPECT_EQ(coupled::testing::expect_sound(tables(run)), 80 - full);
+  EXPECT_EQ(support::expect_sound(tables(run)), 80 - full);
   EXPECT_EQ(run.counter("table_full"), static_cast<double>(full));
 }
 
@@ -157,11 +156,13 @@ TEST(OnSim, ADeadNodeIsAnError) {
   FabricOptions options;
   options.faults.schedule.push_back(
       {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
-  ModuleRun run(make_fabric("sim", options), module(), small(3, 2, 1, 24),
-                {{"nessie-sd.give-up-after", "100ms"}, {"nessie-sd.reconnect-timeout", "2ms"}});
+  StoreCluster run(
+      make_fabric("sim", options), module(),
+      {.config = small_deploy(3, 2, 1, 24),
+       .options = {{"nessie-sd.give-up-after", "100ms"}, {"nessie-sd.reconnect-timeout", "2ms"}}});
   Deaths seen;
   for (std::size_t w = 0; w < 4; ++w)
-    run.start(w, [&](Lane* lane) { return coupled::testing::until_dead(lane, &seen); });
+    run.start(w, [&](Lane* lane) { return support::until_dead(lane, &seen); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_GT(seen.unknown, 0u);
   EXPECT_GT(seen.errors, 100u);
@@ -174,7 +175,7 @@ struct Declared {
   kv::Repair repair;
   Nanos span = 0;
 };
-coro::Task<void> declare_a_node_without_workers(ModuleRun* run, Lane* lane, Declared* seen) {
+coro::Task<void> declare_a_node_without_workers(StoreCluster* run, Lane* lane, Declared* seen) {
   co_await lane->worker().sleep_until(5'000'000);
   const Nanos began = lane->worker().now();
   kv::Repair repair = co_await run->store().declare_lost(lane->worker(), {2});
@@ -190,7 +191,7 @@ TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
                                      .worker = 0,
                                      .at = 400'000,
                                      .span = 1'000'000});
-  ModuleRun run(make_fabric("sim", options), module(), small(3, 1, 2, 24));
+  StoreCluster run(make_fabric("sim", options), module(), {.config = small_deploy(3, 1, 2, 24)});
   Declared seen;
   run.start(0, [&](Lane* lane) { return declare_a_node_without_workers(&run, lane, &seen); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
@@ -215,17 +216,17 @@ coro::Task<void> stamps(Lane* lane) {
 }
 
 TEST(OnSim, ElidedValuesKeepTheirStamps) {
-  kv::DeployConfig config = small(3, 1, 2, 30);
+  kv::DeployConfig config = small_deploy(3, 1, 2, 30);
   config.value_size = 16'384;
   config.kept_value_bytes = 32;
-  ModuleRun run(make_fabric("sim", {}), module(), config);
+  StoreCluster run(make_fabric("sim", {}), module(), {.config = config});
   run.start(0, [](Lane* lane) { return stamps(lane); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
 }
 
 TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   const kv::Options options(module().options());
-  kv::DeployConfig config = small(3, 1, 0, 10);
+  kv::DeployConfig config = small_deploy(3, 1, 0, 10);
   EXPECT_FALSE(module().deploy(config, options, "").has_value());
   config.server_workers = 1;
   EXPECT_TRUE(module().deploy(config, options, "").has_value());

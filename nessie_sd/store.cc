@@ -1,3 +1,4 @@
+// Makes NessieSD's tables, server workers and clients.
 #include "nessie_sd/store.h"
 
 namespace loch::nessie_sd {

@@ -1,3 +1,4 @@
+// Allocates and frees blocks of powers of two, and merges free buddies.
 #include "pilaf_em/buddy.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes CRC-64/XZ by Intel's ISA-L.
 #include "pilaf_em/checksum.h"
 
 #include <isa-l/crc64.h>

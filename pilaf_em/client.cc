@@ -1,3 +1,4 @@
+// Sends a client's PUTs, DELETEs and Pilaf-VO's GETs as messages, and repeats unanswered ones.
 #include "pilaf_em/client.h"
 
 #include <algorithm>

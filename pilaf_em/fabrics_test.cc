@@ -25,7 +25,7 @@ constexpr std::uint64_t stride = 1'000'000;
 
 coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t slot, std::uint32_t operations,
                       Tally* tally) {
-  Hand hand(*run, w, slot);
+  Hand hand = run->hand(w, slot);
   for (std::uint32_t i = 0; i < operations; ++i) {
     const std::uint64_t number = run->worker(w).rng().below(run->config().max_keys);
     const std::uint64_t draw = run->worker(w).rng().below(10);
@@ -172,7 +172,7 @@ TEST_P(OnFabric, AFullTableSaysSo) {
 }
 
 coro::Task<void> emulate(TestRun* run, std::size_t w, std::uint64_t* reads, std::uint64_t* wrong) {
-  Hand hand(*run, w);
+  Hand hand = run->hand(w);
   for (std::uint64_t i = 0; i < 500; ++i) {
     const kv::OpResult got = co_await hand.get(i % run->config().keys);
     *wrong += got.status == OpStatus::ok && got.value.size == run->config().value_size ? 0 : 1;
@@ -195,7 +195,7 @@ TEST_P(OnFabric, TheEmulationMovesItsBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(fabric::testing::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return std::string(info.param); });
 
 // ---- Work requests and bytes -----------------------------------------------------------------------
@@ -242,7 +242,7 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 }
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const kv::OpResult first = co_await hand.get(0);  // READs the root, at no operation's expense
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;
@@ -276,7 +276,7 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
 }
 
 coro::Task<void> count_messages(TestRun* run, bool is_vo) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   // On UD the very first message is lost if its server has posted no buffer yet.
   const kv::OpResult first = co_await hand.put(0, 5);
   EXPECT_EQ(first.status, OpStatus::ok);
@@ -313,7 +313,7 @@ TEST(Costs, APutIsOneMessageEachWay) {
 }
 
 coro::Task<void> count_emulation(TestRun* run) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const kv::OpResult first = co_await hand.put(0, 5);  // as above
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 0; number < 50; ++number) {
@@ -336,7 +336,7 @@ TEST(Costs, TheEmulationIsWhatHerdSays) {
 
 // Elision changes no count and no time: the same run, with values kept and without.
 coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* took) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   for (std::uint64_t number = 0; number < 100; ++number) {
     const kv::OpResult put = co_await hand.put(number, number + 7);
     EXPECT_EQ(put.status, OpStatus::ok);
@@ -371,7 +371,7 @@ TEST(Costs, ElisionChangesNone) {
 }
 
 coro::Task<void> count_without_slack(TestRun* run) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const kv::OpResult first = co_await hand.get(0);
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 0; number < 100; ++number) {
@@ -391,7 +391,7 @@ TEST(Costs, AnExtentWithoutSlackIsReadAsItIsStored) {
 }
 
 coro::Task<void> put_many(TestRun* run, Nanos* took) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const Nanos begun = run->worker(0).now();
   for (std::uint64_t number = 0; number < 200; ++number) {
     const kv::OpResult put = co_await hand.put(number, 5);

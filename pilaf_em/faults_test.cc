@@ -11,7 +11,7 @@ using fabric::sim::ScheduledFault;
 using kv::OpStatus;
 
 coro::Task<void> put_and_get(TestRun* run, std::size_t w, std::uint64_t operations, std::uint64_t* failed) {
-  Hand hand(*run, w);
+  Hand hand = run->hand(w);
   for (std::uint64_t i = 0; i < operations; ++i) {
     const std::uint64_t key = i % 5 * run->workers() + w;  // nobody else's
     const kv::OpResult put = co_await hand.put(key, 1'000 + i);
@@ -75,7 +75,7 @@ kv::DeployConfig one_server_of(std::uint64_t keys) {
 }
 
 coro::Task<void> without_server(TestRun* run, std::vector<kv::OpResult>* out) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const kv::OpResult before = co_await hand.put(1, 5);
   EXPECT_EQ(before.status, OpStatus::ok);
   co_await run->worker(0).sleep_until(2'000'000);
@@ -124,7 +124,7 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
 // P3: the reply to a PUT that made the table grow is lost. Its client sends it again, after another's newer
 // PUT; published, the newer one is gone.
 coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::uint64_t* repeated) {
-  Hand hand(*run, w);
+  Hand hand = run->hand(w);
   for (std::uint64_t i = 1; i < keys; ++i) {  // all are new: 0 was preloaded
     const kv::OpResult put = co_await hand.put(i, 1);
     EXPECT_EQ(put.status, OpStatus::ok);

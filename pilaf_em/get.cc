@@ -52,7 +52,7 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
 
 kv::OpResult PilafClient::found(std::uint32_t retries) const {
   const std::uint32_t kept = std::min(search_.value_size, settings_.kept());
-  const std::byte* value = landing(settings_.config.key_size).data();
+  const std::byte* value = landing(search_.key.size).data();
   return {.retries = retries, .value = {value, search_.value_size, kept}};
 }
 
@@ -111,8 +111,8 @@ coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   }
   const std::uint64_t stored = bucket->key_length + bucket->value_length;
   // Nothing that a server of this deployment writes is larger.
-  if (bucket->capacity > settings_.capacity || stored > bucket->capacity ||
-      bucket->key_length != settings_.config.key_size)
+  if (bucket->capacity > settings_.capacity || stored > bucket->capacity || bucket->key_length == 0 ||
+      bucket->key_length > settings_.config.key_size)
     co_return Scan::torn;
   const fabric::LocalSlice into = landing(0);
   const fabric::Completion done =

@@ -58,7 +58,7 @@ bool Shard::grow_table() {
     root_.table_at = larger.root.table_at;
     root_.slots = slots;
     ++root_.epoch;
-    root_.version += 2;  // whoever confirms a miss across this starts over
+    root_.version += 2;  // a GET that confirms a miss across this change starts over
     constexpr std::uint64_t at_once = 16;
     for (std::uint64_t slot = 0; settings_.rules.closes_tables && slot < old.slots; slot += at_once) {
       add({.kind = Step::Kind::close_buckets,

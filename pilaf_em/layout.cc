@@ -1,3 +1,4 @@
+// Encodes and decodes buckets and roots.
 #include "pilaf_em/layout.h"
 
 #include <cstring>

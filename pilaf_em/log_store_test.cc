@@ -48,7 +48,7 @@ void tell(int pipe, const Note& note) {
 
 // Values are above `first`, each another.
 coro::Task<void> put_for_ever(TestRun* run, std::size_t w, int pipe, std::uint64_t first) {
-  Hand hand(*run, w);
+  Hand hand = run->hand(w);
   for (std::uint64_t i = 1;; ++i) {
     const std::uint64_t key = (i % (keys / 2)) * 2 + w;  // each client has keys of its own
     Note note{.client = w, .key = key, .value = i % 9 == 8 ? absent : first + i};
@@ -122,7 +122,7 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
 using Contents = std::map<std::uint64_t, std::uint64_t>;  // by key: the number of its value, or absent
 
 coro::Task<void> read_all(TestRun* run, Contents* out) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   for (std::uint64_t key = 0; key < keys; ++key) {
     const kv::OpResult got = co_await hand.get(key);
     EXPECT_TRUE(got.status == OpStatus::ok || got.status == OpStatus::not_found);
@@ -238,7 +238,7 @@ struct Answer {
 Answer answer(const kv::OpResult& result) { return {result.status, result.effect}; }
 
 coro::Task<void> through_a_failure(TestRun* run, LyingDisk* disk, bool is_full) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const Answer refused{OpStatus::error, Effect::none}, in_doubt{OpStatus::error, Effect::unknown};
   const kv::OpResult before = co_await hand.put(1, 1'005);
   EXPECT_EQ(before.status, OpStatus::ok);
@@ -352,7 +352,7 @@ std::uint64_t stored(TestRun& run) {
 }
 
 coro::Task<void> put_twice_and_remove(TestRun* run) {
-  Hand hand(*run, 0);
+  Hand hand = run->hand(0);
   const kv::OpResult first = co_await hand.put(1, 101);
   const kv::OpResult second = co_await hand.put(1, 102);
   const kv::OpResult third = co_await hand.remove(1);

@@ -160,13 +160,13 @@ void LyingDisk::settle(File& file) {
       case 2:  // a subset
         if (below(2) == 0) apply(change, file.platter);
         break;
-      case 3:  // parts of each
+      case 3:  // a part of each write
         apply_part(change, sector, file.platter);
         break;
       case 4:  // the last alone
         if (i + 1 == changes.size()) apply(change, file.platter);
         break;
-      case 5:  // all, and a beginning of the last
+      case 5:  // all writes, the last one cut
         if (i + 1 < changes.size() || change.is_truncation) {
           apply(change, file.platter);
         } else {

@@ -52,13 +52,13 @@ class LyingDisk final : public LogDisk {
   class Handle;
   struct Change {
     bool is_truncation = false;
-    std::uint64_t at = 0;  // truncation: bytes that stay
+    std::uint64_t at = 0;  // truncation: how many bytes stay
     std::vector<std::byte> bytes;
   };
   struct File {
     std::vector<std::byte> cache, platter;
     std::vector<Change> unsynced;
-    bool is_named = false;  // the platter knows its name
+    bool is_named = false;  // the file's name is on the disk
   };
   // The number of a call; power may fail with it.
   [[nodiscard]] bool fails_here();

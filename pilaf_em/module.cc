@@ -1,3 +1,4 @@
+// Registers pilaf and pilaf-vo: requirements, promises and fuzzed options.
 #include "pilaf_em/module.h"
 
 #include <algorithm>
@@ -21,6 +22,11 @@ class PilafModule final : public kv::Module {
            "USENIX ATC 2013";
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
+  [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
+    // An extent has the size of its key and value (3.1); em-opt stores nothing.
+    const kv::Sizing each = consistency(options) == kv::Consistency::none ? kv::Sizing::one : kv::Sizing::own;
+    return {.keys = each, .values = each};
+  }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // The published variant is held to the paper's claim (3.3); that it breaks it is a finding.
     return system_of(name_, options) == System::em_opt ? kv::Consistency::none

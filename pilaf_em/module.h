@@ -1,6 +1,6 @@
 // Pilaf: GETs by one-sided READs of self-verifying data, PUTs by messages to a polling server (Mitchell,
 // Geng, Li, USENIX ATC 2013); Pilaf-VO, which sends messages for everything; and HERD's optimistic
-// emulation of Pilaf. docs/protocols.md describes layouts, steps and rules.
+// emulation of Pilaf. docs/protocols/pilaf.md describes layouts, steps and rules.
 #pragma once
 
 #include <map>

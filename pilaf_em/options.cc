@@ -182,7 +182,7 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
   const bool has_reads = protocol == "pilaf";
   std::vector<kv::OptionSpec> all = {
       {"pilaf.variant", OptionType::choice, "mended",
-       "rules: with every mend, or the published ones (docs/protocols.md); em-opt: HERD's optimistic "
+       "rules: with every mend, or the published ones (docs/protocols/pilaf.md); em-opt: HERD's optimistic "
        "emulation, "
        "which stores nothing",
        has_reads ? std::vector<std::string>{"mended", "published", "em-opt"}

@@ -50,11 +50,14 @@ Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   std::vector<std::byte> key(s.config.key_size), value(s.kept());
   for (std::uint64_t i = 0; i < data.count(); ++i) {
     data.key(i, key.data());
-    const std::uint32_t number = s.shard_of({key.data(), s.config.key_size});
+    const std::span<const std::byte> own_key(key.data(), data.key_size(i, s.config.key_size));
+    const std::uint32_t number = s.shard_of({key.data(), data.key_size(i, s.config.key_size)});
     if (!fabric.is_local(s.node_of(number))) continue;
-    data.value(i, value.data(), static_cast<std::uint32_t>(value.size()));
-    const kv::ValueView view{value.data(), s.config.value_size, static_cast<std::uint32_t>(value.size())};
-    if (!shard(number).put_now({.key = key, .value = view, .crc = crc_of(key, view)}))
+    const std::uint32_t size = data.value_size(i, s.config.value_size);
+    const std::uint32_t kept = std::min(size, static_cast<std::uint32_t>(value.size()));
+    data.value(i, value.data(), kept);
+    const kv::ValueView view{value.data(), size, kept};
+    if (!shard(number).put_now({.key = own_key, .value = view, .crc = crc_of(own_key, view)}))
       return no_room(s, number);
   }
   return s.log_path.empty() ? Result<>() : open_logs();

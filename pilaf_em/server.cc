@@ -258,7 +258,7 @@ class Server {
   const Settings& settings_;
   fabric::Worker& worker_;
   ServerState& state_;
-  Shard* shard_;  // null: the emulation, or lost
+  Shard* shard_;  // null: the emulation has none, or the node's memory was lost
   std::uint32_t index_;
   fabric::Region* membership_;
   rpc::MessageServer channel_;

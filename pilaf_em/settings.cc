@@ -1,3 +1,4 @@
+// Options and sizes of Pilaf, and the checks that they fit the memory.
 #include "pilaf_em/settings.h"
 
 #include <fmt/format.h>

@@ -67,7 +67,7 @@ struct Settings {
   std::uint32_t capacity = 0;                         // bytes that a GET READs: slack (k + v)
   std::uint64_t block = 0, least_block = 0;           // of the allocator
 
-  std::uint32_t attempts = 0;  // of one GET
+  std::uint32_t attempts = 0;  // attempts of one GET
   Nanos reconnect_timeout = 0;
   Nanos step_pause = 0;
   double emulated_reads = 1.6;

@@ -1,3 +1,4 @@
+// Plans each change of a server's table and extents, and applies it step by step.
 #include "pilaf_em/shard.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Registers Pilaf's tables and extents, fills its shards, and makes servers and clients.
 #include "pilaf_em/store.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ constexpr std::string_view membership_region = "pilaf.membership";
 // What a server's word of it says.
 enum class Member : std::uint64_t {
   none = 0,      // zeroed memory
-  declared = 1,  // its keys are lost: lay the shard out
+  declared = 1,  // the node was declared lost: the shard is laid out empty
   serves = 2,
 };
 
@@ -50,7 +50,7 @@ struct ClientCounters {
 
 // What one client worker keeps; used by its own thread alone.
 struct WorkerState {
-  std::vector<Link> links;  // by shard
+  std::vector<Link> links;  // indexed by shard
   std::unique_ptr<rpc::MessageClient> channel;
   ClientCounters counters;
 };

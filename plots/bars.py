@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 from matplotlib.patches import Patch
 
@@ -38,7 +39,7 @@ def draw(results: Results):
     return page
 
 
-def _fill(look: Look, alpha: float = 1.0) -> dict[str, object]:
+def _fill(look: Look, alpha: float = 1.0) -> dict[str, Any]:
     """A hardened variant is hatched: dashes have no place in a bar."""
     if look.hardened:
         return {"facecolor": look.color, "edgecolor": "white", "hatch": "/////", "linewidth": 0, "alpha": alpha}
@@ -50,7 +51,9 @@ def _legend(results: Results, found: list[Panel]) -> list[Patch]:
     is_grouped = results.experiment.figure.x == SYSTEMS
     for line in (line for panel in frame.fullest_first(found) for line in panel.lines):
         if line.label and is_grouped:
-            handles.setdefault(line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label))
+            handles.setdefault(
+                line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label)
+            )
         elif line.label:
             handles.setdefault(line.label, Patch(**_fill(line.look), label=line.label))
     if any(line.published for panel in found for line in panel.lines):
@@ -61,31 +64,57 @@ def _legend(results: Results, found: list[Panel]) -> list[Patch]:
 def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) -> None:
     name, axes = results.experiment.figure.x, panel.axes
     is_grouped = name == SYSTEMS
-    values = (list(dict.fromkeys(line.x[0] for line in panel.lines)) if is_grouped else
-              [v for v in results.experiment.axes[name] if any(v in line.x for line in panel.lines)])
+    values = (
+        list(dict.fromkeys(line.x[0] for line in panel.lines))
+        if is_grouped
+        else [v for v in results.experiment.axes[name] if any(v in line.x for line in panel.lines)]
+    )
     rank = {value: i for i, value in enumerate(values)}
     label = words.of(panel.y, frame.largest(panel, found))
     slots = 1 + max(line.slot for line in panel.lines) if is_grouped else len(panel.lines)
     width = 0.8 / slots
     for i, line in enumerate(panel.lines):
         fill = _fill(line.look, FADES[line.slot % len(FADES)])
-        for at, middle, low, high in zip(line.x, line.middle, line.low, line.high):
+        for at, middle, low, high in line.results():
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
-            if middle is not None:
-                spread = {"yerr": [[(middle - low) * label.factor], [(high - middle) * label.factor]],
-                          "error_kw": {"elinewidth": 0.7, "capsize": 1.5}} if high > low else {}
-                axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
-            if at in line.failed:
-                axes.plot([place], [0.04], marker="x", color="black", linestyle="none", markersize=5, zorder=5,
-                          markeredgewidth=1.4, transform=axes.get_xaxis_transform(), gid="failed")
+            spread = (
+                {
+                    "yerr": [[(middle - low) * label.factor], [(high - middle) * label.factor]],
+                    "error_kw": {"elinewidth": 0.7, "capsize": 1.5},
+                }
+                if high > low
+                else {}
+            )
+            axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
+        for at in line.failed:
+            place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
+            axes.plot(
+                [place],
+                [0.04],
+                marker="x",
+                color="black",
+                linestyle="none",
+                markersize=5,
+                zorder=5,
+                markeredgewidth=1.4,
+                transform=axes.get_xaxis_transform(),
+                gid="failed",
+            )
         for at, value in line.published:
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
-            axes.bar([place], [value * label.factor], width * 0.92, fill=False, edgecolor="black",
-                     linewidth=0.8, gid="published")
+            axes.bar(
+                [place],
+                [value * label.factor],
+                width * 0.92,
+                fill=False,
+                edgecolor="black",
+                linewidth=0.8,
+                gid="published",
+            )
     _axes(results, panel, values, label, is_last)
 
 
-def _shift(panel: Panel, i: int, at: object, is_grouped: bool, slots: int) -> float:
+def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float:
     """Where the bar of a line stands in its group, in bars right of the middle. Systems that do not run there leave no gap."""
     if is_grouped:
         return panel.lines[i].slot - (slots - 1) / 2
@@ -93,7 +122,7 @@ def _shift(panel: Panel, i: int, at: object, is_grouped: bool, slots: int) -> fl
     return there.index(i) - (len(there) - 1) / 2
 
 
-def _axes(results: Results, panel: Panel, values: list[object], label: words.Words, is_last: bool) -> None:
+def _axes(results: Results, panel: Panel, values: list[Any], label: words.Words, is_last: bool) -> None:
     figure, axes, numbers = results.experiment.figure, panel.axes, frame.numbers(panel)
     if figure.log and numbers and min(numbers) > 0:
         axes.set_yscale("log")

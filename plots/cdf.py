@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -15,8 +17,8 @@ MARK_EVERY = 0.18  # of the panel's diagonal
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
-def _node(document: dict, field: str) -> object:
-    node: object = document
+def _node(document: dict, field: str) -> Any:
+    node: Any = document
     for part in field.split("."):
         node = node.get(part) if isinstance(node, dict) else None
     return node
@@ -60,19 +62,32 @@ def is_exact(document: dict, field: str) -> bool:
 def draw(results: Results):
     """The figure: one panel a place of the small multiples, field and kind of series."""
     figure = results.experiment.figure
-    found = [Panel(group, y, _lines(results, group, place), False, place) for place in panel_places(results)
-             for group in groups(results) for y in figure.y]
+    found = [
+        Panel(group, y, _lines(results, group, place), False, place)
+        for place in panel_places(results)
+        for group in groups(results)
+        for y in figure.y
+    ]
     found = [panel for panel in found if panel.lines]
     columns = frame.arrange(results, found)
-    handles = [Line2D([], [], color=line.look.color, linestyle=line.look.line, marker=line.look.marker, label=line.label)
-               for line in {line.label: line for panel in found for line in panel.lines}.values()]
+    handles = [
+        Line2D([], [], color=line.look.color, linestyle=line.look.line, marker=line.look.marker, label=line.label)
+        for line in {line.label: line for panel in found for line in panel.lines}.values()
+    ]
     page = frame.page(results, columns, handles)
     exact = True
     for panel in found:
         exact &= _panel(results, panel, found)
     frame.align(page, columns)
-    frame.foot(page, results, "Distributions of all repeats merged." if exact
-               else "Lines through stored percentiles, one line a repeat (percentiles are never averaged).")
+    frame.foot(
+        page,
+        results,
+        (
+            "Distributions of all repeats merged."
+            if exact
+            else "Lines through stored percentiles, one line a repeat (percentiles are never averaged)."
+        ),
+    )
     return page
 
 
@@ -93,7 +108,7 @@ def _lines(results: Results, group, place: tuple) -> list[Line]:
 def _curves(results: Results, panel: Panel, line: Line) -> tuple[list[list[tuple[float, float]]], bool]:
     """A line's distribution, all repeats merged, or one a repeat if percentiles are all that is known; whether it is whole."""
     name, axes = line.x[0]
-    documents = [row.stored.document for row in results.at(name, axes) if row.ok]
+    documents = [row.result.document for row in results.at(name, axes) if row.ok]
     parts = [part for document in documents if (part := distribution(document, panel.y))]
     whole = all(is_exact(document, panel.y) for document in documents)
     return [stats.merge_cdfs(parts)] if whole and parts else [cdf for cdf, _ in parts], whole
@@ -102,20 +117,43 @@ def _curves(results: Results, panel: Panel, line: Line) -> tuple[list[list[tuple
 def _panel(results: Results, panel: Panel, found: list[Panel]) -> bool:
     is_tail = panel.y.startswith("latency")
     exact = True
-    largest = max((cdf[-1][0] for each in found if each.y == panel.y for line in each.lines
-                   for cdf in _curves(results, each, line)[0]), default=0.0)
+    largest = max(
+        (
+            cdf[-1][0]
+            for each in found
+            if each.y == panel.y
+            for line in each.lines
+            for cdf in _curves(results, each, line)[0]
+        ),
+        default=0.0,
+    )
     label = words.of(panel.y, largest)
     for i, line in enumerate(panel.lines):
         name, axes = line.x[0]
         parts, whole = _curves(results, panel, line)
         exact &= whole
         for cdf in parts:
-            _curve(panel.axes, [(value * label.factor, share) for value, share in cdf], is_tail, whole,
-                   color=line.look.color, linestyle=line.look.line, marker=line.look.marker,
-                   markevery=(0.03 * i, MARK_EVERY), linewidth=_width(i, len(panel.lines)))
+            _curve(
+                panel.axes,
+                [(value * label.factor, share) for value, share in cdf],
+                is_tail,
+                whole,
+                color=line.look.color,
+                linestyle=line.look.line,
+                marker=line.look.marker,
+                markevery=(0.03 * i, MARK_EVERY),
+                linewidth=_width(i, len(panel.lines)),
+            )
         if results.has_failures(name, axes) and not parts:
-            panel.axes.plot([0.5], [0.04], marker="x", color=line.look.color, linestyle="none", gid="failed",
-                            transform=panel.axes.transAxes)
+            panel.axes.plot(
+                [0.5],
+                [0.04],
+                marker="x",
+                color=line.look.color,
+                linestyle="none",
+                gid="failed",
+                transform=panel.axes.transAxes,
+            )
     if is_tail:
         panel.axes.set_yscale("log")
         panel.axes.set_xscale("linear" if results.experiment.figure.x_log is False else "log")

@@ -16,8 +16,12 @@ from .series import Line, by_rest, groups, label_of, panel_places
 def draw(results: Results):
     """The figure: one panel a place of the small multiples, field and kind of series."""
     figure = results.experiment.figure
-    found = [Panel(group, y, _lines(results, group, y, place), False, place) for place in panel_places(results)
-             for group in groups(results) for y in figure.y]
+    found = [
+        Panel(group, y, _lines(results, group, y, place), False, place)
+        for place in panel_places(results)
+        for group in groups(results)
+        for y in figure.y
+    ]
     found = [panel for panel in found if panel.lines]
     columns = frame.arrange(results, found)
     page = frame.page(results, columns, frame.legend_of(found))
@@ -56,9 +60,9 @@ def _lines(results: Results, group, y: str, place: tuple) -> list[Line]:
                     line.failed.append(axes[figure.along])
                 else:
                     _point(line, across, values)
-                both = [known.get((system.name, field, tuple(axes.items()))) for field in (figure.x, y)]
-                if None not in both:
-                    line.published.append((both[0], both[1]))
+                there, above = (known.get((system.name, field, tuple(axes.items()))) for field in (figure.x, y))
+                if there is not None and above is not None:
+                    line.published.append((there, above))
             out.append(line)
     return out
 
@@ -86,16 +90,36 @@ def _panel(results: Results, panel: Panel, found: list[Panel]) -> None:
         xs = [*xs, widest]  # small multiples have one x axis, unless it would press some of them flat
     is_cut = figure.y_max is not None or bool(figure.log)
     for line in panel.lines:
-        errors = [[(m - low) * label.factor for m, low in zip(line.middle, line.low)],
-                  [(high - m) * label.factor for m, high in zip(line.middle, line.high)]]
-        axes.errorbar([x * across.factor for x in line.x], [m * label.factor for m in line.middle], yerr=errors,
-                      color=line.look.color, marker=line.look.marker, linestyle=line.look.line, capsize=1.5,
-                      elinewidth=0.7, clip_on=is_cut, gid="hardened" if line.look.hardened else None)
+        errors = [
+            [(middle - low) * label.factor for _, middle, low, _ in line.results()],
+            [(high - middle) * label.factor for _, middle, _, high in line.results()],
+        ]
+        axes.errorbar(
+            [x * across.factor for x in line.x],
+            [middle * label.factor for _, middle, _, _ in line.results()],
+            yerr=errors,
+            color=line.look.color,
+            marker=line.look.marker,
+            linestyle=line.look.line,
+            capsize=1.5,
+            elinewidth=0.7,
+            clip_on=is_cut,
+            gid="hardened" if line.look.hardened else None,
+        )
         if line.published:
-            axes.plot([x * across.factor for x, _ in line.published], [y * label.factor for _, y in line.published],
-                      linestyle="none", marker=line.look.marker, markerfacecolor="none",
-                      markeredgecolor=line.look.color, markersize=7.5, markeredgewidth=0.9,
-                      clip_on=is_cut, zorder=4, gid="published")
+            axes.plot(
+                [x * across.factor for x, _ in line.published],
+                [y * label.factor for _, y in line.published],
+                linestyle="none",
+                marker=line.look.marker,
+                markerfacecolor="none",
+                markeredgecolor=line.look.color,
+                markersize=7.5,
+                markeredgewidth=0.9,
+                clip_on=is_cut,
+                zorder=4,
+                gid="published",
+            )
     numbers = frame.numbers(panel)
     if figure.log and numbers and min(numbers) > 0:
         axes.set_yscale("log")

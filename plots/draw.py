@@ -10,8 +10,15 @@ from loch.runner.tables import Results
 
 from . import bars, cdf, curve, frame, line, map as winners, style, table, timeline
 
-KINDS = {"line": line.draw, "bars": bars.draw, "table": table.draw, "cdf": cdf.draw, "curve": curve.draw,
-         "map": winners.draw, "timeline": timeline.draw}
+KINDS = {
+    "line": line.draw,
+    "bars": bars.draw,
+    "table": table.draw,
+    "cdf": cdf.draw,
+    "curve": curve.draw,
+    "map": winners.draw,
+    "timeline": timeline.draw,
+}
 
 
 def draw(results: Results, folder: Path) -> None:

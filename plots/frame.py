@@ -7,6 +7,7 @@ import math
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.font_manager import FontProperties
@@ -24,10 +25,10 @@ from . import style, words
 from .series import Group, Line, origins, panel_title
 
 PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
-BESIDE_IN = 0.55           # of a panel's width, for what stands left of its axes
-LEGEND_KEY_IN = 0.44       # of a legend's entry, for its key and the room around
+BESIDE_IN = 0.55  # of a panel's width, for what stands left of its axes
+LEGEND_KEY_IN = 0.44  # of a legend's entry, for its key and the room around
 HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
-Y_LABEL_LETTERS = 28       # as many as stand beside a panel
+Y_LABEL_LETTERS = 28  # as many as stand beside a panel
 
 
 @dataclass
@@ -38,9 +39,9 @@ class Panel:
     y: str
     lines: list[Line]
     has_ratio: bool
-    at: tuple[tuple[str, object], ...] = ()  # small multiples: the axis value that it shows
-    axes: object = None
-    ratio: object = None
+    at: tuple[tuple[str, Any], ...] = ()  # small multiples: the axis value that it shows
+    axes: Any = None
+    ratio: Any = None
     width_in: float = style.COLUMN_IN - BESIDE_IN  # of the axes, about
 
 
@@ -65,8 +66,11 @@ def page(results: Results, columns: list[list[Panel]], handles: list):
         panel.width_in = width / len(columns) - BESIDE_IN
 
     def height(column: list[Panel]) -> float:
-        return sum(PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
-                   for panel in column)
+        return sum(
+            PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
+            for panel in column
+        )
+
     legend_columns, legend_in = legend_size(handles, width)
     body = max(map(height, columns))
     figure = plt.figure(figsize=(width, body + MARGIN_IN + legend_in), layout="constrained")
@@ -93,7 +97,7 @@ def _column(results: Results, figure, cell, column: list[Panel]) -> None:
             panel.ratio = figure.add_subplot(inner[row], sharex=panel.axes)
             panel.axes.tick_params(labelbottom=False)
             row += 1
-        for axes in filter(None, (panel.axes, panel.ratio)):
+        for axes in (panel.axes, panel.ratio) if panel.ratio is not None else (panel.axes,):
             axes.set_facecolor(style.MEASURED_GROUND if panel.group.is_measured else "white")
         panel.axes.set_title(_heading(results, panel), loc="left", fontsize=HEADING_PT, style="italic", pad=3)
 
@@ -102,22 +106,35 @@ def _heading(results: Results, panel: Panel) -> str:
     """Which of the small multiples it is, and where its values come from, in lines that the panel has room for."""
     name = panel_title(results, panel.at)
     letters = int(panel.width_in / 0.0475)
-    return "\n".join([*([name] if name else []),
-                      *(textwrap.fill(origin, letters) for origin in origins(results, panel.group, panel.at))])
+    return "\n".join(
+        [
+            *([name] if name else []),
+            *(textwrap.fill(origin, letters) for origin in origins(results, panel.group, panel.at)),
+        ]
+    )
 
 
 def text_in(text: str, size: float) -> float:
     """The width of a line of text, in inches."""
-    return TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
+    return (
+        TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
+    )
 
 
 def legend(axes, handles: list, columns: int) -> None:
     """The legend in axes of its own. It is read line by line, so that the series keep their order."""
-    axes.legend(handles=[each for column in range(columns) for each in handles[column::columns]], loc="center", ncols=columns,
-                borderpad=0, borderaxespad=0, columnspacing=1.2, labelspacing=0.3).set_in_layout(False)
+    axes.legend(
+        handles=[each for column in range(columns) for each in handles[column::columns]],
+        loc="center",
+        ncols=columns,
+        borderpad=0,
+        borderaxespad=0,
+        columnspacing=1.2,
+        labelspacing=0.3,
+    ).set_in_layout(False)
 
 
-def legend_size(handles: list, width: float) -> tuple[int, float]:
+def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
     """How many columns a legend above the panels has, and its height in inches."""
     if not handles:
         return 1, 0.0
@@ -133,13 +150,28 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
     marked = None
     for panel in fullest_first(shown):
         for line in panel.lines:
-            handles.setdefault(line.label, Line2D([], [], color=line.look.color, marker=line.look.marker,
-                                                  linestyle=line.look.line, label=line.label))
+            handles.setdefault(
+                line.label,
+                Line2D(
+                    [], [], color=line.look.color, marker=line.look.marker, linestyle=line.look.line, label=line.label
+                ),
+            )
             marked = marked or (line.look if line.published else None)
     out = list(handles.values())
     if marked:
-        out.append(Line2D([], [], color=marked.color, marker=marked.marker, linestyle="none", markerfacecolor="none",
-                          markersize=7.5, markeredgewidth=0.9, label="published"))
+        out.append(
+            Line2D(
+                [],
+                [],
+                color=marked.color,
+                marker=marked.marker,
+                linestyle="none",
+                markerfacecolor="none",
+                markersize=7.5,
+                markeredgewidth=0.9,
+                label="published",
+            )
+        )
     return out
 
 
@@ -184,18 +216,20 @@ def foot(figure, results: Results, more: str = "") -> None:
 
 def title(figure, results: Results) -> None:
     """The experiment's title above all."""
-    figure.suptitle(_wrapped(results.experiment.title, 58 if results.experiment.figure.width == "one" else 124), fontsize=8)
+    figure.suptitle(
+        _wrapped(results.experiment.title, 58 if results.experiment.figure.width == "one" else 124), fontsize=8
+    )
 
 
 def _wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(text, width))
 
 
-def is_numeric(values: list[object]) -> bool:
+def is_numeric(values: list[Any]) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
-def position(results: Results) -> dict[object, float]:
+def position(results: Results) -> dict[Any, float]:
     """Where each value of the x axis stands: itself if a number, its rank if text."""
     values = results.experiment.axes[results.experiment.figure.x]
     return {value: float(value) if is_numeric(values) else float(i) for i, value in enumerate(values)}
@@ -206,7 +240,7 @@ def y_label(axes, label: str) -> None:
     axes.set_ylabel(textwrap.fill(label, Y_LABEL_LETTERS))
 
 
-def x_axis(axes, results: Results, shown: list[object], with_label: bool, width_in: float) -> None:
+def x_axis(axes, results: Results, shown: list[Any], with_label: bool, width_in: float) -> None:
     """log2 with ticks 64, 512, 1K for sizes; the axis values themselves as ticks elsewhere."""
     name = results.experiment.figure.x
     places = position(results)
@@ -225,16 +259,19 @@ def x_axis(axes, results: Results, shown: list[object], with_label: bool, width_
         axes.set_xlabel(words.axis(name))
 
 
-def _apart(ticks: list[object], places: dict[object, float], is_log: bool, names: dict[object, str],
-           width_in: float) -> list[object]:
+def _apart(
+    ticks: list[Any], places: dict[Any, float], is_log: bool, names: dict[Any, str], width_in: float
+) -> list[Any]:
     """The ticks that have room for their labels: at most nine, none that touches the one before."""
-    def at(tick: object) -> float:
+
+    def at(tick: Any) -> float:
         return math.log(places[tick]) if is_log else places[tick]
+
     if len(ticks) < 2:
         return ticks
     scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)  # the axis is a tenth longer than its ticks
     if len(ticks) > 9:
-        ticks = ticks[::-(-len(ticks) // 9)]
+        ticks = ticks[:: -(-len(ticks) // 9)]
     size = style.RC["xtick.labelsize"]
     kept = ticks[:1]
     for tick in ticks[1:]:
@@ -248,22 +285,38 @@ def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -
     """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short, more where it is shorter."""
     if low and high and high / low < 300:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 8 else (1.0, 2.0, 3.0, 4.0, 5.0, 7.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0")))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0"))
+    )
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
-def mark_failures(axes, panel: Panel, places: dict[object, float]) -> None:
+def mark_failures(axes, panel: Panel, places: dict[Any, float]) -> None:
     """An x at the foot of the panel wherever a run failed."""
     for line in panel.lines:
         for at in line.failed:
-            axes.plot([places[at]], [0.04], marker="x", color=line.look.color, markersize=5, markeredgewidth=1.4,
-                      linestyle="none", transform=axes.get_xaxis_transform(), clip_on=False, zorder=5, gid="failed")
+            axes.plot(
+                [places[at]],
+                [0.04],
+                marker="x",
+                color=line.look.color,
+                markersize=5,
+                markeredgewidth=1.4,
+                linestyle="none",
+                transform=axes.get_xaxis_transform(),
+                clip_on=False,
+                zorder=5,
+                gid="failed",
+            )
 
 
 def save(figure, folder: Path) -> None:
     """figure.pdf, .png and .svg; the same results give the same bytes."""
-    metadata = {"pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"},
-                "png": {"Software": "loch"}, "svg": {"Date": None, "Creator": "loch"}}
+    metadata = {
+        "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"},
+        "png": {"Software": "loch"},
+        "svg": {"Date": None, "Creator": "loch"},
+    }
     for kind, own in metadata.items():
         drawn = io.BytesIO()
         figure.savefig(drawn, format=kind, metadata=own)

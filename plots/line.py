@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from loch.runner.model import SYSTEMS
 from loch.runner.tables import Results
@@ -84,29 +85,58 @@ def y_limits(results: Results, panel: Panel, factor: float, by_default: bool) ->
     axes.set_ylim(0, (top or 1.0) * factor)
 
 
-def _one(axes, line, places: dict[object, float], factor: float, is_cut: bool) -> None:
+def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> None:
     x = [places[at] for at in line.x]
     y = [math.nan if v is None else v * factor for v in line.middle]
-    errors = [[0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
-              [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)]]
-    axes.errorbar(x, y, yerr=errors, color=line.look.color, marker=line.look.marker, linestyle=line.look.line,
-                  capsize=1.5, elinewidth=0.7, label=line.label, clip_on=is_cut,  # else marks at 0 would be cut in half
-                  gid="hardened" if line.look.hardened else None)
+    errors = [
+        [0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
+        [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)],
+    ]
+    axes.errorbar(
+        x,
+        y,
+        yerr=errors,
+        color=line.look.color,
+        marker=line.look.marker,
+        linestyle=line.look.line,
+        capsize=1.5,
+        elinewidth=0.7,
+        label=line.label,
+        clip_on=is_cut,  # else marks at 0 would be cut in half
+        gid="hardened" if line.look.hardened else None,
+    )
     if line.published:
-        axes.plot([places[at] for at, _ in line.published], [v * factor for _, v in line.published], linestyle="none",
-                  marker=line.look.marker, markerfacecolor="none", markeredgecolor=line.look.color, markersize=7.5,
-                  markeredgewidth=0.9, clip_on=is_cut, zorder=4, gid="published")
+        axes.plot(
+            [places[at] for at, _ in line.published],
+            [v * factor for _, v in line.published],
+            linestyle="none",
+            marker=line.look.marker,
+            markerfacecolor="none",
+            markeredgecolor=line.look.color,
+            markersize=7.5,
+            markeredgewidth=0.9,
+            clip_on=is_cut,
+            zorder=4,
+            gid="published",
+        )
 
 
-def _ratio(results: Results, panel: Panel, places: dict[object, float], shown: list[object], is_last: bool) -> None:
+def _ratio(results: Results, panel: Panel, places: dict[Any, float], shown: list[Any], is_last: bool) -> None:
     axes = panel.ratio
     ratios = []
     for line in panel.lines:
-        obtained = dict(zip(line.x, line.middle))
-        pairs = [(places[at], obtained[at] / value) for at, value in line.published if obtained.get(at) is not None and value]
+        obtained = {at: middle for at, middle, _, _ in line.results()}
+        pairs = [(places[at], obtained[at] / value) for at, value in line.published if at in obtained and value]
         ratios += [ratio for _, ratio in pairs]
-        axes.plot([x for x, _ in pairs], [r for _, r in pairs], color=line.look.color, marker=line.look.marker,
-                  markersize=3, linewidth=0.8, linestyle=line.look.line)
+        axes.plot(
+            [x for x, _ in pairs],
+            [r for _, r in pairs],
+            color=line.look.color,
+            marker=line.look.marker,
+            markersize=3,
+            linewidth=0.8,
+            linestyle=line.look.line,
+        )
     axes.axhline(1.0, color="black", linewidth=0.6)
     axes.axhspan(0.9, 1.1, color="#cccccc", alpha=0.5, linewidth=0, zorder=0)
     spread = max([0.25, *(abs(ratio - 1) * 1.15 for ratio in ratios)])

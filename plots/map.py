@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch, Rectangle
@@ -14,14 +16,18 @@ from .frame import foot, legend, legend_size, title
 from .series import groups, origins, panel_places, panel_title
 
 CELL_IN, EVEN = 0.27, 1.03  # a lead below 3 % is a draw
-FULL = 3.0                  # the lead at which a cell has its winner's full colour
+FULL = 3.0  # the lead at which a cell has its winner's full colour
 
 
 def draw(results: Results):
     """The figure: one map a kind of series and place of the small multiples; the first y field decides."""
     figure = results.experiment.figure
-    maps = [(group, place) for group in groups(results) for place in panel_places(results)
-            if any(set(place) <= set(axes.items()) for s in group.systems for axes in results.axes_of(s.name))]
+    maps = [
+        (group, place)
+        for group in groups(results)
+        for place in panel_places(results)
+        if any(set(place) <= set(axes.items()) for s in group.systems for axes in results.axes_of(s.name))
+    ]
     width = style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
     across = 1 if figure.width == "one" else min(len(maps), 3)
     down = -(-len(maps) // across)
@@ -44,8 +50,12 @@ def draw(results: Results):
             axes.set_ylabel(words.axis(figure.down))
     title(page, results)
     what = words.of(figure.y[0]).label.split(" (")[0]
-    foot(page, results, f"Colour: the design with the {'lowest' if is_cost(figure.y[0]) else 'highest'} {what}; number: "
-         "its lead, as a ratio to the next.")
+    foot(
+        page,
+        results,
+        f"Colour: the design with the {'lowest' if is_cost(figure.y[0]) else 'highest'} {what}; number: "
+        "its lead, as a ratio to the next.",
+    )
     return page
 
 
@@ -54,10 +64,13 @@ def is_cost(field: str) -> bool:
     return field.startswith(("latency", "power", "joules", "wire_bytes")) or "joules" in field
 
 
-def winner(results: Results, group, axes: dict[str, object], field: str) -> tuple[str, float | None] | None:
+def winner(results: Results, group, axes: dict[str, Any], field: str) -> tuple[str, float | None] | None:
     """The best system at a place, and its lead over the next as a ratio (None when it is alone)."""
-    found = [(value, system.name) for system in group.systems
-             if (value := results.median(system.name, axes, field)) is not None]
+    found = [
+        (value, system.name)
+        for system in group.systems
+        if (value := results.median(system.name, axes, field)) is not None
+    ]
     if not found:
         return None
     found.sort(key=lambda pair: pair[0], reverse=not is_cost(field))
@@ -81,7 +94,9 @@ def _map(axes, results: Results, group, place: tuple, looks: dict) -> None:
                 continue
             name, lead = best
             color, ink = shade(looks[name].color, lead)
-            axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=color, edgecolor="white", linewidth=0.8, gid="winner"))
+            axes.add_patch(
+                Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=color, edgecolor="white", linewidth=0.8, gid="winner")
+            )
             text = "–" if lead is None else "=" if lead < EVEN else f"{lead:.2f}" if lead < 10 else f"{lead:.0f}"
             axes.text(i, j, text, ha="center", va="center", fontsize=6, color=ink)
     axes.set_xlim(-0.5, len(columns) - 0.5)
@@ -95,7 +110,13 @@ def _map(axes, results: Results, group, place: tuple, looks: dict) -> None:
     if group.is_measured:
         axes.set_facecolor(style.MEASURED_GROUND)
     name = panel_title(results, place)
-    axes.set_title("\n".join([*([name] if name else []), *origins(results, group, place)]), loc="left", fontsize=6.5, style="italic", pad=3)
+    axes.set_title(
+        "\n".join([*([name] if name else []), *origins(results, group, place)]),
+        loc="left",
+        fontsize=6.5,
+        style="italic",
+        pad=3,
+    )
 
 
 def shade(color: str, lead: float | None) -> tuple[tuple[float, ...], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any, Iterator
 
 from loch.runner import published
 from loch.runner.grid import show
@@ -19,13 +20,19 @@ class Line:
 
     label: str
     look: style.Look
-    x: list[object]
+    x: list[Any]
     middle: list[float | None]
     low: list[float | None]
     high: list[float | None]
-    failed: list[object]
-    published: list[tuple[object, float]] = field(default_factory=list)
+    failed: list[Any]
+    published: list[tuple[Any, float]] = field(default_factory=list)
     slot: int = 0
+
+    def results(self) -> Iterator[tuple[Any, float, float, float]]:
+        """x, middle, low and high of the places that have a result."""
+        for at, middle, low, high in zip(self.x, self.middle, self.low, self.high):
+            if middle is not None and low is not None and high is not None:
+                yield at, middle, low, high
 
 
 @dataclass
@@ -41,14 +48,15 @@ def groups(results: Results) -> list[Group]:
     """Simulated systems first; never mixed with measured ones."""
     out = []
     for is_measured in (False, True):
-        systems = [system for system in results.experiment.systems
-                   if system.is_measured == is_measured and system.is_drawn]
+        systems = [
+            system for system in results.experiment.systems if system.is_measured == is_measured and system.is_drawn
+        ]
         if systems:
             out.append(Group(is_measured, systems, _origins([origin(results, system) for system in systems])))
     return out
 
 
-def origins(results: Results, group: Group, place: tuple[tuple[str, object], ...]) -> list[str]:
+def origins(results: Results, group: Group, place: tuple[tuple[str, Any], ...]) -> list[str]:
     """Those of the panel at a place, which may be of one hardware profile alone."""
     return _origins([origin(results, system, place) for system in group.systems])
 
@@ -63,24 +71,29 @@ def _origins(all_of_them: list[str]) -> list[str]:
         parts = _SIMULATED.fullmatch(text)
         rest, model = (f"simulated ({parts['rest']})", parts["model"] or "verbs") if parts else (text, "")
         models.setdefault(rest, []).append(model)
-    return [rest if several in ([""], ["verbs"]) else
-            f"{rest}: {', '.join(several)}" if len(several) > 1 else rest.replace("(", f"({several[0]}, ", 1)
-            for rest, several in models.items()]
+    return [
+        rest
+        if several in ([""], ["verbs"])
+        else f"{rest}: {', '.join(several)}"
+        if len(several) > 1
+        else rest.replace("(", f"({several[0]}, ", 1)
+        for rest, several in models.items()
+    ]
 
 
-def panel_places(results: Results) -> list[tuple[tuple[str, object], ...]]:
+def panel_places(results: Results) -> list[tuple[tuple[str, Any], ...]]:
     """What each panel of small multiples is fixed at; one place that fixes nothing without them."""
     axis = results.experiment.figure.panels
     return [((axis, value),) for value in results.experiment.axes[axis]] if axis else [()]
 
 
-def panel_title(results: Results, place: tuple[tuple[str, object], ...]) -> str:
-    """"get 0.5", or what the experiment calls it."""
+def panel_title(results: Results, place: tuple[tuple[str, Any], ...]) -> str:
+    """ "get 0.5", or what the experiment calls it."""
     labels = results.experiment.figure.panel_labels
     return ", ".join(labels.get(value, f"{words.axis(key)}: {show(key, value)}") for key, value in place)
 
 
-def by_rest(results: Results, system, place: tuple[tuple[str, object], ...], along: str) -> dict[tuple, list[dict]]:
+def by_rest(results: Results, system, place: tuple[tuple[str, Any], ...], along: str) -> dict[tuple, list[dict]]:
     """A system's places in one panel, by what neither the panel fixes nor the x axis shows: one line each.
 
     Axes that advance together with the x axis, or with the panels, are shown by it.
@@ -100,14 +113,14 @@ def varying(results: Results) -> set[str]:
     return {axis for axis in results.experiment.axes if len({axes[axis] for axes in every}) > 1}
 
 
-def label_of(results: Results, system, fixed: tuple[tuple[str, object], ...]) -> str:
+def label_of(results: Results, system, fixed: tuple[tuple[str, Any], ...]) -> str:
     """The system's label, and the axis values that tell its lines apart."""
     axes = varying(results)
     several = [(k, v) for k, v in fixed if k in axes]
     return " ".join([system.label, *(f"{k}={show(k, v)}" for k, v in several)])
 
 
-def lines(results: Results, group: Group, y: str, place: tuple[tuple[str, object], ...] = ()) -> list[Line]:
+def lines(results: Results, group: Group, y: str, place: tuple[tuple[str, Any], ...] = ()) -> list[Line]:
     """The lines of one result field over the figure's x axis, in the panel at a place."""
     figure = results.experiment.figure
     looks = style.looks(results.experiment.systems)
@@ -125,16 +138,20 @@ def lines(results: Results, group: Group, y: str, place: tuple[tuple[str, object
             if figure.relative_to and not line.failed and all(each is None for each in line.middle):
                 continue  # that system does not run there
             line.label = label_of(results, system, fixed)
-            marks = [(dict(at)[figure.x], c.cell.value) for c in compared
-                     for name, base, field, at in [c.ratio or (c.system, "", c.field, c.axes)]
-                     if (name, base, field) == (system.name, figure.relative_to, y) and c.cell.value is not None
-                     and set((*fixed, *place)) <= set(at)]
+            marks = [
+                (dict(at)[figure.x], c.cell.value)
+                for c in compared
+                for name, base, field, at in [c.ratio or (c.system, "", c.field, c.axes)]
+                if (name, base, field) == (system.name, figure.relative_to, y)
+                and c.cell.value is not None
+                and set((*fixed, *place)) <= set(at)
+            ]
             line.published = sorted(marks, key=lambda mark: results.experiment.axes[figure.x].index(mark[0]))
             out.append(line)
     return out
 
 
-def system_bars(results: Results, group: Group, y: str, place: tuple[tuple[str, object], ...] = ()) -> list[Line]:
+def system_bars(results: Results, group: Group, y: str, place: tuple[tuple[str, Any], ...] = ()) -> list[Line]:
     """The same with the systems as x axis: each line is one bar, and `slot` counts those of a system."""
     looks, several = style.looks(results.experiment.systems), varying(results)
     compared = published.compare(results) if results.experiment.figure.published else []
@@ -143,13 +160,19 @@ def system_bars(results: Results, group: Group, y: str, place: tuple[tuple[str, 
         for slot, (fixed, places) in enumerate(by_rest(results, system, place, "").items()):
             line = _line(results, system, y, "", places, looks[system.name])
             line.slot, line.label = slot, ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
-            line.published = [(system.label, c.cell.value) for c in compared if c.system == system.name and c.field == y
-                              and c.cell.value is not None and set((*fixed, *place)) <= set(c.axes)]
+            line.published = [
+                (system.label, c.cell.value)
+                for c in compared
+                if c.system == system.name
+                and c.field == y
+                and c.cell.value is not None
+                and set((*fixed, *place)) <= set(c.axes)
+            ]
             out.append(line)
     return out
 
 
-def over(results: Results, values: list[float], axes: dict[str, object], y: str) -> list[float]:
+def over(results: Results, values: list[float], axes: dict[str, Any], y: str) -> list[float]:
     """The values over what the figure is relative to at the same place; none where that has no result."""
     system = results.experiment.figure.relative_to
     if not system:

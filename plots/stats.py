@@ -15,10 +15,14 @@ def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
     middle = float(np.median(array))
     if len(array) < 2:
         return middle, middle, middle
-    rng = np.random.default_rng(1)
-    medians = np.median(rng.choice(array, size=(RESAMPLES, len(array)), replace=True), axis=1)
-    low, high = np.percentile(medians, [2.5, 97.5])
-    return middle, float(low), float(high)
+    if array[0] == array[-1]:
+        return middle, middle, middle
+    from scipy.stats import bootstrap  # takes long to load, and only figures of several repeats need it
+
+    made = bootstrap(
+        (array,), np.median, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(1)
+    )
+    return middle, float(made.confidence_interval.low), float(made.confidence_interval.high)
 
 
 def merge_cdfs(parts: list[tuple[list[tuple[float, float]], float]]) -> list[tuple[float, float]]:

@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 
-COLUMN_IN = 3.4     # one column of a two-column page
-PAGE_IN = 7.0       # both
+COLUMN_IN = 3.4  # one column of a two-column page
+PAGE_IN = 7.0  # both
 MEASURED_GROUND = "#f1f1ee"  # the panel ground of measured series; simulated ones stand on white
 
 # Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
 GREY = "#4d4d4d"  # dark: beside green and purple a middle grey is lost to eyes that see no green
 
-RC = {
+RC: dict[str, Any] = {
     "text.parse_math": False,  # a dollar sign in a title is a dollar sign
-    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "loch",
-    "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 7, "axes.labelsize": 8,
-    "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "legend.frameon": False,
-    "legend.handlelength": 2.4, "axes.linewidth": 0.6, "lines.linewidth": 1.2, "lines.markersize": 4.0,
-    "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#d9d9d9", "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
-    "figure.dpi": 100, "savefig.dpi": 300, "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "loch",
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 7,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.0,
+    "axes.grid": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#d9d9d9",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "hatch.linewidth": 0.5,
 }
 
 
@@ -33,7 +62,7 @@ RC = {
 class Look:
     color: str
     marker: str
-    line: str | tuple
+    line: str | tuple[Any, ...]
     hardened: bool = False  # the hardened variant of a published design: its colour, dashed, bars hatched
 
 
@@ -59,10 +88,18 @@ LOOKS = {
     "micro-cuckoo": Look(GREEN, "^", "-"),
 }
 # Further systems of a design that already has its look in the same figure (ablations).
-SPARE = [Look(ORANGE, "D", "--"), Look(GREEN, "^", ":"), Look(PURPLE, "v", "-."), Look(SKY, "P", "-"),
-         Look(VERMILION, "s", ":"), Look(BLACK, "X", "--"), Look(GREY, "h", "-"), Look(YELLOW, "*", "-")]
+SPARE = [
+    Look(ORANGE, "D", "--"),
+    Look(GREEN, "^", ":"),
+    Look(PURPLE, "v", "-."),
+    Look(SKY, "P", "-"),
+    Look(VERMILION, "s", ":"),
+    Look(BLACK, "X", "--"),
+    Look(GREY, "h", "-"),
+    Look(YELLOW, "*", "-"),
+]
 DASHED, DOTTED = (0, (3, 2)), (0, (1, 1.2))
-LINES = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3))]
+LINES: list[str | tuple[Any, ...]] = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3))]
 
 
 def looks(systems: list) -> dict[str, Look]:

@@ -40,7 +40,9 @@ def draw(results: Results):
     kinds = groups(results)
     blocks = [(group, _columns(results, group), _rows(results, group)) for group in kinds]
     head = HEAD_IN + HEAD_LINE_IN * max([0, *(name.count("\n") for _, columns, _ in blocks for name in columns)])
-    body = sum(ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks)
+    body = sum(
+        ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks
+    )
     page = plt.figure(figsize=(_width(figure), body + 0.75), layout="constrained")
     axes = page.add_subplot()
     axes.set_axis_off()
@@ -53,7 +55,9 @@ def draw(results: Results):
     top = 0.0
     for group, columns, rows in blocks:
         top = _group(axes, results, group, columns, rows, compared, top, head)
-    shown = [each for _, _, rows in blocks for row in rows for place in row.places if (each := _comparison(compared, place))]
+    shown = [
+        each for _, _, rows in blocks for row in rows for place in row.places if (each := _comparison(compared, place))
+    ]
     foot(page, results, _legend(results, shown))
     return page
 
@@ -118,10 +122,15 @@ def _rows(results: Results, group) -> list[_Row]:
         for system in group.systems:
             rest = by_rest(results, system, (), figure.x) or {(): []}
             for fixed, places in rest.items():
-                at = {axes[figure.x]: axes for axes in places}
+                there = {axes[figure.x]: axes for axes in places}
                 rest_text = ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
-                out.append(_Row(system.label, ", ".join(filter(None, [_name(field), rest_text])),
-                                [(system.name, field, at[value]) if value in at else None for value in values]))
+                out.append(
+                    _Row(
+                        system.label,
+                        ", ".join(filter(None, [_name(field), rest_text])),
+                        [(system.name, field, there[value]) if value in there else None for value in values],
+                    )
+                )
         out[-1].ends_block = True
     return out
 
@@ -130,8 +139,9 @@ def _name(field: str) -> str:
     return words.unscaled(field).replace(", mean", "")
 
 
-def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], compared: dict, top: float,
-           head: float) -> float:
+def _group(
+    axes, results: Results, group, columns: list[str], rows: list[_Row], compared: dict, top: float, head: float
+) -> float:
     figure = results.experiment.figure
     label = _label_share(results)
     cell = (1 - label) / len(columns)
@@ -141,8 +151,15 @@ def _group(axes, results: Results, group, columns: list[str], rows: list[_Row], 
     top -= height
     axes.text(0, top - head / 2, "" if figure.across else words.axis(figure.x), fontsize=6.5, va="center")
     for i, name in enumerate(columns):
-        axes.text(label + (i + 0.5) * cell, top - head / 2, name, fontsize=_head_size(len(columns)), va="center", ha="center",
-                  weight="bold")
+        axes.text(
+            label + (i + 0.5) * cell,
+            top - head / 2,
+            name,
+            fontsize=_head_size(len(columns)),
+            va="center",
+            ha="center",
+            weight="bold",
+        )
     axes.plot([0, 1], [top, top], color="black", linewidth=0.9)
     top -= head
     axes.plot([0, 1], [top, top], color="black", linewidth=0.5)
@@ -176,9 +193,19 @@ def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=style.MEASURED_GROUND, linewidth=0))
     middle = left + width / 2
     text = "" if place is None else "x" if failed and obtained is None else short(obtained)
-    axes.text(middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center", gid="failed" if failed else None)
+    axes.text(
+        middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center", gid="failed" if failed else None
+    )
     if one is not None:
-        axes.text(middle, top - ROW_IN * 0.56, short(one.cell.value), fontsize=SMALL, ha="center", va="center", color="#444444")
+        axes.text(
+            middle,
+            top - ROW_IN * 0.56,
+            short(one.cell.value),
+            fontsize=SMALL,
+            ha="center",
+            va="center",
+            color="#444444",
+        )
         if one.error is not None:
             error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
             axes.text(middle, top - ROW_IN * 0.82, error, fontsize=SMALL, ha="center", va="center", color="#444444")

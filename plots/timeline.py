@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
@@ -20,7 +21,11 @@ THROUGHPUT_IN, UNWRITABLE_IN, LABELS_IN, AROUND_IN = 0.95, 0.5, 0.5, 0.62
 CLOSE = 0.025  # events within this share of the window have one line and one label
 LABEL_PT = 5.5
 # What an event is to the cluster, by its name in the result.
-FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), ("fence", "scrub", "declare")
+FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), (
+    "fence",
+    "scrub",
+    "declare",
+)
 FAILURE_LINE, REPAIR_LINE, RETURN_LINE = ("#b03000", "-"), ("#0b5d8a", (0, (4, 2))), ("#00694b", (0, (1, 1.2)))
 ENDS = "_end"  # scrub and scrub_end: a repair that takes its time
 NAMES = {"declare": "declared lost", "restart": "back", "rejoin": "rejoins"}
@@ -43,11 +48,19 @@ def shown(results: Results, group: Group) -> list[Shown]:
     for system in group.systems:
         for axes in results.axes_of(system.name):
             rows = results.at(system.name, axes)
-            documents = [row.stored.document for row in rows if row.ok and row.stored.document.get("timeline")]
-            failures = [str(row.stored.document["failure"]["reason"]) if row.stored and row.stored.failed else
-                        "has no time series" if row.ok else "has not run" for row in rows
-                        if not row.ok or not row.stored.document.get("timeline")]
-            out.append(Shown(label_of(results, system, tuple(axes.items())), looks[system.name].color, documents, failures))
+            documents = [row.result.document for row in rows if row.ok and row.result.document.get("timeline")]
+            failures = [
+                str(row.result.document["failure"]["reason"])
+                if row.stored and row.stored.failed
+                else "has no time series"
+                if row.ok
+                else "has not run"
+                for row in rows
+                if not row.ok or not row.result.document.get("timeline")
+            ]
+            out.append(
+                Shown(label_of(results, system, tuple(axes.items())), looks[system.name].color, documents, failures)
+            )
     return out
 
 
@@ -67,21 +80,44 @@ def draw(results: Results):
     for part, (group, columns) in zip(parts[1:], blocks):
         _block(part, results, group, columns)
     title(page, results)
-    share = {document.get("probed_keys") for _, columns in blocks for each in columns for document in each.documents}
-    probed = f" a prober writes ({' or '.join(str(int(n)) for n in sorted(share - {None, 0}))} keys, once a bin)" if share - {None, 0} else " a prober writes"
-    foot(page, results, f"Unwritable: of the keys that{probed}, those of which no PUT ended well in the bin, and one failed or "
-         "was under way throughout.")
+    share = {
+        keys
+        for _, columns in blocks
+        for each in columns
+        for document in each.documents
+        if (keys := document.get("probed_keys"))
+    }
+    probed = (
+        f" a prober writes ({' or '.join(str(int(n)) for n in sorted(share))} keys, once a bin)"
+        if share
+        else " a prober writes"
+    )
+    foot(
+        page,
+        results,
+        f"Unwritable: of the keys that{probed}, those of which no PUT ended well in the bin, and one failed or "
+        "was under way throughout.",
+    )
     return page
 
 
 def _handles(columns: list[Shown]) -> list:
-    handles: list = [Line2D([], [], color="black", label="completed operations"),
-                     Line2D([], [], color="#888888", linewidth=0.8, label="failed operations"),
-                     Patch(facecolor="#bbbbbb", label="unwritable keys")]
-    seen = {event["event"].removesuffix(ENDS) for each in columns for document in each.documents for event in document.get("events") or []}
+    handles: list = [
+        Line2D([], [], color="black", label="completed operations"),
+        Line2D([], [], color="#888888", linewidth=0.8, label="failed operations"),
+        Patch(facecolor="#bbbbbb", label="unwritable keys"),
+    ]
+    seen = {
+        event["event"].removesuffix(ENDS)
+        for each in columns
+        for document in each.documents
+        for event in document.get("events") or []
+    }
     for (color, dashes), name, is_here in (
-            (FAILURE_LINE, "failure", seen & set(FAILURES)), (REPAIR_LINE, "repair", seen & set(REPAIRS)),
-            (RETURN_LINE, "return", seen - set(FAILURES) - set(REPAIRS))):
+        (FAILURE_LINE, "failure", seen & set(FAILURES)),
+        (REPAIR_LINE, "repair", seen & set(REPAIRS)),
+        (RETURN_LINE, "return", seen - set(FAILURES) - set(REPAIRS)),
+    ):
         if is_here and name == "repair":
             handles.append(Patch(facecolor=color, alpha=0.1, label="repair under way"))
         if is_here:
@@ -91,9 +127,16 @@ def _handles(columns: list[Shown]) -> list:
 
 def _block(part, results: Results, group: Group, columns: list[Shown]) -> None:
     """The columns of one kind of series, with one y axis for each row of panels."""
-    part.suptitle(textwrap.fill("; ".join(origins(results, group, ())), 150), fontsize=HEADING_PT, style="italic", x=0.01, ha="left")
-    axes = part.subplots(2, len(columns), sharex="col", sharey="row", squeeze=False,
-                         height_ratios=[THROUGHPUT_IN, UNWRITABLE_IN])
+    part.suptitle(
+        textwrap.fill("; ".join(origins(results, group, ())), 150),
+        fontsize=HEADING_PT,
+        style="italic",
+        x=0.01,
+        ha="left",
+    )
+    axes = part.subplots(
+        2, len(columns), sharex="col", sharey="row", squeeze=False, height_ratios=[THROUGHPUT_IN, UNWRITABLE_IN]
+    )
     bins = [entry for each in columns for document in each.documents for entry in document["timeline"]]
     scale = words.of("throughput_ops_s", max((entry["ops_s"] for entry in bins), default=0.0))
     above = _above(columns)
@@ -114,14 +157,20 @@ def _block(part, results: Results, group: Group, columns: list[Shown]) -> None:
     axes[0][0].set_ylabel(scale.label.replace("throughput (", "throughput\n("))
     axes[1][0].set_ylabel("unwritable\nkeys (%)")
     axes[0][0].set_ylim(0, _top(entry["ops_s"] * scale.factor for entry in bins))
-    axes[1][0].set_ylim(0, _top(share for each in columns for document in each.documents for _, share in unwritable(document)))
+    axes[1][0].set_ylim(
+        0, _top(share for each in columns for document in each.documents for _, share in unwritable(document))
+    )
     part.align_ylabels(list(axes[:, 0]))
 
 
 def _above(columns: list[Shown]) -> float:
     """Points between a panel and its title, where the names of events stand."""
-    names = [", ".join(labels) for each in columns for document in each.documents[:1]
-             for _, labels, _ in marks(document, document["duration_s"])]
+    names = [
+        ", ".join(labels)
+        for each in columns
+        for document in each.documents[:1]
+        for _, labels, _ in marks(document, document["duration_s"])
+    ]
     return 72 * max((text_in(name, LABEL_PT) for name in names), default=0.0) + 6
 
 
@@ -132,8 +181,11 @@ def _top(values) -> float:
 def unwritable(document: dict) -> list[tuple[float, float]]:
     """(start of the bin, percent of the probed keys), where a prober says it."""
     probed = document.get("probed_keys") or 0
-    return [(entry["t_s"], 100.0 * entry["unwritable_keys"] / probed) for entry in document["timeline"]
-            if probed and entry.get("unwritable_keys") is not None]
+    return [
+        (entry["t_s"], 100.0 * entry["unwritable_keys"] / probed)
+        for entry in document["timeline"]
+        if probed and entry.get("unwritable_keys") is not None
+    ]
 
 
 def _run(upper, lower, document: dict, color: str, factor: float) -> None:
@@ -142,13 +194,29 @@ def _run(upper, lower, document: dict, color: str, factor: float) -> None:
 
     def steps(values: list[float]) -> list[float]:
         return [*values, values[-1]]  # the last bin ends with the window
-    for field, look in (("failed_s", {"color": "#888888", "linewidth": 0.7}), ("ops_s", {"color": color, "linewidth": 1.0})):
-        upper.plot(times, steps([(entry.get(field) or 0.0) * factor for entry in document["timeline"]]),
-                   drawstyle="steps-post", gid=field, **look)
+
+    for field, look in (
+        ("failed_s", {"color": "#888888", "linewidth": 0.7}),
+        ("ops_s", {"color": color, "linewidth": 1.0}),
+    ):
+        upper.plot(
+            times,
+            steps([(entry.get(field) or 0.0) * factor for entry in document["timeline"]]),
+            drawstyle="steps-post",
+            gid=field,
+            **look,
+        )
     if series := unwritable(document):
         at = [t for t, _ in series] + [end]
         lower.fill_between(at, steps([share for _, share in series]), step="post", color=color, alpha=0.35, linewidth=0)
-        lower.plot(at, steps([share for _, share in series]), drawstyle="steps-post", color=color, linewidth=0.9, gid="unwritable")
+        lower.plot(
+            at,
+            steps([share for _, share in series]),
+            drawstyle="steps-post",
+            color=color,
+            linewidth=0.9,
+            gid="unwritable",
+        )
     else:
         lower.text(0.5, 0.5, "not probed", transform=lower.transAxes, ha="center", va="center", fontsize=LABEL_PT)
 
@@ -172,7 +240,7 @@ def marks(document: dict, end: float) -> list[tuple[float, list[str], tuple]]:
 
 def spans(document: dict, end: float) -> list[tuple[float, float]]:
     """From when to when repairs were under way, as far as the window goes; one that did not end, until its end."""
-    begun: dict[tuple[str, object], float] = {}
+    begun: dict[tuple[str, Any], float] = {}
     out = []
     for event in document.get("events") or []:
         name, node, at = str(event["event"]), event.get("node"), float(event["t_s"])
@@ -196,9 +264,19 @@ def _events(upper, lower, document: dict, end: float) -> None:
             panel.axvline(at, color=color, linestyle=dashes, linewidth=0.8, zorder=3, gid="event")
         place = min(max(at, last + room), end)
         last = place
-        upper.annotate(", ".join(labels), (at, 1.0), (place, 1.03), xycoords=upper.get_xaxis_transform(),
-                       textcoords=upper.get_xaxis_transform(), rotation=90, fontsize=LABEL_PT, color=color, ha="center",
-                       va="bottom", annotation_clip=False)
+        upper.annotate(
+            ", ".join(labels),
+            (at, 1.0),
+            (place, 1.03),
+            xycoords=upper.get_xaxis_transform(),
+            textcoords=upper.get_xaxis_transform(),
+            rotation=90,
+            fontsize=LABEL_PT,
+            color=color,
+            ha="center",
+            va="bottom",
+            annotation_clip=False,
+        )
 
 
 def _failures(axes, each: Shown) -> None:
@@ -206,5 +284,11 @@ def _failures(axes, each: Shown) -> None:
     if not each.failures:
         return
     axes.plot([0.06], [0.1], marker="x", color=each.color, transform=axes.transAxes, linestyle="none", gid="failed")
-    axes.text(0.12, 0.1, textwrap.shorten(each.failures[0], 40, placeholder=" …"), transform=axes.transAxes,
-              fontsize=LABEL_PT, va="center")
+    axes.text(
+        0.12,
+        0.1,
+        textwrap.shorten(each.failures[0], 40, placeholder=" …"),
+        transform=axes.transAxes,
+        fontsize=LABEL_PT,
+        va="center",
+    )

@@ -7,27 +7,66 @@ from dataclasses import dataclass
 
 _KINDS = {"get": "GET", "put": "PUT", "delete": "DELETE", "all": "all"}
 _PER_KIND = re.compile(r"(.+) per (get|put|delete)")
-_PERCENTILES = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile",
-                "p99_9": "99.9th percentile", "mean": "mean", "max": "maximum", "min": "minimum"}
-_PLAIN = {"gb_sent": "sent (GB)", "gb_sent_all": "sent by all (GB)", "network_gbit_s": "network throughput (Gb/s)",
-          "probes_mean": "slots probed, mean", "probes_max": "slots probed, most",
-          "extent_conflicts_percent": "conflicts in extents (% of attempts)",
-          "entry_conflicts_percent": "conflicts in entries (% of attempts)",
-          "power_w.mean": "power a node (W)", "cpu.busy_fraction": "CPU busy (share)",
-          "bytes_to_nic": "bytes on the bus a transfer", "request_region_mib": "request region (MiB)",
-          "cpu.client_busy": "CPU busy, clients (share)", "cpu.server_busy": "CPU busy, servers (share)"}
+_PERCENTILES = {
+    "p50": "median",
+    "p90": "90th percentile",
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "p99_9": "99.9th percentile",
+    "mean": "mean",
+    "max": "maximum",
+    "min": "minimum",
+}
+_PLAIN = {
+    "gb_sent": "sent (GB)",
+    "gb_sent_all": "sent by all (GB)",
+    "network_gbit_s": "network throughput (Gb/s)",
+    "probes_mean": "slots probed, mean",
+    "probes_max": "slots probed, most",
+    "extent_conflicts_percent": "conflicts in extents (% of attempts)",
+    "entry_conflicts_percent": "conflicts in entries (% of attempts)",
+    "power_w.mean": "power a node (W)",
+    "cpu.busy_fraction": "CPU busy (share)",
+    "bytes_to_nic": "bytes on the bus a transfer",
+    "request_region_mib": "request region (MiB)",
+    "cpu.client_busy": "CPU busy, clients (share)",
+    "cpu.server_busy": "CPU busy, servers (share)",
+}
 _RATES = {"work_requests_s": "work requests", "misses_s": "PCIe reads", "bus_limit_s": "limit of the bus"}
-_COUNTS = {"total": "work requests", "read": "READs", "write": "WRITEs", "cas": "CASes", "faa": "FAAs", "send": "SENDs",
-           "recv": "RECVs", "index_read": "index READs", "index_cas": "index CASes", "cache_hits": "cache hits",
-           "payload_bytes": "payload bytes", "local_accesses": "local accesses"}
-_AXES = {"micro-cuckoo.fill": "share of slots that are filled",
-         "value_size": "value size (bytes)", "key_size": "key size (bytes)", "get": "share of GETs", "nodes": "nodes",
-         "servers": "server cores", "clients": "client workers a node", "hogs": "CPU hogs a machine",
-         "window": "outstanding operations a worker", "zipf_theta": "Zipf θ", "rate": "offered load (operations/s)",
-         "share_of_max": "load (share of each system's own maximum)", "micro-verbs.round": "window N",
-         "micro-atomic.counters": "counters Z", "think": "computation before each operation",
-         "micro-cuckoo.fill": "share of slots that are filled", "nessie.filter-bits": "filter bits",
-         "locality": "share of accesses to the node's own keys"}
+_COUNTS = {
+    "total": "work requests",
+    "read": "READs",
+    "write": "WRITEs",
+    "cas": "CASes",
+    "faa": "FAAs",
+    "send": "SENDs",
+    "recv": "RECVs",
+    "index_read": "index READs",
+    "index_cas": "index CASes",
+    "cache_hits": "cache hits",
+    "payload_bytes": "payload bytes",
+    "local_accesses": "local accesses",
+}
+_AXES = {
+    "micro-cuckoo.fill": "share of slots that are filled",
+    "value_size": "value size (bytes)",
+    "key_size": "key size (bytes)",
+    "get": "share of GETs",
+    "nodes": "nodes",
+    "servers": "server cores",
+    "clients": "client workers a node",
+    "hogs": "CPU hogs a machine",
+    "window": "outstanding operations a worker",
+    "zipf_theta": "Zipf θ",
+    "rate": "offered load (operations/s)",
+    "share_of_max": "load (share of each system's own maximum)",
+    "micro-verbs.round": "window N",
+    "micro-atomic.counters": "counters Z",
+    "think": "computation before each operation",
+    "micro-cuckoo.fill": "share of slots that are filled",
+    "nessie.filter-bits": "filter bits",
+    "locality": "share of accesses to the node's own keys",
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +93,9 @@ def of(field: str, largest: float = 0.0) -> Words:
         return Words(f"{parts[0].split('_')[0]} (GB/s)", 1e-9)
     if field in _PLAIN:
         return Words(_PLAIN[field])
-    per = next((part for part in parts if part.startswith(("per_", "payload_per_")) and part.split("_")[-1] in _KINDS), None)
+    per = next(
+        (part for part in parts if part.startswith(("per_", "payload_per_")) and part.split("_")[-1] in _KINDS), None
+    )
     if per and parts[0] in ("verbs", "wire_bytes"):
         kind = _KINDS[per.split("_")[-1]]
         what = "payload bytes" if per.startswith("payload") else "wire bytes"

@@ -11,7 +11,7 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view counter_region = "seq-atomic.counter";
-constexpr std::string_view landing_region = "seq-atomic.landing";  // of mutants
+constexpr std::string_view landing_region = "seq-atomic.landing";  // where mutants let old words land
 
 enum class Fault : std::uint8_t { none, one_landing, read_then_write };
 
@@ -159,7 +159,7 @@ AtomicClient::AtomicClient(AtomicStore& store, fabric::Worker& worker, WorkerSta
 
 coro::Task<fabric::Completion> AtomicClient::add_one(fabric::OpStats* stats) {
   fabric::WorkRequest request =
-      fabric::detail::one_sided(fabric::Verb::faa, own_.counter.region, 0, landing_, 8, stats);
+      fabric::one_sided(fabric::Verb::faa, own_.counter.region, 0, landing_, 8, stats);
   request.operand = 1;
   fabric::Completion done = co_await own_.lists.execute(request);
   if (store_.settings().fault == Fault::one_landing && done.ok())

@@ -1,3 +1,4 @@
+// Tests what `loch bench` refuses and reports of sequencers.
 #include <gtest/gtest.h>
 
 #include <string>

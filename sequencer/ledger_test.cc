@@ -1,3 +1,4 @@
+// Tests that the ledger sees numbers that were given twice, too early, or never.
 #include "sequencer/ledger.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Registers the three sequencers.
 #include "sequencer/module.h"
 
 #include "sequencer/number_store.h"

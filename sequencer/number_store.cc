@@ -1,3 +1,4 @@
+// Turns each operation of the load into a request for a number, and checks the numbers.
 #include "sequencer/number_store.h"
 
 #include <fmt/format.h>

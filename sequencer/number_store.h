@@ -45,7 +45,7 @@ class NumberClient : public kv::Client {
 
   fabric::Worker& worker_;
   Ledger& ledger_;
-  std::uint64_t value_ = 0;  // what the last result's view shows
+  std::uint64_t value_ = 0;  // the number that the last result points to
 };
 
 // Counts of one worker, its own thread's.
@@ -77,7 +77,7 @@ class NumberStore : public kv::Store {
   bool numbers_are_ordered_;
 };
 
-// What the three modules say alike.
+// The part of a module that the three sequencers have in common.
 class NumberModule : public kv::Module {
  public:
   [[nodiscard]] std::string_view paper() const final {

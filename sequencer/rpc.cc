@@ -34,7 +34,7 @@ struct Settings : ServedSettings {
   }
 };
 
-constexpr std::uint32_t sequence_bits = 20;  // of a reply's immediate
+constexpr std::uint32_t sequence_bits = 20;  // bits of a reply's immediate that hold the sequence
 constexpr std::uint32_t sequence_mask = (1U << sequence_bits) - 1;
 
 std::uint32_t label(std::uint32_t slot, std::uint64_t sequence) {
@@ -73,8 +73,8 @@ class RpcRequests final : public Requests {
     const fabric::LocalSlice from{&staging_, (std::uint64_t{worker().index()} * config.window + slot) * 8};
     const std::uint64_t word = settings_.has_ids ? of(slot).sequence << 8 | (attempt & 0xFF) : 1;
     fabric::store_word_release(from.data(), word);
-    fabric::WorkRequest request = fabric::detail::one_sided(fabric::Verb::write, slots_,
-                                                            settings_.slot_at(lane), from, 8, of(slot).stats);
+    fabric::WorkRequest request =
+        fabric::one_sided(fabric::Verb::write, slots_, settings_.slot_at(lane), from, 8, of(slot).stats);
     request.transport = fabric::Transport::uc;
     request.is_inline = true;
     return request;
@@ -125,7 +125,7 @@ class RpcStore final : public ServedStore {
   // What a server worker looks at: its row of slots, and the words that it has seen there.
   struct Row {
     std::vector<std::uint64_t> seen;
-    std::uint32_t index = 0;  // of the worker
+    std::uint32_t index = 0;  // index of the server worker
     std::vector<Found> batch;
   };
   static bool is_news(void* row, std::uint32_t column, std::uint64_t word) {

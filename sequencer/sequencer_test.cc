@@ -7,12 +7,12 @@
 
 #include "sequencer/guess.h"
 #include "sequencer/module.h"
-#include "workloads/testing/store_run.h"
+#include "tests/support/store_run.h"
 
 namespace loch::sequencer {
 namespace {
 
-using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+using support::run_store, support::StoreRun, support::total;
 
 kv::Registry sequencers() {
   std::vector<std::unique_ptr<kv::Module>> all;
@@ -94,7 +94,7 @@ TEST(SeqAtomic, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Module& module = *registry.at("seq-atomic");
   for (const char* fabric : {"sim", "shm"}) {
     const measure::Tally sum = total(run_store(module, shape(fabric, module)));
-    for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
+    for (const OpKind kind : {OpKind::get, OpKind::put}) {
       const measure::KindTally& all = sum.of(kind);
       EXPECT_GT(all.total(), 2'000u);
       EXPECT_EQ(all.requests.faa, all.total());
@@ -118,7 +118,7 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
       if (ids == std::string("false")) run.deploy.window = 1;
       run.options = {{"seq-rpc.retry-after", "10s"}, {"seq-rpc.request-ids", ids}, {"seq-rpc.lanes", "1"}};
       const measure::Tally sum = total(run_store(module, run));
-      const measure::KindTally& all = sum.of(measure::OpKind::get);
+      const measure::KindTally& all = sum.of(OpKind::get);
       EXPECT_EQ(all.total(), 5'000u);
       EXPECT_EQ(all.completed(), 5'000u);
       EXPECT_EQ(all.requests.write, all.total());
@@ -138,7 +138,7 @@ TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
     run.get = 1;
     const auto outcome = run_store(module, run);
     const measure::Tally sum = total(outcome);
-    const measure::KindTally& all = sum.of(measure::OpKind::get);
+    const measure::KindTally& all = sum.of(OpKind::get);
     EXPECT_EQ(all.total(), 5'000u);
     // In real time the first requests may come before the server has posted its buffers.
     const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
@@ -159,8 +159,8 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
     const auto outcome = run_store(module, run);
     EXPECT_EQ(outcome.protocol_counters.at("numbers"), 5'000);
     EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
-    const std::uint64_t bytes = total(outcome).of(measure::OpKind::get).requests.payload_bytes +
-                                total(outcome).of(measure::OpKind::put).requests.payload_bytes;
+    const std::uint64_t bytes = total(outcome).of(OpKind::get).requests.payload_bytes +
+                                total(outcome).of(OpKind::put).requests.payload_bytes;
     // Four client workers; those of a window's eight that were under way then are corrected too.
     EXPECT_GE(bytes, 4 * 8u);
     // (A request that was sent again, on a busy machine, has two replies.)

@@ -1,3 +1,4 @@
+// Clients and counters of the two sequencers with server workers.
 #include "sequencer/served.h"
 
 #include <array>

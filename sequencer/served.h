@@ -16,8 +16,8 @@ namespace loch::sequencer {
 struct ServedSettings {
   kv::DeployConfig config;
   std::string prefix;          // "seq-rpc"
-  rpc::DatagramShape replies;  // of a server worker
-  rpc::PostingShape requests;  // of a client worker
+  rpc::DatagramShape replies;  // how a server worker posts its replies
+  rpc::PostingShape requests;  // how a client worker posts its requests
   std::uint32_t batch = 1;     // requests that one fetch-and-add claims numbers for
   Nanos retry_after = 0;       // doubles with every try, up to sixteen times as much
   Nanos patience = 0;
@@ -129,7 +129,7 @@ class ServedStore : public NumberStore {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) final;
 
  protected:
-  // Further regions.
+  // Registers the regions that a sequencer needs beyond the shared ones.
   [[nodiscard]] virtual Result<> setup(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual std::unique_ptr<Requests> make_requests(fabric::Worker& worker,
                                                                 fabric::Region& receive) = 0;

@@ -1,3 +1,4 @@
+// Draws records by uniform, zipfian, latest, hotspot and the other distributions.
 #include "workloads/distribution.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests distributions against YCSB's values, exact sums and chi-square.
 #include "workloads/distribution.h"
 
 #include <gtest/gtest.h>

@@ -15,8 +15,6 @@
 
 namespace loch::workloads {
 
-using measure::OpKind;
-
 // Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
 constexpr Nanos latest_due = Nanos{1} << 60;
 // One that is due this long after the end of the run is not waited for.
@@ -27,7 +25,7 @@ namespace {
 class FileLog final : public OperationLog {
  public:
   explicit FileLog(check::ClientLog& log) : log_(log) {}
-  void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
+  void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                Nanos invoke_ns) override {
     log_.invoked(kind, key, value, invoke_ns);
   }
@@ -36,41 +34,6 @@ class FileLog final : public OperationLog {
  private:
   check::ClientLog& log_;
 };
-
-measure::Outcome outcome_of(kv::OpStatus status) {
-  switch (status) {
-    case kv::OpStatus::ok:
-      return measure::Outcome::ok;
-    case kv::OpStatus::not_found:
-      return measure::Outcome::not_found;
-    case kv::OpStatus::conflict:
-      return measure::Outcome::conflict;
-    case kv::OpStatus::timeout:
-      return measure::Outcome::timeout;
-    case kv::OpStatus::table_full:
-      return measure::Outcome::table_full;
-    case kv::OpStatus::error:
-      return measure::Outcome::error;
-  }
-  return measure::Outcome::error;
-}
-
-check::OpKind history_kind(OpKind kind) {
-  return kind == OpKind::get   ? check::OpKind::get
-         : kind == OpKind::put ? check::OpKind::put
-                               : check::OpKind::remove;
-}
-
-check::Outcome history_outcome(OpKind kind, const kv::OpResult& result) {
-  if (result.status == kv::OpStatus::ok) return check::Outcome::ok;
-  if (result.status == kv::OpStatus::not_found && kind != OpKind::put) return check::Outcome::not_found;
-  if (kind == OpKind::get || result.effect == kv::Effect::none) return check::Outcome::failed;
-  return check::Outcome::unknown;
-}
-
-std::string_view mark_of(OpKind kind) {
-  return kind == OpKind::get ? "GET" : kind == OpKind::put ? "PUT" : "DELETE";
-}
 
 }  // namespace
 
@@ -81,7 +44,8 @@ LogFactory file_logs(check::HistoryWriter* writer) {
 
 Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records,
                kv::Store& store, fabric::Fabric& fabric, LogFactory logs)
-    : load_(load),
+    : has_sizes_(records.shape().key_sizes != nullptr || records.shape().value_sizes != nullptr),
+      load_(load),
       deploy_(deploy),
       records_(records),
       store_(store),
@@ -298,11 +262,12 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   fabric::Worker& worker = *own->worker;
   if (load_.transcript != nullptr) transcribe(*own, *slot, kind, record);
   prepare(*slot, kind, record);
-  const kv::Key key{slot->key.data(), deploy_.key_size};
-  const kv::ValueView value{slot->value.data(), deploy_.value_size, deploy_.kept_value_bytes};
+  const kv::Key key{slot->key.data(), slot->key_size};
+  const kv::ValueView value{slot->value.data(), slot->stamp.length,
+                            std::min(slot->stamp.length, deploy_.kept_value_bytes)};
   const Nanos invoked = worker.now();
   if (slot->log != nullptr && kind != OpKind::get) {
-    slot->log->invoked(history_kind(kind), slot->key_text,
+    slot->log->invoked(kind, slot->key_text,
                        kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
                        earliest(invoked));
   }
@@ -319,7 +284,7 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
     result = removed;
   }
   slot->is_busy = false;
-  worker.mark(mark_of(kind), invoked);
+  worker.mark(capital_name(kind), invoked);
   slot->last = result.status;
   account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
   const Nanos pause = pause_after(*slot, result);
@@ -449,14 +414,15 @@ Nanos Driver::next_due(ClientWorker& own) const {
 
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   records_.key(record, slot.key.data());
-  const kv::Key key{slot.key.data(), deploy_.key_size};
+  slot.key_size = records_.key_size(record);
+  const kv::Key key{slot.key.data(), slot.key_size};
   slot.stats = {};
   slot.stamp.key_digest = kv::key_digest(key);
-  slot.stamp.length = deploy_.value_size;
   if (kind == OpKind::put) {
     slot.stamp.writer = slot.number;
     slot.stamp.sequence = ++slot.sequence;
-    kv::write_value(slot.stamp, slot.value.data(), deploy_.kept_value_bytes);
+    slot.stamp.length = records_.version_size(slot.stamp.key_digest, slot.number, slot.sequence);
+    kv::write_value(slot.stamp, slot.value.data(), std::min(slot.stamp.length, deploy_.kept_value_bytes));
   }
   if (slot.log == nullptr) return;
   slot.key_text = key_name(key);
@@ -469,9 +435,10 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
   bool is_corrupt = false, is_verified = false;
   if (has_value && load_.values_are_judged && (load_.verify || slot.log != nullptr)) {
-    const auto verdict = kv::read_value(result.value, slot.stamp.key_digest, true).verdict;
-    is_corrupt = verdict == kv::ValueVerdict::corrupt || result.value.size != deploy_.value_size;
-    is_verified = !is_corrupt && verdict != kv::ValueVerdict::unnamed;
+    const kv::ValueReading reading = kv::read_value(result.value, slot.stamp.key_digest, true);
+    is_corrupt = reading.verdict == kv::ValueVerdict::corrupt ||
+                 !records_.is_size_right(reading, result.value.size, slot.stamp.key_digest);
+    is_verified = !is_corrupt && reading.verdict != kv::ValueVerdict::unnamed;
   }
   if (slot.log != nullptr) {
     std::string read;
@@ -486,7 +453,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   if (!slot.is_measured || now < measure_from ||
       (load_.duration > 0 && now > measure_from + load_.duration)) {
     ++own.tally.unmeasured;
-    own.tally.corrupt += is_corrupt ? 1 : 0;  // a wrong value counts whenever it was read
+    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the window as well
     return;
   }
   if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
@@ -496,21 +463,25 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
                       .stats = slot.stats,
                       .retries = result.retries,
                       .kind = kind,
-                      .outcome = outcome_of(result.status),
+                      .status = result.status,
                       .is_verified = is_verified,
                       .is_corrupt = is_corrupt};
+  if (!has_sizes_) return;
+  own.tally.sizes.key_bytes.record(slot.key_size);
+  const bool is_put = kind == OpKind::put && result.status == kv::OpStatus::ok;
+  if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
 }
 
-// Of the times that another process may have had then: a history takes an operation for as long as it may
-// have been under way.
+// The earliest time that another process's clock may have shown then: a history takes an operation for as
+// long as it may have been under way.
 Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
 
 void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
                  std::optional<std::string_view> read) {
   check::OperationView view;
   view.client = static_cast<std::int32_t>(slot.number);
-  view.kind = history_kind(kind);
-  view.outcome = history_outcome(kind, result);
+  view.kind = kind;
+  view.outcome = outcome_of(kind, result.status, result.effect);
   view.key = slot.key_text;
   if (kind == OpKind::put)
     view.value = slot.value_text;

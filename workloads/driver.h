@@ -38,7 +38,7 @@ class OperationLog {
  public:
   virtual ~OperationLog() = default;
   // A PUT or DELETE is about to be issued.
-  virtual void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
+  virtual void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                        Nanos invoke_ns) = 0;
   virtual void record(const check::OperationView& operation) = 0;
 };
@@ -71,7 +71,7 @@ struct FailurePlan {
     std::string what;  // as a measure::TimelineEvent calls it
     fabric::NodeId node = 0;
   };
-  std::vector<Strike> strikes;  // what fails and comes back, for the record
+  std::vector<Strike> strikes;  // failures and returns, for the time series of the result
   Nanos over = 0;               // nothing fails after this: the sweep does not begin before it
 };
 
@@ -85,8 +85,8 @@ struct LoadConfig {
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
-  Nanos duration = 0;            // 0: by operations
-  std::uint64_t operations = 0;  // over the whole cluster; 0: by duration
+  Nanos duration = 0;            // 0: the window ends after `operations`
+  std::uint64_t operations = 0;  // of the whole cluster; 0: the window ends after `duration`
   std::uint64_t read_only = 0;   // the first so many records are read where others would be written
   // The last so many client workers of a node only read, and those records alone; the others leave them.
   std::uint32_t readers = 0;
@@ -172,6 +172,8 @@ class Driver {
 
   Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
          fabric::Fabric& fabric, LogFactory logs);
+  // Keys or values have different sizes, which are counted.
+  const bool has_sizes_;
 
   [[nodiscard]] fabric::WorkerSpec worker_spec(fabric::NodeId node, fabric::Role role,
                                                std::uint32_t index) const;
@@ -191,8 +193,7 @@ class Driver {
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
-  coro::Task<void> operate(ClientWorker* own, Slot* slot, measure::OpKind kind, std::uint64_t record,
-                           Nanos due);
+  coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> tend(ClientWorker* own);
   [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;
@@ -210,17 +211,17 @@ class Driver {
   coro::Task<void> sweep(ClientWorker* own);
   [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot);
   [[nodiscard]] std::vector<ScriptedOperation> scripted(const ScriptedClient& who) const;
-  void transcribe(const ClientWorker& own, const Slot& slot, measure::OpKind kind, std::uint64_t record);
+  void transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record);
   [[nodiscard]] Action choose(ClientWorker& own) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
-  void prepare(Slot& slot, measure::OpKind kind, std::uint64_t record);
-  void account(ClientWorker& own, Slot& slot, measure::OpKind kind, Nanos due, Nanos invoked,
+  void prepare(Slot& slot, OpKind kind, std::uint64_t record);
+  void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
                const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
   [[nodiscard]] Nanos earliest(Nanos invoked) const;
-  void log(Slot& slot, measure::OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
+  void log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
            std::optional<std::string_view> read);
 
   LoadConfig load_;

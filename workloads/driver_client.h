@@ -20,7 +20,7 @@ struct Driver::Slot {
   std::uint32_t number = 0;               // in the whole cluster: the writer of its values
   std::uint32_t index = 0;                // in its worker's window
   std::vector<ScriptedOperation> script;  // what it does, where a script says so
-  std::size_t next = 0;                   // of the script
+  std::size_t next = 0;                   // index of the script's next operation
   Nanos slept_until = -1;                 // for this operation, as the script says
   bool is_sweeping = false;
   std::uint64_t sequence = 0;   // of its PUTs
@@ -29,6 +29,7 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
   bool is_measured = true;               // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
+  std::uint32_t key_size = 0;  // of the current operation's record
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;
@@ -41,17 +42,14 @@ struct Driver::Ended {
   Nanos latency = 0;
   fabric::OpStats stats;
   std::uint32_t retries = 0;
-  measure::OpKind kind = measure::OpKind::get;
-  measure::Outcome outcome = measure::Outcome::ok;
+  OpKind kind = OpKind::get;
+  OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  [[nodiscard]] bool is_completed() const {
-    return outcome == measure::Outcome::ok || outcome == measure::Outcome::not_found;
-  }
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
-    ++own.by_outcome[static_cast<std::size_t>(outcome)];
-    if (is_completed()) own.latency_ns.record(latency);
+    ++own.by_status[static_cast<std::size_t>(status)];
+    if (is_completed(status)) own.latency_ns.record(latency);
     own.requests.record(stats);
     tally.retries += retries;
     tally.verified += is_verified ? 1 : 0;
@@ -69,7 +67,7 @@ struct Driver::ClientWorker {
   std::vector<std::unique_ptr<Slot>> slots;
   bool done = false;                   // read by the store's background coroutine
   bool is_doomed = false;              // nobody waits for it
-  std::atomic<bool> has_ended{false};  // its slots have
+  std::atomic<bool> has_ended{false};  // all slots of this worker have ended
   std::uint64_t quota = 0;             // operations still to start, when counting operations
   std::uint64_t place = 0;             // sequential distribution
   Nanos due = -1;                      // open loop: when the next operation is due
@@ -91,8 +89,8 @@ struct Driver::ClientWorker {
     for (std::uint32_t i = 0; i < ended_count; ++i) {
       const Ended& each = ended[i];
       each.add_to(tally);
-      tally.first_half += each.is_completed() && each.at < middle ? 1 : 0;
-      recorder.record(each.at - measured_from, each.latency, each.is_completed());
+      tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
+      recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
     }
     ended_count = 0;
     return tally;

@@ -9,8 +9,6 @@
 
 namespace loch::workloads {
 
-using measure::OpKind;
-
 namespace {
 
 bool is_among(const std::vector<fabric::NodeId>& nodes, fabric::NodeId node) {
@@ -105,7 +103,7 @@ void Driver::log_loss(fabric::NodeId node, Nanos from, Nanos to) {
   const std::string name = fmt::format("n{}", node);
   check::OperationView view;
   view.client = check::preload_client;
-  view.kind = check::OpKind::lost;
+  view.kind = OpKind::lost;
   view.key = name;
   view.invoke_ns = from;
   view.return_ns = to;
@@ -141,8 +139,8 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
       const bool has_no_place =
           is_absent && slot->last == kv::OpStatus::table_full && !declared_lost_.empty();
       if (!is_stuck || has_no_place) continue;
-      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), deploy_.key_size}),
-                                   measure::name(kind), kv::name(slot->last)));
+      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), slot->key_size}), name(kind),
+                                   name(slot->last)));
     }
   }
 }
@@ -170,7 +168,7 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
   std::erase_if(lost, [this](fabric::NodeId node) { return is_among(tended_, node); });
   if (lost.empty() || !repairs_first(worker->node())) co_return;
   const bool is_complete = co_await repair_lost(worker, lost);
-  static_cast<void>(is_complete);  // said in stuck_
+  static_cast<void>(is_complete);  // losses that were not repaired are listed in stuck_
 }
 
 // Looks for nodes that are lost while the load goes on, as somebody who watches over a cluster does.
@@ -190,7 +188,7 @@ coro::Task<void> Driver::tend(ClientWorker* own) {
     if (due.empty()) continue;
     const bool is_complete = co_await repair_lost(&worker, due);
     if (is_complete) tended_.insert(tended_.end(), due.begin(), due.end());
-    if (!is_complete) break;  // what is left is told with the result
+    if (!is_complete) break;  // unrepaired losses are part of the result
   }
 }
 
@@ -252,7 +250,7 @@ bool Driver::is_excused(std::uint64_t record) const {
   if (!load_.failures) return false;
   std::vector<std::byte> bytes(deploy_.key_size);
   records_.key(record, bytes.data());
-  const kv::Key key{bytes.data(), deploy_.key_size};
+  const kv::Key key{bytes.data(), records_.key_size(record)};
   return std::ranges::any_of(load_.failures->excuses, [&](const FailurePlan::Excuse& excuse) {
     return store_.needs(key, excuse.node, excuse.server);
   });

@@ -12,8 +12,7 @@ std::vector<ScriptedOperation> Driver::scripted(const ScriptedClient& who) const
   return found == load_.script->end() ? std::vector<ScriptedOperation>{} : found->operations;
 }
 
-void Driver::transcribe(const ClientWorker& own, const Slot& slot, measure::OpKind kind,
-                        std::uint64_t record) {
+void Driver::transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record) {
   const ScriptedClient who{
       own.worker->node(), static_cast<std::uint16_t>(own.index), slot.index, own.life, {}};
   // Who slept wakes a little late, and will again.

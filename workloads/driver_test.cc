@@ -9,9 +9,9 @@
 #include <set>
 
 #include "common/check/linearizable.h"
+#include "tests/support/fabrics.h"
+#include "tests/support/slot_store.h"
 #include "workloads/run.h"
-#include "workloads/testing/fabrics.h"
-#include "workloads/testing/slot_store.h"
 
 namespace loch::workloads {
 namespace {
@@ -28,7 +28,7 @@ struct Recording {
  private:
   struct Log final : OperationLog {
     explicit Log(Recording& r) : recording(r) {}
-    void invoked(check::OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
+    void invoked(OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
     void record(const check::OperationView& o) override {
       const std::lock_guard lock(recording.mutex);
       recording.operations.push_back({o.client, o.kind, o.outcome, std::string(o.key),
@@ -42,7 +42,7 @@ struct Recording {
 class DriverOn : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    module_ = testing::make_slot_store();
+    module_ = support::make_slot_store();
     plan_.module = module_.get();
     plan_.options = kv::Options(module_->options());
     plan_.deploy = {.nodes = 3,
@@ -61,9 +61,14 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
     plan_.load.operations = 1'000;
     plan_.load.verify = true;
   }
+  // Of a simulation, the lines of a message move at different instants if `is_torn_`, as real memory's do.
+  std::unique_ptr<fabric::Fabric> open(std::uint32_t nodes, std::uint64_t seed) {
+    support::FabricOptions options{.nodes = nodes, .seed = seed, .is_plain = true};
+    if (is_torn_) options.faults.torn_read = options.faults.torn_write = 0.5;
+    return support::make_fabric(GetParam(), options);
+  }
   RunOutcome run() {
-    const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed, is_torn_);
-    EXPECT_NE(fabric, nullptr);
+    const auto fabric = open(plan_.deploy.nodes, plan_.load.seed);
     auto outcome = run_load(*fabric, plan_);
     EXPECT_TRUE(outcome) << outcome.error().message;
     if (!outcome) return {};
@@ -82,7 +87,7 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
   RunPlan plan_;
   bool is_torn_ = false;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOn, ::testing::ValuesIn(testing::fabrics()));
+INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOn, ::testing::ValuesIn(support::local_fabrics()));
 
 TEST_P(DriverOn, CountsEveryOperationOnce) {
   const RunOutcome outcome = run();
@@ -90,11 +95,11 @@ TEST_P(DriverOn, CountsEveryOperationOnce) {
   EXPECT_EQ(sum.total() + sum.unmeasured, 1'000U);
   EXPECT_EQ(sum.unmeasured, 0U);
   EXPECT_EQ(sum.corrupt, 0U);
-  EXPECT_EQ(sum.verified, sum.of(measure::OpKind::get).by_outcome[0]);
-  EXPECT_GT(sum.of(measure::OpKind::get).by_outcome[1], 0U);  // some were deleted
-  EXPECT_NEAR(static_cast<double>(sum.of(measure::OpKind::get).total()), 500, 80);
-  EXPECT_NEAR(static_cast<double>(sum.of(measure::OpKind::remove).total()), 100, 45);
-  EXPECT_EQ(sum.of(measure::OpKind::put).latency_ns.count(), sum.of(measure::OpKind::put).completed());
+  EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
+  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // some were deleted
+  EXPECT_NEAR(static_cast<double>(sum.of(OpKind::get).total()), 500, 80);
+  EXPECT_NEAR(static_cast<double>(sum.of(OpKind::remove).total()), 100, 45);
+  EXPECT_EQ(sum.of(OpKind::put).latency_ns.count(), sum.of(OpKind::put).completed());
   EXPECT_GT(outcome.window_s, 0);
   EXPECT_EQ(outcome.protocol_counters.at("slots"), 50);
 }
@@ -142,7 +147,7 @@ TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
   std::set<std::int32_t> clients;
   for (const check::Operation& operation : recording.operations) {
     clients.insert(operation.client);
-    if (operation.kind == check::OpKind::put) EXPECT_TRUE(written.insert(*operation.value).second);
+    if (operation.kind == OpKind::put) EXPECT_TRUE(written.insert(*operation.value).second);
   }
   EXPECT_EQ(clients.size(), 12U);  // 3 nodes, 2 workers, a window of 2
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
@@ -212,11 +217,11 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(measure::OpKind::put).total(), 0U);
+  EXPECT_EQ(sum.of(OpKind::put).total(), 0U);
   EXPECT_GT(sum.unmeasured, 0U);
   std::map<std::string, int> written;
   for (const check::Operation& o : recording.operations) {
-    if (o.kind != check::OpKind::put) continue;
+    if (o.kind != OpKind::put) continue;
     ++written[o.key];
     EXPECT_GE(o.client, 10) << "not the last worker of three nodes with two, whose clients are 10 and 11";
   }
@@ -246,7 +251,7 @@ TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
   plan_.load.duration = is_sim() ? 5'000'000 : 200'000'000;
   plan_.load.rate = 1e9;  // far more than any store does: the queue grows all the time
   const measure::Tally sum = total(run());
-  EXPECT_GT(sum.of(measure::OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
+  EXPECT_GT(sum.of(OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
 }
 
 // A worker computes before each operation, with all its window slots on the one thread that it is.
@@ -259,7 +264,7 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));  // a slot's last may begin within the window
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;
-  const auto fabric = testing::open(GetParam(), plan_.deploy.nodes, plan_.load.seed);
+  const auto fabric = open(plan_.deploy.nodes, plan_.load.seed);
   EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
@@ -269,15 +274,15 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(measure::OpKind::get).by_outcome[1], 0U);  // nothing is drawn before it is there
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // nothing is drawn before it is there
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 
 TEST_P(DriverOn, ReadModifyWriteIsAGetAndAPut) {
   plan_.load.mix = {.get = 0, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 1};
   const measure::Tally sum = total(run());
-  EXPECT_EQ(sum.of(measure::OpKind::get).total(), 1'000U);
-  EXPECT_EQ(sum.of(measure::OpKind::put).total(), 1'000U);
+  EXPECT_EQ(sum.of(OpKind::get).total(), 1'000U);
+  EXPECT_EQ(sum.of(OpKind::put).total(), 1'000U);
 }
 
 TEST_P(DriverOn, ReadersReadRecordsThatOthersLeaveAlone) {
@@ -291,7 +296,7 @@ TEST_P(DriverOn, ReadersReadRecordsThatOthersLeaveAlone) {
   for (const check::Operation& o : recording.operations) {
     const bool is_reader = static_cast<std::uint32_t>(o.client) / plan_.deploy.window % 2 == 1;
     (is_reader ? read : others).insert(o.key);
-    if (is_reader) EXPECT_EQ(o.kind, check::OpKind::get);
+    if (is_reader) EXPECT_EQ(o.kind, OpKind::get);
   }
   EXPECT_EQ(read.size(), 5U);
   EXPECT_EQ(others.size(), 45U);
@@ -299,10 +304,10 @@ TEST_P(DriverOn, ReadersReadRecordsThatOthersLeaveAlone) {
 }
 
 TEST_P(DriverOn, RefusesBadLoads) {
-  const auto fabric = testing::open(GetParam(), 3, 1);
+  const auto fabric = open(3, 1);
   plan_.load.mix.get = 0.9;
   EXPECT_FALSE(run_load(*fabric, plan_));
-  const auto other = testing::open(GetParam(), 3, 1);
+  const auto other = open(3, 1);
   plan_.load.mix.get = 0.5;
   plan_.load.duration = 5;
   EXPECT_FALSE(run_load(*other, plan_));

@@ -62,7 +62,7 @@ coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t
       slot->error_run = 0;  // a prober does not slow down
       const Nanos asked = worker.now();
       const std::uint64_t record = key * records / load_.probe_keys;
-      co_await operate(own, slot, measure::OpKind::put, record, -1);
+      co_await operate(own, slot, OpKind::put, record, -1);
       note_probe(key, asked - begin, worker.now() - begin, slot->last == kv::OpStatus::ok);
     }
     while (round <= worker.now()) round += load_.timeline;

@@ -1,3 +1,4 @@
+// Parses Java property files as YCSB does.
 #include "workloads/properties.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Computes keys, sizes and first values of records.
 #include "workloads/records.h"
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace {
 constexpr std::uint32_t text_key_bytes = 24;    // "user" and 20 digits
 constexpr std::uint32_t short_text_bytes = 11;  // 64 bits, 6 a character
 constexpr std::uint32_t word_key_bytes = 8;
+constexpr int size_filler = '.';
 
 }  // namespace
 
@@ -31,6 +33,14 @@ Result<Records> Records::make(const Shape& shape) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("key-size: {} bytes cannot tell {} keys apart", shape.key_size, shape.most));
   }
+  if (shape.key_sizes && shape.key_sizes->least() < word_key_bytes) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("key-size-min: keys of different sizes have at least {} bytes, and not {}",
+                            word_key_bytes, shape.key_sizes->least()));
+  }
+  if (shape.zero_padding > 20 && shape.key_sizes) {
+    return fail(ErrorCode::invalid_argument, "zeropadding: goes with keys of one size");
+  }
   if (shape.zero_padding + 4 > shape.key_size && shape.key_size >= text_key_bytes) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("zeropadding: {} digits do not fit a key of {} bytes", shape.zero_padding,
@@ -40,8 +50,9 @@ Result<Records> Records::make(const Shape& shape) {
 }
 
 void Records::key(std::uint64_t i, std::byte* out) const {
-  std::memset(out, 0, shape_.key_size);
-  if (shape_.key_size >= text_key_bytes) {
+  const std::uint32_t size = key_size(i);
+  std::memset(out, shape_.key_sizes ? size_filler : 0, size);
+  if (size >= text_key_bytes) {
     const std::uint64_t number = shape_.order == KeyOrder::hashed ? fnv64(i) : i;
     constexpr std::string_view prefix = "user";
     std::array<char, std::numeric_limits<std::uint64_t>::digits10 + 1> digits;
@@ -54,16 +65,38 @@ void Records::key(std::uint64_t i, std::byte* out) const {
     return;
   }
   const std::uint64_t number = mix64(i);
-  if (shape_.key_size >= short_text_bytes) {
+  if (size >= short_text_bytes) {
     constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (std::uint32_t at = 0; at < short_text_bytes; ++at) {
       out[at] = static_cast<std::byte>(digits[number >> (6 * at) & 63]);
     }
-  } else if (shape_.key_size >= word_key_bytes) {
+  } else if (size >= word_key_bytes) {
     std::memcpy(out, &number, word_key_bytes);
   } else {
-    std::memcpy(out, &i, shape_.key_size);
+    std::memcpy(out, &i, size);
   }
+}
+
+std::uint32_t Records::value_size(std::uint64_t i, std::uint32_t largest) const {
+  if (!shape_.value_sizes) return largest;
+  std::vector<std::byte> text(shape_.key_size);
+  key(i, text.data());
+  return version_size(kv::key_digest({text.data(), key_size(i)}), kv::initial_writer, 0);
+}
+
+std::uint32_t Records::drawn_size(std::uint64_t key_digest, std::uint32_t writer,
+                                  std::uint64_t sequence) const {
+  const kv::ValueStamp named =
+      kv::narrowed({.key_digest = key_digest, .writer = writer, .sequence = sequence});
+  return shape_.value_sizes->of(mix64(key_digest ^ mix64(named.sequence << 16 | named.writer)));
+}
+
+bool Records::is_size_right(const kv::ValueReading& reading, std::uint32_t size,
+                            std::uint64_t key_digest) const {
+  if (!shape_.value_sizes) return size == shape_.value_size;
+  if (reading.verdict == kv::ValueVerdict::unnamed)
+    return size >= shape_.value_sizes->least() && size <= shape_.value_sizes->most();
+  return size == drawn_size(key_digest, reading.stamp.writer, reading.stamp.sequence);
 }
 
 void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const {
@@ -75,8 +108,8 @@ void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const 
     text = large.data();
   }
   key(i, text);
-  kv::write_value({kv::key_digest({text, shape_.key_size}), kv::initial_writer, 0, shape_.value_size}, out,
-                  bytes);
+  const std::uint64_t digest = kv::key_digest({text, key_size(i)});
+  kv::write_value({digest, kv::initial_writer, 0, version_size(digest, kv::initial_writer, 0)}, out, bytes);
 }
 
 std::string key_name(kv::Key key) {

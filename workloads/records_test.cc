@@ -1,3 +1,4 @@
+// Tests keys, first values, and which records an insert may name.
 #include "workloads/records.h"
 
 #include <gtest/gtest.h>

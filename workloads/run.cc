@@ -1,3 +1,4 @@
+// Deploys a store on a fabric, runs the driver, and gathers the counts of all processes.
 #include "workloads/run.h"
 
 #include <fmt/format.h>
@@ -163,13 +164,29 @@ std::string_view name(fabric::RunEnd end) {
   return "?";
 }
 
+Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
+                             const Records::Shape& records) {
+  const kv::DataSupport takes = module.data(options);
+  const auto refuse = [&](std::string_view what) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: {} stores {}s of one size; expected fixed",
+                            fmt::format("{}-size-distribution", what), module.name(), what));
+  };
+  if (records.key_sizes && takes.keys == kv::Sizing::one) return refuse("key");
+  if (records.value_sizes && takes.values == kv::Sizing::one) return refuse("value");
+  return kv::SlotUse{.keys = records.key_sizes && takes.keys == kv::Sizing::slots,
+                     .values = records.value_sizes && takes.values == kv::Sizing::slots};
+}
+
 Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
   fabric::Requirements needs = plan.module->requirements(plan.options);
   if (plan.waives_order) needs.in_order_placement = false;
   LOCH_TRY(fabric::check(needs, fabric.capabilities()));
   LOCH_ASSIGN(const Records records, Records::make(plan.records));
-  LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
-              plan.module->deploy(plan.deploy, plan.options, plan.mutant));
+  LOCH_ASSIGN(const kv::SlotUse use, slots_of(*plan.module, plan.options, plan.records));
+  LOCH_ASSIGN(std::unique_ptr<kv::Store> store,
+              plan.module->deploy(kv::slotted(plan.deploy, use), plan.options, plan.mutant));
+  if (use.any()) store = kv::make_slotted(std::move(store), plan.deploy, use);
   LoadConfig load = plan.load;
   load.values_are_judged = plan.module->consistency(plan.options) != kv::Consistency::none;
   LOCH_ASSIGN(const std::unique_ptr<Driver> driver,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/kv/protocol.h"
+#include "common/kv/slotted.h"
 #include "common/measure/result.h"
 #include "workloads/driver.h"
 
@@ -49,6 +50,10 @@ struct RunOutcome {
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);
+
+// How a protocol is to hold these records; unsupported where it takes one size alone and they have several.
+[[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
+                                           const Records::Shape& records);
 
 // Runs it. Errors are the input's (invalid_argument, unsupported) or the system's; a run that ended
 // early is an outcome. Every process of a run calls it; the outcome of the lowest rank alive is the joint

@@ -15,7 +15,7 @@
 namespace loch::workloads {
 
 struct ScriptedOperation {
-  measure::OpKind kind = measure::OpKind::get;
+  OpKind kind = OpKind::get;
   std::uint64_t record = 0;
   Nanos at = 0;  // it does not begin before (now() time), nor before the slot's previous one has ended
   friend bool operator==(const ScriptedOperation&, const ScriptedOperation&) = default;

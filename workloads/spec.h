@@ -1,7 +1,9 @@
 // What a load asks for: from flags, from a YAML workload file, or from YCSB property files.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,8 +11,10 @@
 
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/settings/setting.h"
 #include "workloads/distribution.h"
 #include "workloads/properties.h"
+#include "workloads/sizes.h"
 
 namespace loch::workloads {
 
@@ -26,17 +30,35 @@ enum class KeyOrder : std::uint8_t {
   ordered,  // record i is "user" + i
 };
 
+// What is asked of the sizes of keys or of values.
+struct SizeRequest {
+  std::optional<SizeKind> kind;
+  std::optional<std::uint32_t> least;           // bytes
+  std::optional<std::array<double, 3>> pareto;  // location, scale, shape
+  std::optional<std::string> histogram;         // file
+  std::uint32_t pieces = 1;                     // YCSB's fieldcount
+  // The other's fields win where it has them.
+  void override_with(const SizeRequest& other);
+};
+// "LOCATION,SCALE,SHAPE"; none if it is not that.
+[[nodiscard]] std::optional<std::array<double, 3>> parse_pareto(std::string_view text);
+// The sizes that `request` makes of values (or keys) of up to `most` bytes; null where all have `most`.
+// `flag` is "key-size" or "value-size", which messages begin with.
+[[nodiscard]] Result<std::shared_ptr<const Sizes>> sizes_of(const SizeRequest& request, std::uint32_t most,
+                                                            SizedData of, std::string_view flag);
+
 // Every field that a file leaves out stays empty, so that flags and defaults can fill it in.
 struct WorkloadSpec {
   std::optional<OperationMix> mix;
   std::optional<DistributionSpec> distribution;
   std::optional<std::uint64_t> records;
   std::optional<std::uint64_t> operations;
-  std::optional<std::uint32_t> key_size, value_size;  // bytes
-  std::optional<double> target_rate;                  // operations a second, all clients; 0: closed loop
-  std::optional<std::uint32_t> threads;               // YCSB's threadcount: client workers in all
-  std::optional<Nanos> duration;                      // YCSB's maxexecutiontime
-  std::optional<bool> verify;                         // YCSB's dataintegrity
+  std::optional<std::uint32_t> key_size, value_size;  // bytes of the largest key, of the largest value
+  SizeRequest key_sizes, value_sizes;
+  std::optional<double> target_rate;     // operations a second, all clients; 0: closed loop
+  std::optional<std::uint32_t> threads;  // YCSB's threadcount: client workers in all
+  std::optional<Nanos> duration;         // YCSB's maxexecutiontime
+  std::optional<bool> verify;            // YCSB's dataintegrity
   KeyOrder key_order = KeyOrder::hashed;
   std::uint32_t zero_padding = 1;
   std::vector<std::string> notes;  // keys that have no meaning here, each named
@@ -48,6 +70,9 @@ struct WorkloadSpec {
 // A YAML workload file: get, delete, insert, read_modify_write, distribution, zipf_theta, keys,
 // key_size, value_size, … as on the command line with '_' or '-'.
 [[nodiscard]] Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file);
+
+// The keys of such a file, with their types, ranges and defaults.
+[[nodiscard]] const std::vector<settings::Setting>& yaml_settings();
 
 // Reads files in order (later ones win) and then the overrides ("key=value"). A file whose name ends
 // in .yaml or .yml is YAML, and then the only one; any other is YCSB properties.

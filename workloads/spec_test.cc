@@ -1,3 +1,4 @@
+// Tests property files, YAML workloads and their bad input.
 #include "workloads/spec.h"
 
 #include <gmock/gmock.h>
@@ -114,13 +115,69 @@ TEST(Ycsb, EveryPropertyIsReadOrNamed) {
   EXPECT_EQ(*spec->target_rate, 8);
   EXPECT_EQ(*spec->duration, 9'000'000'000);
   EXPECT_EQ(*spec->value_size, 60U);
+  EXPECT_EQ(spec->value_sizes.kind, SizeKind::zipfian);
+  EXPECT_EQ(spec->value_sizes.least, 1U);
+  EXPECT_EQ(spec->value_sizes.pieces, 2U);
   EXPECT_EQ(spec->distribution->exponential_percentile, 90);
   EXPECT_EQ(spec->key_order, KeyOrder::ordered);
   EXPECT_EQ(spec->zero_padding, 12U);
   EXPECT_TRUE(*spec->verify);
   EXPECT_THAT(spec->notes, Contains(HasSubstr("elephants")));
   EXPECT_THAT(spec->notes, Contains(HasSubstr("measurementtype")));
-  EXPECT_THAT(spec->notes, Contains(HasSubstr("fieldlengthdistribution")));
+}
+
+TEST(Ycsb, FieldLengthsAreSizesOfValues) {
+  const auto sizes = [](const std::string& text) {
+    const auto spec = from_ycsb(parsed(text));
+    EXPECT_TRUE(spec) << spec.error().message;
+    auto made = sizes_of(spec->value_sizes, *spec->value_size, SizedData::value, "value-size");
+    EXPECT_TRUE(made) << made.error().message;
+    return *made;
+  };
+  EXPECT_EQ(sizes("fieldlength=30\n"), nullptr);
+  const auto uniform =
+      sizes("fieldcount=3\nfieldlength=30\nminfieldlength=10\nfieldlengthdistribution=uniform\n");
+  ASSERT_NE(uniform, nullptr);
+  EXPECT_EQ(uniform->least(), 30U);
+  EXPECT_EQ(uniform->most(), 90U);
+  const auto bad = from_ycsb(parsed("fieldlength=30\nminfieldlength=31\nfieldlengthdistribution=uniform\n"));
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr("minfieldlength: \"31\" is not from 0 to fieldlength, 30"));
+  const auto histogram =
+      from_ycsb(parsed("fieldlengthdistribution=histogram\nfieldlengthhistogram=/nowhere/h\n"));
+  ASSERT_TRUE(histogram);
+  const auto missing =
+      sizes_of(histogram->value_sizes, *histogram->value_size, SizedData::value, "value-size");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("/nowhere/h"));
+}
+
+TEST(Yaml, SizesOfKeysAndValues) {
+  const auto spec = from_yaml(
+      "value_size: 4K\nvalue_size_distribution: etc\nvalue_size_min: 8\n"
+      "key-size-distribution: pareto\nkey_size_pareto: 20,10,0.1\n",
+      "w.yaml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->value_sizes.kind, SizeKind::etc);
+  EXPECT_EQ(spec->value_sizes.least, 8U);
+  EXPECT_EQ(spec->key_sizes.pareto, (std::array<double, 3>{20, 10, 0.1}));
+  const auto keys = sizes_of(spec->key_sizes, 64, SizedData::key, "key-size");
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ((*keys)->least(), 8U);
+  for (const char* text :
+       {"value_size_distribution: normal\n", "value_size_min: none\n", "key_size_pareto: 1,2\n",
+        "key_size_pareto: 1,2,3,4\n", "value_size_histogram: \"\"\n"}) {
+    const auto bad = from_yaml(text, "w.yaml");
+    ASSERT_FALSE(bad) << text;
+    EXPECT_THAT(bad.error().message, HasSubstr("w.yaml:1: "));
+  }
+  // What goes with another distribution is refused, and not ignored.
+  for (const SizeRequest& request :
+       {SizeRequest{.least = 8}, SizeRequest{.kind = SizeKind::etc, .histogram = "h"},
+        SizeRequest{.kind = SizeKind::histogram},
+        SizeRequest{.kind = SizeKind::uniform, .pareto = std::array{1.0, 2.0, 0.1}}}) {
+    EXPECT_FALSE(sizes_of(request, 100, SizedData::value, "value-size"));
+  }
 }
 
 TEST(Ycsb, BadValuesNameFileLineAndKey) {

@@ -159,6 +159,31 @@ Result<OperationMix> mix_of(Reader& in) {
   return mix;
 }
 
+// CoreWorkload's getFieldLengthGenerator: constant, uniform and zipfian over minfieldlength … fieldlength, or
+// the file's histogram, which fieldlength does not bound. Each of the record's fields draws its own.
+Result<> field_lengths(Reader& in, std::uint64_t fields, std::uint64_t length, WorkloadSpec& spec) {
+  const std::string kind = in.text("fieldlengthdistribution", "constant");
+  LOCH_ASSIGN(const std::uint64_t least, in.whole("minfieldlength", 1));
+  const std::string file = in.text("fieldlengthhistogram", "hist.txt");
+  if (kind == "constant") return {};
+  SizeRequest& sizes = spec.value_sizes;
+  sizes.pieces = static_cast<std::uint32_t>(fields);
+  if (kind == "histogram") {
+    constexpr std::uint64_t largest = 1 << 30;
+    sizes.kind = SizeKind::histogram;
+    sizes.histogram = file;
+    spec.value_size = static_cast<std::uint32_t>(std::max<std::uint64_t>(largest / fields, 1) * fields);
+    return {};
+  }
+  if (kind != "uniform" && kind != "zipfian")
+    return in.refuse("fieldlengthdistribution", "one of constant, uniform, zipfian, histogram");
+  if (least > length && in.has("minfieldlength"))
+    return in.refuse("minfieldlength", fmt::format("from 0 to fieldlength, {}", length));
+  sizes.kind = kind == "uniform" ? SizeKind::uniform : SizeKind::zipfian;
+  sizes.least = static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(least, length), 1));
+  return {};
+}
+
 Result<> record_shape(Reader& in, WorkloadSpec& spec) {
   LOCH_ASSIGN(const std::uint64_t fields, in.whole("fieldcount", 10));
   LOCH_ASSIGN(const std::uint64_t length, in.whole("fieldlength", 100));
@@ -168,13 +193,7 @@ Result<> record_shape(Reader& in, WorkloadSpec& spec) {
                             fields, length));
   }
   spec.value_size = static_cast<std::uint32_t>(fields * length);
-  if (const std::string kind = in.text("fieldlengthdistribution", "constant"); kind != "constant") {
-    if (kind != "uniform" && kind != "zipfian" && kind != "histogram") {
-      return in.refuse("fieldlengthdistribution", "one of constant, uniform, zipfian, histogram");
-    }
-    spec.notes.push_back(
-        fmt::format("fieldlengthdistribution: {} taken as constant (values here have one size)", kind));
-  }
+  LOCH_TRY(field_lengths(in, fields, length, spec));
   const std::string order = in.text("insertorder", "hashed");
   if (order == "ordered")
     spec.key_order = KeyOrder::ordered;

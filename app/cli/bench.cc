@@ -1,4 +1,8 @@
+// Runs one point of `loch bench`: opens the fabric, drives the load, and turns what came out into the result
+// document.
 #include "app/cli/bench.h"
+
+#include "app/cli/bench_flags.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,10 +28,9 @@
 #include "app/cli/standard_streams.h"
 #include "common/base/output_place.h"
 #include "common/check/history.h"
-#include "common/hog/beside.h"
+#include "common/fabric/background/background.h"
 #include "common/hog/cores.h"
 #include "common/hog/cpu_group.h"
-#include "common/measure/file.h"
 #include "workloads/run.h"
 
 #include "app/cli/repair_plan.h"
@@ -156,7 +159,7 @@ std::string name_trouble(const measure::PointResult& point) {
     all += node.tally.total();
     retries += node.tally.retries;
     for (const measure::KindTally& kind : node.tally.kinds)
-      full += kind.by_outcome[static_cast<std::size_t>(measure::Outcome::table_full)];
+      full += kind.by_status[static_cast<std::size_t>(OpStatus::table_full)];
   }
   const auto found = point.protocol_counters.find("back_pressure");
   const auto waits = found == point.protocol_counters.end() ? 0.0 : found->second;
@@ -193,6 +196,29 @@ std::string name_unsteady(const BenchOptions& o, const measure::PointResult& poi
       std::abs(100 * change), change > 0 ? "more" : "fewer");
 }
 
+// How much of what the largest record takes the preloaded ones fill, by a sample of them; null where all have
+// one size.
+nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& module) {
+  if (o.key_sizes == nullptr && o.value_sizes == nullptr) return nullptr;
+  const auto records = workloads::Records::make(record_shape(o));
+  if (!records) return nullptr;  // validate() has asked
+  constexpr std::uint64_t sample = 20'000;
+  const std::uint64_t looked_at = std::min(sample, o.keys);
+  double sum = 0;
+  for (std::uint64_t n = 0; n < looked_at; ++n) {
+    const std::uint64_t i = n * (o.keys / looked_at);
+    sum += static_cast<double>(records->key_size(i)) + records->value_size(i, o.value_size);
+  }
+  const double mean = sum / static_cast<double>(looked_at);
+  const double largest = static_cast<double>(o.key_size) + o.value_size;
+  const kv::DataSupport takes = module.data(o.protocol_options);
+  return {{"keys_take", o.key_sizes ? name(takes.keys) : "one size"},
+          {"values_take", o.value_sizes ? name(takes.values) : "one size"},
+          {"largest_record_bytes", largest},
+          {"mean_record_bytes", mean},
+          {"used_share", mean / largest}};
+}
+
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -204,6 +230,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.transport = outcome.transport;
   point.duration_s = outcome.window_s;
   point.value_size = module.useful_bytes(deploy_config(o));
+  point.sizes = space_json(o, module);
   point.nodes = std::move(outcome.nodes);
   point.sim = outcome.sim;
   point.protocol_counters = std::move(outcome.protocol_counters);
@@ -246,7 +273,7 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load.repair_after = o.repair_after;
   // A repair walks the whole table: where one may come, it is no longer than the options say.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
-  plan.records = {o.keys, o.max_keys, o.key_size, o.value_size, o.key_order, o.zero_padding};
+  plan.records = record_shape(o);
   plan.pin = cores;
   return plan;
 }
@@ -286,7 +313,7 @@ Result<> write_histogram(const std::string& path, const measure::PointResult& po
   for (const measure::NodePart& node : point.nodes) {
     for (const measure::KindTally& kind : node.tally.kinds) all.merge(kind.latency_ns);
   }
-  return measure::write_whole(path, all.percentile_text(1000));
+  return write_output(path, all.percentile_text(1000));
 }
 
 // A result as text. A file's name may hold bytes that are no UTF-8: they are replaced, not refused
@@ -317,7 +344,7 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   } else if (o.json.empty()) {
     fmt::print("{}", text_of(document));
   } else {
-    if (auto ok = measure::write_whole(o.json, text_of(document)); !ok) return complain(ok.error());
+    if (auto ok = write_output(o.json, text_of(document)); !ok) return complain(ok.error());
     for (const measure::PointResult& point : points) {
       if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
     }
@@ -419,22 +446,52 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
 
 }  // namespace
 
-nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
+namespace {
+
+nlohmann::ordered_json sizes_json(const std::shared_ptr<const workloads::Sizes>& sizes) {
+  if (sizes == nullptr) return nullptr;
+  const workloads::SizeSpec& spec = sizes->spec();
+  nlohmann::ordered_json out = {{"distribution", workloads::name(spec.kind)},
+                                {"least", sizes->least()},
+                                {"most", sizes->most()},
+                                {"cut_share", sizes->cut_share()},
+                                {"fields", spec.pieces}};
+  if (spec.kind == workloads::SizeKind::pareto) out["pareto"] = {spec.location, spec.scale, spec.shape};
+  if (spec.kind == workloads::SizeKind::histogram) out["histogram"] = spec.file;
+  return out;
+}
+
+// A flag's value as a result has it: bytes and counts as numbers, durations in seconds under a name that says
+// so.
+void record(const BenchFlag& flag, BenchOptions& o, nlohmann::ordered_json& out) {
+  std::string key = flag.setting.key;
+  std::ranges::replace(key, '-', '_');
+  const bool is_duration = flag.setting.type == settings::Type::duration;
+  if (is_duration) key += "_s";
+  const auto value = stored(flag, o);
+  if (!value) {
+    out[key] = nullptr;
+  } else if (is_duration) {
+    out[key] = static_cast<double>(std::get<std::int64_t>(*value)) / 1e9;
+  } else {
+    std::visit([&](const auto& each) { out[key] = each; }, *value);
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed) {
+  BenchOptions o = given;
   const workloads::LoadConfig& load = o.load;
   const workloads::DistributionSpec& d = load.distribution;
   nlohmann::ordered_json out;
-  out["protocol"] = o.protocol;
-  out["fabric"] = o.fabric;
+  for (const BenchFlag& flag : bench_flags()) {
+    if (flag.is_recorded) record(flag, o, out);
+  }
+  // What flags come to together, and what a name of its own says better.
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
-  out["nodes"] = o.nodes;
-  out["server_nodes"] = o.server_nodes;
-  out["clients"] = o.clients;
-  out["servers"] = o.servers;
-  out["window"] = o.window;
-  out["keys"] = o.keys;
-  out["max_keys"] = o.max_keys;
-  out["key_size"] = o.key_size;
-  out["value_size"] = o.value_size;
+  out["key_sizes"] = sizes_json(o.key_sizes);
+  out["value_sizes"] = sizes_json(o.value_sizes);
   out["kept_value_bytes"] = o.kept_value_bytes;
   out["values_elided"] = o.kept_value_bytes < o.value_size;
   out["mix"] = {{"get", load.mix.get},
@@ -443,32 +500,12 @@ nlohmann::ordered_json config_json(const BenchOptions& o, std::uint64_t seed) {
                 {"insert", load.mix.insert},
                 {"read_modify_write", load.mix.read_modify_write}};
   out["distribution"] = workloads::name(d.kind);
-  out["zipf_theta"] = d.zipf_theta;
-  out["locality"] = d.locality;
   out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
   out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
   out["workload"] = o.workload_files;
   out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
-  out["rate"] = load.rate;
-  out["think_s"] = static_cast<double>(load.think) / 1e9;
   out["arrivals"] = load.rate == 0 ? "closed" : load.fixed_gaps ? "fixed" : "poisson";
-  out["settle_s"] = static_cast<double>(load.settle) / 1e9;
-  out["warmup_s"] = static_cast<double>(load.warmup) / 1e9;
-  out["duration_s"] = static_cast<double>(load.duration) / 1e9;
-  out["operations"] = load.operations;
   out["seed"] = seed;
-  out["repeats"] = o.repeats;
-  out["hogs"] = o.hogs;
-  out["hog_pin"] = o.hog_pin;
-  out["hog_nodes"] = o.hog_nodes;
-  out["cores"] = o.cores;
-  out["pin"] = o.pin;
-  out["verify"] = load.verify;
-  out["timeline_s"] = static_cast<double>(load.timeline) / 1e9;
-  out["probe_keys"] = load.probe_keys;
-  out["repair_after_s"] = o.repair_after ? nlohmann::ordered_json(static_cast<double>(*o.repair_after) / 1e9)
-                                         : nlohmann::ordered_json(nullptr);
-  out["faults"] = o.faults;
   out["mutant"] = o.mutant;
   out["memory_bytes"] = o.memory_bytes;
   out["options"] = option_values(o.protocol_options);

@@ -10,10 +10,11 @@
 
 #include "app/cli/list.h"
 #include "app/cli/registry.h"
+#include "common/base/file.h"
+#include "common/base/output_place.h"
 #include "common/check/linearizable.h"
-#include "common/measure/file.h"
-#include "workloads/testing/fabrics.h"
-#include "workloads/testing/slot_store.h"
+#include "tests/support/fabrics.h"
+#include "tests/support/slot_store.h"
 
 namespace loch::cli {
 namespace {
@@ -24,12 +25,12 @@ using Words = std::vector<std::string>;
 
 kv::Registry toys() {
   kv::Registry registry;
-  registry.emplace("slots", workloads::testing::make_slot_store());
+  registry.emplace("slots", support::make_slot_store());
   return registry;
 }
 
 // A fabric of this build; the tests of flags need one to name.
-std::string a_fabric() { return workloads::testing::fabrics().front(); }
+std::string a_fabric() { return support::local_fabrics().front(); }
 
 Words with(Words words) {
   Words all = {"--protocol", "slots", "--fabric", a_fabric()};
@@ -54,7 +55,7 @@ BenchOptions accepted(Words words) {
 // Pilaf and Pilaf-VO, say: two protocols of one room with the same options.
 TEST(BenchOptions, ProtocolsMayShareAnOption) {
   kv::Registry registry = toys();
-  registry.emplace("slots-too", workloads::testing::make_slot_store());
+  registry.emplace("slots-too", support::make_slot_store());
   const auto parsed = parse_bench({"--protocol", "slots-too", "--slots.spare", "64"}, registry);
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
@@ -271,11 +272,11 @@ class BenchOn : public ::testing::TestWithParam<std::string> {
   }
   [[nodiscard]] std::string file(const char* name) const { return folder_ / name; }
   [[nodiscard]] nlohmann::json read(const char* name) const {
-    return nlohmann::json::parse(measure::read_whole(file(name)).value());
+    return nlohmann::json::parse(read_whole(file(name)).value());
   }
   std::filesystem::path folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, BenchOn, ::testing::ValuesIn(workloads::testing::fabrics()));
+INSTANTIATE_TEST_SUITE_P(Fabrics, BenchOn, ::testing::ValuesIn(support::local_fabrics()));
 
 TEST_P(BenchOn, WritesOneWholeResult) {
   ASSERT_EQ(bench({"--json", file("a.json"), "--verify", "--get", "0.5"}), 0);
@@ -316,8 +317,8 @@ TEST_P(BenchOn, ATimelineIsThereWhereItWasAskedFor) {
 // A node whose workers stand still for two of six milliseconds is seen as two bins with a third less.
 TEST_P(BenchOn, APausedNodeIsADipInTheTimeline) {
   if (GetParam() != "sim") GTEST_SKIP() << "pauses are simulated";
-  ASSERT_TRUE(measure::write_whole(file("pause.yaml"),
-                                   "schedule:\n  - {kind: pause, node: 1, at: 2ms, span: 2ms}\n"));
+  ASSERT_TRUE(
+      write_output(file("pause.yaml"), "schedule:\n  - {kind: pause, node: 1, at: 2ms, span: 2ms}\n"));
   ASSERT_EQ(bench_timed("sim", file("a.json"),
                         {"--warmup", "0ms", "--duration", "6ms", "--timeline", "1ms", "--faults",
                          file("pause.yaml"), "--repair-after", "1ms"}),
@@ -362,7 +363,7 @@ TEST_P(BenchOn, RepeatsAreAListWithSeedsThatGoUp) {
 
 TEST_P(BenchOn, HistogramAsHdrText) {
   ASSERT_EQ(bench({"--json", file("a.json"), "--histogram", file("h.hgrm")}), 0);
-  EXPECT_THAT(measure::read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
+  EXPECT_THAT(read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
 }
 
 // Hogs and workers have been on their cores for a while when the load begins, and take turns there at

@@ -1,9 +1,11 @@
+// `loch check`: parses its flags and judges recorded histories.
 #include "app/cli/check_command.h"
 
 #include <fmt/format.h>
 
 #include <iostream>
 
+#include "common/base/nearest.h"
 #include "common/check/linearizable.h"
 #include "common/kv/options.h"
 
@@ -51,7 +53,7 @@ Result<Given> parse(const std::vector<std::string>& arguments) {
       flag.resize(equals);
     }
     if (flag != "--model" && flag != "--initial") {
-      const std::string near = kv::nearest(flag, {"--model", "--initial", "--tombstone-deletes", "--help"});
+      const std::string near = nearest(flag, {"--model", "--initial", "--tombstone-deletes", "--help"});
       return fail(ErrorCode::invalid_argument,
                   fmt::format("{}: no such flag{}", flag,
                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));

@@ -10,7 +10,7 @@
 #include "app/cli/explore_suite.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/progress.h"
-#include "common/measure/file.h"
+#include "common/base/output_place.h"
 
 namespace loch::cli {
 namespace {
@@ -131,7 +131,7 @@ int conclude(const ExploreOptions& o, const explore::Plan& plan, const explore::
              o.protocol, o.scenario, verdict_of(all), all.states, all.transitions, all.ends,
              all.outcomes.size(), all.depth, all.seconds);
   if (!o.json.empty()) {
-    if (auto ok = measure::write_whole(o.json, json_of(o, all, trace)); !ok) {
+    if (auto ok = write_output(o.json, json_of(o, all, trace)); !ok) {
       fmt::print(stderr, "loch explore: --json: {}\n", ok.error().message);
       return 2;
     }

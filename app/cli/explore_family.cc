@@ -18,9 +18,9 @@ namespace {
 
 struct FamilyOptions {
   std::string family;
-  std::uint64_t every = 1;   // of the scenarios
-  std::uint64_t starts = 3;  // operations before, at most
-  std::uint64_t shown = 3;   // findings
+  std::uint64_t every = 1;   // explores each scenario whose number is a multiple of this
+  std::uint64_t starts = 3;  // operations that may come before the clients' own, at most
+  std::uint64_t shown = 3;   // how many findings are printed
   ExploreOptions each;
 };
 

@@ -11,6 +11,7 @@
 #include "app/cli/flags.h"
 #include "app/cli/judging.h"
 #include "app/cli/registry.h"
+#include "common/base/nearest.h"
 
 namespace loch::cli {
 
@@ -119,7 +120,7 @@ Result<explore::Plan> plan_of(const ExploreOptions& o, const kv::Registry& regis
   const auto mutants = module->mutants();
   if (!o.mutant.empty() && !mutants.contains(o.mutant)) {
     const auto keys = mutants | std::views::keys;
-    const std::string near = kv::nearest(o.mutant, std::vector<std::string>(keys.begin(), keys.end()));
+    const std::string near = nearest(o.mutant, std::vector<std::string>(keys.begin(), keys.end()));
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,
                             near.empty() ? "" : fmt::format("; did you mean {}?", near)));

@@ -22,7 +22,7 @@ struct ExploreOptions {
   std::uint32_t share = 0;
   std::uint32_t value_bytes = explore::least_value_bytes;
   std::uint32_t window = 1;
-  bool has_scenario = false;  // else it is the default
+  bool has_scenario = false;  // false: the default scenario
 };
 
 // PROTOCOL [SCENARIO] [flags]. The error names the flag and what was expected.

@@ -13,7 +13,7 @@
 #include "app/cli/list.h"
 #include "app/cli/progress.h"
 #include "app/cli/registry.h"
-#include "common/measure/file.h"
+#include "common/base/file.h"
 
 namespace loch::cli {
 namespace {
@@ -216,7 +216,7 @@ Result<std::vector<SuiteEntry>> parse_suite(std::string_view text, const std::st
 }
 
 Result<std::vector<SuiteEntry>> read_suite(const std::string& file, const kv::Registry& registry) {
-  LOCH_ASSIGN(const std::string text, measure::read_whole(file));
+  LOCH_ASSIGN(const std::string text, read_whole(file));
   return parse_suite(text, file, registry);
 }
 

@@ -1,21 +1,25 @@
+// Opens the fabric of a run: reads its faults and kills, starts background load, and wraps counting, tracing
+// and fault injection around it.
 #include "app/cli/fabrics.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <thread>
+#include <variant>
 
 #include "common/hog/cores.h"
-#include "common/measure/file.h"
 
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
+#include "common/fabric/fault/fault_file.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/trace/trace_fabric.h"
 #include "common/fabric/verbs/verbs.h"
+#include "common/base/file.h"
 
 namespace loch::cli {
 namespace {
@@ -58,96 +62,66 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   return make_sim(config);
 }
 
-std::unexpected<Error> bad_kill(const std::string& path, const YAML::Node& where, std::string_view expected) {
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("{}:{}: schedule: expected {}", path, where.Mark().line + 1, expected));
-}
-
 Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) {
   constexpr auto shape = "entries such as {kind: kill_process, node: 1, at: 2s}";
-  if (!entry.IsMap() || entry.size() != 3) return bad_kill(path, entry, shape);
+  const auto bad = [&path](const YAML::Node& where, std::string_view expected) {
+    return fabric::wrong_in_file(path, where, "schedule", expected);
+  };
+  if (!entry.IsMap()) return bad(entry, shape);
+  if (entry["kind"] && entry["kind"].IsScalar() && entry["kind"].Scalar() != "kill_process")
+    return bad(entry["kind"],
+               "kind kill_process, all that a real fabric schedules: the simulator alone can do others");
+  if (entry.size() != 3) return bad(entry, shape);
   for (const char* key : {"kind", "node", "at"}) {
-    if (!entry[key] || !entry[key].IsScalar()) return bad_kill(path, entry, shape);
+    if (!entry[key] || !entry[key].IsScalar()) return bad(entry, shape);
   }
-  if (entry["kind"].Scalar() != "kill_process")
-    return bad_kill(path, entry["kind"], "kind kill_process, all that a real fabric schedules");
   const auto node = parse_size(entry["node"].Scalar(), "node");
-  if (!node || *node > 1023) return bad_kill(path, entry["node"], "node: a number from 0 to 1023");
+  if (!node || *node > 1023) return bad(entry["node"], "node: a number from 0 to 1023");
   const auto at = parse_duration(entry["at"].Scalar(), "at");
-  if (!at) return bad_kill(path, entry["at"], "at: a duration with its unit, such as 500ms");
+  if (!at) return bad(entry["at"], "at: a duration with its unit, such as 500ms");
   return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
 }
 
-Result<std::vector<ProcessKill>> read_kills(const YAML::Node& list, const std::string& path) {
-  std::vector<ProcessKill> kills;
-  if (!list.IsSequence() || list.size() > 1024) return bad_kill(path, list, "a list of processes to kill");
-  for (const auto& entry : list) {
-    LOCH_ASSIGN(const ProcessKill kill, read_kill(entry, path));
-    kills.push_back(kill);
-  }
-  return kills;
-}
-
-// The faults that any real fabric can be given: a YAML mapping by the names of FaultConfig, and a schedule of
-// processes to kill.
+// The faults that any real fabric can be given, and a schedule of processes to kill.
 struct RealFaults {
   fabric::FaultConfig config;
   std::vector<ProcessKill> kills;
 };
+
 Result<RealFaults> load_fault_config(const std::string& path) {
+  using Config = fabric::FaultConfig;
+  using Member = std::variant<double Config::*, Nanos Config::*, std::uint64_t Config::*>;
+  static const std::map<std::string_view, Member> members = {
+      {"seed", &Config::seed},
+      {"uc_loss", &Config::uc_loss},
+      {"uc_partial_write", &Config::uc_partial_write},
+      {"ud_loss", &Config::ud_loss},
+      {"ud_reorder", &Config::ud_reorder},
+      {"ud_reorder_span", &Config::ud_reorder_ns},
+      {"delay", &Config::delay},
+      {"delay_span", &Config::delay_ns_max},
+      {"rc_error", &Config::rc_error},
+      {"rc_error_executed", &Config::rc_error_executed}};
+  LOCH_ASSIGN(const std::string text, read_whole(path, 1 << 20));
+  LOCH_ASSIGN(const fabric::FaultFile file,
+              fabric::read_fault_file(text, path, fabric::FaultSource::decorator));
   RealFaults all;
-  fabric::FaultConfig& faults = all.config;
-  double seed = 1, reorder = 20'000, delay = 100'000;
-  const std::array<std::pair<std::string, double*>, 10> fields = {
-      {{"seed", &seed},
-       {"uc_loss", &faults.uc_loss},
-       {"uc_partial_write", &faults.uc_partial_write},
-       {"ud_loss", &faults.ud_loss},
-       {"ud_reorder", &faults.ud_reorder},
-       {"ud_reorder_ns", &reorder},
-       {"delay", &faults.delay},
-       {"delay_ns_max", &delay},
-       {"rc_error", &faults.rc_error},
-       {"rc_error_executed", &faults.rc_error_executed}}};
-  LOCH_ASSIGN(const std::string text, measure::read_whole(path, 1 << 20));
-  YAML::Node root;
-  try {
-    root = YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
+  for (const auto& [key, value] : file.values) {
+    const Member& member = members.at(key);
+    if (const auto* share = std::get_if<double Config::*>(&member))
+      all.config.** share = std::get<double>(value);
+    else if (const auto* span = std::get_if<Nanos Config::*>(&member))
+      all.config.** span = std::get<std::int64_t>(value);
+    else
+      all.config.*std::get<std::uint64_t Config::*>(member) =
+          static_cast<std::uint64_t>(std::get<std::int64_t>(value));
   }
-  if (!root.IsMap())
-    return fail(ErrorCode::invalid_argument, fmt::format("{}:1: expected a mapping of faults", path));
-  std::vector<std::string> names;
-  names.reserve(fields.size());
-  for (const auto& field : fields) names.push_back(field.first);
-  for (const auto& item : root) {
-    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
-    const int line = item.first.Mark().line + 1;
-    if (key == "schedule") {
-      LOCH_ASSIGN(all.kills, read_kills(item.second, path));
-      continue;
-    }
-    double* into = nullptr;
-    for (const auto& [name, place] : fields) {
-      if (name == key) into = place;
-    }
-    if (into == nullptr) {
-      const std::string near = kv::nearest(key, names);
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}:{}: {}: no fault of this fabric{}", path, line, key,
-                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
-    }
-    try {
-      *into = item.second.as<double>();
-    } catch (const YAML::Exception&) {
-      return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: {}: expected a number", path, line, key));
-    }
+  if (file.schedule.size() > 1024)
+    return fabric::wrong_in_file(path, file.schedule.front(), "schedule", "at most 1024 processes to kill");
+  for (const YAML::Node& entry : file.schedule) {
+    LOCH_ASSIGN(const ProcessKill kill, read_kill(entry, path));
+    all.kills.push_back(kill);
   }
-  faults.seed = static_cast<std::uint64_t>(seed);
-  faults.ud_reorder_ns = static_cast<Nanos>(reorder);
-  faults.delay_ns_max = static_cast<Nanos>(delay);
   return all;
 }
 
@@ -269,7 +243,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
   }
   open.fabric = fabric::count_requests(std::move(open.fabric), count);
   if (o.fabric != "sim") {
-    auto beside = hog::run_beside(std::move(open.fabric), std::move(hogs));
+    auto beside = hog::with_background(std::move(open.fabric), std::move(hogs));
     open.beside = beside.get();
     open.fabric = std::move(beside);
   }

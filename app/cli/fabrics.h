@@ -8,16 +8,16 @@
 #include "app/cli/bench_options.h"
 #include "common/base/result.h"
 #include "common/cluster/control.h"
+#include "common/fabric/background/background.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/trace/trace_writer.h"
-#include "common/hog/beside.h"
 
 namespace loch::cli {
 
 // Which process of how many this is.
 struct Place {
   std::uint32_t rank = 0, ranks = 1;
-  std::uint32_t rank_here = 0;  // among those on this machine
+  std::uint32_t rank_here = 0;  // number of this process among those on this machine
   std::string job;
   cluster::Control* control = nullptr;  // verbs over several processes
 };
@@ -31,10 +31,10 @@ struct ProcessKill {
 struct OpenFabric {
   std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;                       // profile name, sim only
-  std::uint32_t cores = 0;                    // to pin workers to; 0: not pinned
-  const hog::BesideFabric* beside = nullptr;  // `fabric`, where it runs in real time
-  std::vector<ProcessKill> kills;             // of real processes, one a node
+  std::string hardware;                           // profile name, sim only
+  std::uint32_t cores = 0;                        // to pin workers to; 0: not pinned
+  const hog::BackgroundFabric* beside = nullptr;  // `fabric`, where it runs in real time
+  std::vector<ProcessKill> kills;                 // of real processes, one a node
 };
 
 // The cores of this machine that --hogs are pinned to in real time; none: not pinned. On sim they are the

@@ -1,9 +1,11 @@
+// Splits `--flag=VALUE` and names the flag that was probably meant.
 #include "app/cli/flags.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "common/base/nearest.h"
 #include "common/kv/options.h"
 
 namespace loch::cli {
@@ -16,7 +18,7 @@ GivenFlag split_flag(const std::string& argument) {
 
 Result<> known_flag(const std::string& name, const std::vector<std::string>& flags, std::string_view stray) {
   if (std::ranges::find(flags, name) != flags.end()) return {};
-  const std::string near = kv::nearest(name, flags);
+  const std::string near = nearest(name, flags);
   const std::string hint = !near.empty()           ? fmt::format("; did you mean {}?", near)
                            : name.starts_with("-") ? ""
                                                    : std::string(stray);

@@ -12,7 +12,7 @@ namespace loch::cli {
 struct GivenFlag {
   std::string name;        // "--seeds"
   std::string value;       // behind =, else empty
-  bool has_value = false;  // there was a =
+  bool has_value = false;  // the flag was written with =
 };
 [[nodiscard]] GivenFlag split_flag(const std::string& argument);
 

@@ -1,3 +1,5 @@
+// The command `loch hog`: parses its flags, runs background CPU load for a time or as long as a command, and
+// reports what both got.
 #include "app/cli/hog_command.h"
 
 #include <fmt/format.h>
@@ -23,7 +25,6 @@
 #include "common/hog/cpu_group.h"
 #include "common/hog/hogs.h"
 #include "common/kv/options.h"
-#include "common/measure/file.h"
 
 namespace loch::cli {
 namespace {
@@ -134,7 +135,7 @@ void note(int number) { caught = number; }
 
 // COMMAND's end and what it used, its own children included.
 struct Ended {
-  int status = 0;  // as a shell gives it
+  int status = 0;  // exit status, 128 plus the signal's number where a signal ended the command
   double cpu_s = 0;
 };
 
@@ -290,7 +291,7 @@ int run(const HogOptions& o) {
   out["lost"] = lost;
   if (o.json.empty()) {
     fmt::print("{}\n", out.dump(1));
-  } else if (const auto ok = measure::write_whole(o.json, out.dump(1) + "\n"); !ok) {
+  } else if (const auto ok = write_output(o.json, out.dump(1) + "\n"); !ok) {
     return complain(ok.error());
   }
   if (lost > 0) fmt::print(stderr, "loch hog: {} of {} hogs ended early\n", lost, o.workers);

@@ -1,3 +1,4 @@
+// Tests the flags of `loch hog`, and that it counts while a command runs and ends with the command's status.
 #include "app/cli/hog_command.h"
 
 #include <fmt/format.h>

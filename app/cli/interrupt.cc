@@ -1,3 +1,5 @@
+// Installs handlers for SIGINT and SIGTERM that interrupt the fabric once, and end the process the second
+// time.
 #include "app/cli/interrupt.h"
 
 #include <signal.h>

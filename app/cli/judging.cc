@@ -1,3 +1,4 @@
+// Chooses the checker's model for a protocol from the consistency that its module claims.
 #include "app/cli/judging.h"
 
 namespace loch::cli {

@@ -1,3 +1,5 @@
+// Collects and prints what `loch list` names: protocols, fabrics, hardware, workloads, experiments, holes,
+// mutants, probes, faults.
 #include "app/cli/list.h"
 
 #include <fmt/format.h>
@@ -10,12 +12,14 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/bench.h"
+#include "app/cli/bench_flags.h"
 #include "app/cli/bench_options.h"
 #include "app/cli/registry.h"
+#include "common/base/nearest.h"
 #include "common/base/probe.h"
 #include "workloads/distribution.h"
 
-#include "common/fabric/sim/fault_list.h"
+#include "common/fabric/fault/fault_file.h"
 #include "common/fabric/sim/hardware.h"
 #include "common/measure/result.h"
 #ifndef LOCH_SOURCE_DIR
@@ -33,13 +37,40 @@ struct Entry {
   ordered_json more = ordered_json::object();
 };
 
+std::string_view scope_name(fabric::AtomicScope scope) {
+  switch (scope) {
+    case fabric::AtomicScope::none:
+      return "none";
+    case fabric::AtomicScope::nic:
+      return "nic";
+    case fabric::AtomicScope::global:
+      return "global";
+  }
+  return "none";
+}
+
+// What the protocol needs of a device with its default options; `loch doctor --protocol` compares it.
+ordered_json needs_of(const fabric::Requirements& needs) {
+  ordered_json out;
+  out["rc"] = needs.rc;
+  out["uc"] = needs.uc;
+  out["ud"] = needs.ud;
+  out["atomic_scope"] = scope_name(needs.atomic_scope);
+  out["untorn_bytes"] = needs.untorn_bytes;
+  out["in_order_placement"] = needs.in_order_placement;
+  out["max_inline_bytes"] = needs.max_inline_bytes;
+  out["max_rd_atomic"] = needs.max_rd_atomic;
+  return out;
+}
+
 std::vector<Entry> protocols(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const auto& [name, module] : registry) {
-    const kv::Options options(module->options());
-    Entry entry{name, fmt::format("{} ({})", module->summary(), module->paper())};
-    entry.more["consistency"] = kv::name(module->consistency(options));
-    entry.more["default_servers"] = module->default_servers();
+    ordered_json facts = protocol_facts(*module);
+    Entry entry{name, facts["about"].get<std::string>()};
+    facts.erase("name");
+    facts.erase("about");
+    entry.more = std::move(facts);
     out.push_back(std::move(entry));
   }
   return out;
@@ -164,17 +195,26 @@ std::vector<Entry> probes(const kv::Registry& registry) {
 
 std::vector<Entry> faults() {
   std::vector<Entry> out;
-  for (const fabric::sim::FaultKey& each : fabric::sim::fault_keys())
-    out.push_back({each.key, each.expected});
+  for (const fabric::FaultKey& each : fabric::fault_keys()) {
+    Entry entry{each.setting.key, fmt::format("{} ({}): {}", settings::expected(each.setting),
+                                              fault_fabrics(each), each.setting.help)};
+    entry.more["fabrics"] = fault_fabrics(each);
+    out.push_back(std::move(entry));
+  }
+  out.push_back({"schedule", "failures at fixed instants: docs/formats.md"});
   return out;
 }
 
 // What an experiment's YAML may set of a point, and the flags of the same meaning.
 std::vector<Entry> keys(const kv::Registry& registry) {
   std::vector<Entry> out;
-  for (const BenchKey& each : bench_keys()) {
-    Entry entry{each.key, fmt::format("--{} {}: {}", each.flag, each.parameter, each.help)};
-    entry.more["flag"] = each.flag;
+  for (const BenchFlag& flag : bench_flags()) {
+    const settings::Setting& setting = flag.setting;
+    const std::string name = experiment_key(flag);
+    if (name.empty()) continue;
+    Entry entry{name, fmt::format("--{} {}: {}{}", setting.key, settings::placeholder(setting), setting.help,
+                                  setting.initial.empty() ? "" : fmt::format(" ({})", setting.initial))};
+    entry.more["flag"] = setting.key;
     out.push_back(std::move(entry));
   }
   for (const auto& [name, module] : registry) {
@@ -250,6 +290,27 @@ void print(const std::vector<Entry>& entries, bool as_json) {
 
 }  // namespace
 
+std::string fault_fabrics(const fabric::FaultKey& key) {
+  if (!key.of_decorator) return "sim";
+  return key.of_simulator ? "sim, shm, verbs" : "shm, verbs";
+}
+
+ordered_json protocol_facts(const kv::Module& module) {
+  const kv::Options options(module.options());
+  ordered_json out;
+  out["name"] = module.name();
+  out["about"] = fmt::format("{} ({})", module.summary(), module.paper());
+  out["consistency"] = kv::name(module.consistency(options));
+  out["default_servers"] = module.default_servers();
+  const kv::DataSupport data = module.data(options);
+  out["about"] = fmt::format("{}; keys: {}, values: {}", out["about"].get<std::string>(), kv::name(data.keys),
+                             kv::name(data.values));
+  out["keys"] = kv::name(data.keys);
+  out["values"] = kv::name(data.values);
+  out["needs"] = needs_of(module.requirements(options));
+  return out;
+}
+
 std::string home_folder() {
   const char* home = std::getenv("LOCH_HOME");
   return home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
@@ -274,7 +335,7 @@ int run_list(const std::vector<std::string>& arguments, const kv::Registry& regi
     } else if (kind.empty() && std::ranges::find(kinds, argument) != kinds.end()) {
       kind = argument;
     } else {
-      const std::string near = kv::nearest(argument, kinds);
+      const std::string near = nearest(argument, kinds);
       fmt::print(stderr, "loch list: \"{}\": {}\n", argument,
                  near.empty() || !kind.empty()
                      ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))

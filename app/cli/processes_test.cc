@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/file.h"
 #include "common/check/linearizable.h"
-#include "common/measure/file.h"
 
 namespace loch::cli {
 namespace {
@@ -74,7 +74,7 @@ class Processes : public ::testing::Test {
   pid_t worker_of(int rank) {
     const std::string list =
         fmt::format("/proc/{0}/task/{0}/children", children_[static_cast<std::size_t>(rank)]);
-    const auto text = measure::read_whole(list);
+    const auto text = read_whole(list);
     return text && !text->empty() ? std::stoi(*text) : 0;
   }
   [[nodiscard]] std::string file(const char* name) const { return folder_ / name; }
@@ -101,7 +101,7 @@ class Processes : public ::testing::Test {
 TEST_F(Processes, OneResultAndOneHistory) {
   launch("500ms");
   EXPECT_EQ(wait_all(), (std::vector<int>{0, 0, 0}));
-  const auto json = nlohmann::json::parse(measure::read_whole(file("a.json")).value());
+  const auto json = nlohmann::json::parse(read_whole(file("a.json")).value());
   ASSERT_EQ(json["nodes"].size(), 3U);
   for (const auto& node : json["nodes"]) EXPECT_GT(node["operations"]["total"], 0);
   EXPECT_EQ(json["operations"]["corrupt"], 0);
@@ -119,7 +119,7 @@ TEST_F(Processes, AKilledOneIsNamedAndTheOthersGoOn) {
   ASSERT_GT(victim, 0);
   ASSERT_EQ(::kill(victim, SIGKILL), 0);
   EXPECT_EQ(wait_all(), (std::vector<int>{0, 0, 0}));
-  const auto json = nlohmann::json::parse(measure::read_whole(file("a.json")).value());
+  const auto json = nlohmann::json::parse(read_whole(file("a.json")).value());
   EXPECT_EQ(json["lost_nodes"], nlohmann::json::parse("[1]"));
   EXPECT_FALSE(json["scrub"].is_null());
   EXPECT_GT(json["nodes"][0]["operations"]["ok"], 0);

@@ -1,3 +1,4 @@
+// Draws a progress bar from a thread of its own, four times a second, until the run ends.
 #include "app/cli/progress.h"
 
 #include <fmt/format.h>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 #include "common/kv/protocols.h"
 
 namespace loch::cli {
@@ -34,7 +35,7 @@ Result<const kv::Module*> find_protocol(const kv::Registry& registry, std::strin
   if (const auto found = registry.find(name); found != registry.end()) return found->second.get();
   std::vector<std::string> names;
   for (const auto& [each, module] : registry) names.push_back(each);
-  const std::string near = kv::nearest(name, names);
+  const std::string near = nearest(name, names);
   return fail(ErrorCode::invalid_argument,
               fmt::format("protocol: \"{}\" is no protocol; {}", name,
                           near.empty() ? fmt::format("expected one of {}", fmt::join(names, ", "))

@@ -1,3 +1,4 @@
+// Parses a latency goal and searches by bisection for the highest rate that meets it.
 #include "app/cli/search.h"
 
 #include <fmt/format.h>

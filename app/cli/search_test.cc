@@ -1,3 +1,4 @@
+// Tests the search for a rate against a latency formula whose answer is known.
 #include "app/cli/search.h"
 
 #include <gtest/gtest.h>
@@ -15,9 +16,9 @@ Result<measure::PointResult> queueing(double rate) {
   point.nodes.resize(1);
   const double done = rate == 0 ? capacity : std::min(rate, capacity);
   const double latency_ns = rate >= capacity ? 1e9 : 10'000 / (1 - (rate == 0 ? 0 : rate / capacity));
-  measure::KindTally& gets = point.nodes[0].tally.of(measure::OpKind::get);
+  measure::KindTally& gets = point.nodes[0].tally.of(OpKind::get);
   gets.latency_ns.record(static_cast<std::int64_t>(latency_ns), static_cast<std::uint64_t>(done));
-  gets.by_outcome[0] = static_cast<std::uint64_t>(done);
+  gets.by_status[0] = static_cast<std::uint64_t>(done);
   return point;
 }
 

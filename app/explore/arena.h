@@ -77,7 +77,7 @@ class Arena {
   State* state_;                          // at the range's beginning: saved with everything else
   coro::FramePool* pool_;                 // inside
   std::vector<std::byte> first_;          // as of mark()
-  std::vector<std::uint32_t> different_;  // of save()
+  std::vector<std::uint32_t> different_;  // blocks that save() found changed
 };
 
 }  // namespace loch::explore

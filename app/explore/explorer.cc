@@ -205,7 +205,7 @@ Exploration explore(const Plan& plan, const check::CheckOptions& judging, const 
                     bool (*stop)()) {
   Exploration out;
   {
-    Search search(plan, judging, limits, count, stop);  // there is one arena at a time
+    Search search(plan, judging, limits, count, stop);  // one at a time: there is a single arena
     out = search.run();
   }
   if (!out.violation) return out;

@@ -149,7 +149,7 @@ std::string way_of_gets(const Plan& plan, const std::string& before, bool has_wo
     way += fmt::format("{}@{} ", print.region, print.from);
   }
   for (std::size_t i = alone.scenario.prepared; i < run.operations().size(); ++i)
-    way += kv::name(run.operations()[i].status);
+    way += name(run.operations()[i].status);
   return way;
 }
 

@@ -18,7 +18,7 @@
 namespace loch::explore {
 
 constexpr std::uint32_t key_bytes = 16;
-constexpr std::uint32_t least_value_bytes = 32;  // a value names its writer
+constexpr std::uint32_t least_value_bytes = 32;  // the least size with room for the writer's name
 
 // What the clients and their surroundings may do beside their operations.
 struct Bounds {
@@ -43,9 +43,9 @@ struct Plan {
   fabric::Capabilities capabilities;
   Bounds bounds;
   bool is_absent = false;   // no key is there at the start
-  std::uint32_t share = 0;  // places that keys of different letters have in common
+  std::uint32_t share = 0;  // candidate slots that keys of different letters share
   std::uint32_t value_bytes = least_value_bytes;
-  std::vector<std::vector<std::byte>> keys;  // the bytes of scenario.keys
+  std::vector<std::vector<std::byte>> keys;  // the bytes of the keys that scenario.keys names
   Nanos jump = 0;                            // of the clocks, for Bounds::clocks
   // Options that were chosen for the size of the exploration, for the report.
   std::map<std::string, std::string> chosen;

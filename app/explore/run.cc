@@ -130,7 +130,7 @@ void Run::prepare() {
   is_preparing_ = true;
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
-    std::uint64_t idle = 0;  // workers whose timers change nothing
+    std::uint64_t idle = 0;  // workers, as bits, whose timers change nothing
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
       const auto next = forward(possible, idle);
@@ -166,7 +166,7 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
 // told apart for all the rest of the exploration.
 void Run::come_to_rest() {
   constexpr int most_moves = 10'000;
-  std::uint64_t idle = 0;  // workers whose timers change nothing
+  std::uint64_t idle = 0;  // workers, as bits, whose timers change nothing
   for (int made = 0; made < most_moves; ++made) {
     const std::vector<Move> possible = moves();
     const auto goes_on = [&](const Move& m) {
@@ -504,7 +504,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
-  if (move.kind == Kind::tear) return;  // nobody hears of it
+  if (move.kind == Kind::tear) return;  // no worker is told that a transfer was torn
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;

@@ -68,12 +68,12 @@ struct Footprint {
   bool is_global = false;   // everything
   bool is_idle = false;     // a timer after which nothing is different but the time
   bool polls = false;       // a background looks again (Run::has_polled)
-  bool is_ordered = false;  // orders of it and any other move differ: Bounds::switches
+  bool is_ordered = false;  // its order with every other move matters (Bounds::switches)
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // whose memory, as far as its CPU may touch it
   std::uint64_t changed = 0;    // regions that the step of the CPU changed
-  std::int32_t region = -1;     // of the request; none: -1
-  bool region_is_seen = false;  // by the CPU of its node
+  std::int32_t region = -1;     // id of the region that the request touches; -1: none
+  bool region_is_seen = false;  // whether the region's node looks at the region by CPU
   bool is_write = false;
   std::uint8_t target = 0;  // node
   bool is_message = false;
@@ -95,7 +95,7 @@ struct Operation {
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
   kv::Effect effect = kv::Effect::none;
-  std::string value;  // that it put, or got
+  std::string value;  // the value that the operation put or got
 };
 
 class Run {
@@ -149,7 +149,7 @@ class Run {
     std::uint32_t number = 0;
     std::uint8_t worker = 0;
     std::unique_ptr<kv::Client> store;
-    std::coroutine_handle<> gate;  // waits for its next operation to be begun
+    std::coroutine_handle<> gate;  // resumed when the client's next operation begins
     std::uint32_t next = 0;        // operation of its program
     std::optional<std::size_t> running;
     std::vector<std::byte> value;
@@ -233,7 +233,7 @@ class Run {
   std::vector<bool> is_dirty_;
   std::vector<Hash> chains_;  // by node; then, for has_polled(), by worker its memory then; and who, as bits
   std::vector<Operation> operations_;
-  std::uint64_t returned_ = 0;  // operations, as bits
+  std::uint64_t returned_ = 0;  // a bit for each operation that has returned
   std::uint64_t moves_made_ = 0;
   bool is_preparing_ = false, is_prepared_ = true;
   std::uint32_t waits_in_vain_ = 0;

@@ -17,18 +17,12 @@ using Alarms = fabric::step::StepFabric::Alarms;
 // What is still under way when the last client has ended is little: stamps, acknowledgements.
 constexpr int most_pumps = 20'000;
 
-check::OpKind kind_of(Verb verb) {
-  return verb == Verb::get   ? check::OpKind::get
-         : verb == Verb::put ? check::OpKind::put
-                             : check::OpKind::remove;
+OpKind kind_of(Verb verb) {
+  return verb == Verb::get ? OpKind::get : verb == Verb::put ? OpKind::put : OpKind::remove;
 }
 
-check::Outcome outcome_of(const Operation& o) {
-  if (!o.ended) return check::Outcome::unknown;
-  if (o.status == kv::OpStatus::ok) return check::Outcome::ok;
-  if (o.status == kv::OpStatus::not_found && o.step.verb != Verb::put) return check::Outcome::not_found;
-  if (o.step.verb == Verb::get || o.effect == kv::Effect::none) return check::Outcome::failed;
-  return check::Outcome::unknown;
+Outcome outcome_of(const Operation& o) {
+  return o.ended ? loch::outcome_of(kind_of(o.step.verb), o.status, o.effect) : Outcome::unknown;
 }
 
 // Moves take effect at whole tens; an operation returns after the move that ends it, and before the next.
@@ -41,8 +35,8 @@ std::vector<check::Operation> Run::history() const {
   std::vector<check::Operation> all;
   for (const std::string& key : plan_.scenario.keys) {
     check::Operation start{.client = check::preload_client,
-                           .kind = plan_.is_absent ? check::OpKind::remove : check::OpKind::put,
-                           .outcome = plan_.is_absent ? check::Outcome::not_found : check::Outcome::ok,
+                           .kind = plan_.is_absent ? OpKind::remove : OpKind::put,
+                           .outcome = plan_.is_absent ? Outcome::not_found : Outcome::ok,
                            .key = key,
                            .value = {},
                            .invoke_ns = 0,
@@ -52,8 +46,8 @@ std::vector<check::Operation> Run::history() const {
   }
   for (const Operation& o : operations_) {
     if (o.step.verb == Verb::migrate || o.step.verb == Verb::scrub) continue;
-    const check::Outcome outcome = outcome_of(o);
-    if (o.step.verb == Verb::get && !o.ended) continue;  // nobody heard it
+    const Outcome outcome = outcome_of(o);
+    if (o.step.verb == Verb::get && !o.ended) continue;  // no client has seen what this GET read
     check::Operation entry{.client = static_cast<std::int32_t>(o.client),
                            .kind = kind_of(o.step.verb),
                            .outcome = outcome,
@@ -62,7 +56,7 @@ std::vector<check::Operation> Run::history() const {
                            .invoke_ns = begin_time(o.begun),
                            .return_ns = {}};
     if (o.ended) entry.return_ns = end_time(*o.ended);
-    const bool has_read = o.step.verb == Verb::get && outcome == check::Outcome::ok;
+    const bool has_read = o.step.verb == Verb::get && outcome == Outcome::ok;
     if (o.step.verb == Verb::put || has_read) entry.value = o.value;
     all.push_back(std::move(entry));
   }
@@ -144,8 +138,7 @@ void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) 
     const bool is_answer =
         o.status == kv::OpStatus::ok || (o.status == kv::OpStatus::not_found && o.step.verb != Verb::put);
     if (!is_answer && !finds_no_place)
-      wrong.push_back(
-          fmt::format("at rest: {} answers {}", plan_.scenario.describe(o.step), kv::name(o.status)));
+      wrong.push_back(fmt::format("at rest: {} answers {}", plan_.scenario.describe(o.step), name(o.status)));
   }
 }
 

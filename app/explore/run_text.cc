@@ -103,7 +103,7 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
   }
   for (const Operation& o : operations_) {
     if (o.ended != moves_made_) continue;
-    text += fmt::format("; {} answers {}{}", plan_.scenario.describe(o.step), kv::name(o.status),
+    text += fmt::format("; {} answers {}{}", plan_.scenario.describe(o.step), name(o.status),
                         o.step.verb == Verb::get && !o.value.empty() ? " " + o.value : "");
     if (o.effect == kv::Effect::unknown) text += ", effect unknown";
   }

@@ -1,3 +1,4 @@
+// Hands out seeds to threads, runs and judges each, and prints and counts what they find.
 #include "app/fuzz/campaign.h"
 
 #include <fmt/format.h>

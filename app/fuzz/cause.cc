@@ -1,3 +1,5 @@
+// Derives the symptom of a violated history (false miss, lost value, stale value) and guesses the hole from
+// it and from counters.
 #include "app/fuzz/cause.h"
 
 #include <fmt/format.h>
@@ -11,8 +13,6 @@ namespace loch::fuzz {
 namespace {
 
 using check::Operation;
-using check::OpKind;
-using check::Outcome;
 
 // When a PUT certainly had taken effect: its return. The preload: before everything.
 std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const std::string& value) {

@@ -1,3 +1,4 @@
+// Tests the symptoms that are derived from small histories.
 #include "app/fuzz/cause.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +9,6 @@ namespace loch::fuzz {
 namespace {
 
 using check::Operation;
-using check::OpKind;
-using check::Outcome;
 
 Operation get(const std::optional<std::string>& value, Nanos from, Nanos to) {
   return {.client = 1,

@@ -16,6 +16,7 @@
 #include "app/fuzz/mutants.h"
 #include "app/fuzz/replay_command.h"
 #include "app/fuzz/shrunk_table.h"
+#include "common/base/nearest.h"
 #include "common/check/history.h"
 
 namespace loch::fuzz {
@@ -137,7 +138,7 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
   if (!o.mutant.empty() && !mutants.contains(o.mutant)) {
     const auto keys = mutants | std::views::keys;
     const std::vector<std::string> names(keys.begin(), keys.end());
-    const std::string near = kv::nearest(o.mutant, names);
+    const std::string near = nearest(o.mutant, names);
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--mutant: {} has no mutant \"{}\"{}", o.protocol, o.mutant,
                             near.empty() ? "" : fmt::format("; did you mean {}?", near)));

@@ -13,7 +13,8 @@
 #include "app/fuzz/campaign.h"
 #include "app/fuzz/fields.h"
 #include "app/fuzz/replay.h"
-#include "common/measure/file.h"
+#include "common/base/file.h"
+#include "common/base/output_place.h"
 
 namespace loch::fuzz {
 namespace {
@@ -109,7 +110,7 @@ Result<> Corpus::check_same(const std::string& file) const {
 Result<> Corpus::read(const kv::Registry& registry) {
   const fs::path folder(options_.corpus);
   const std::string file = (folder / "corpus.json").string();
-  LOCH_ASSIGN(const std::string text, measure::read_whole(file, std::uint64_t{1} << 28));
+  LOCH_ASSIGN(const std::string text, read_whole(file, std::uint64_t{1} << 28));
   LOCH_ASSIGN(const nlohmann::json document, parse_document(text, file));
   if (!document.is_object() || document.value("format", nlohmann::json()) != corpus_format)
     return wrong(file, fmt::format("format: expected \"{}\"", corpus_format));
@@ -151,7 +152,7 @@ std::vector<std::string> Corpus::news_of(const ProbeCounts& probes) const {
 Result<> Corpus::keep(const FuzzFinding& run, const std::vector<std::string>& news) {
   const Entry entry{fmt::format("s{:06}-{:016x}.replay.json", entries_.size(), run.trace_hash), news};
   const std::string path = (fs::path(options_.corpus) / "scenarios" / entry.file).string();
-  LOCH_TRY(measure::write_whole(path, to_text(make_replay(run, options_))));
+  LOCH_TRY(write_output(path, to_text(make_replay(run, options_))));
   entries_.push_back(entry);
   scenarios_.push_back(*run.ran);
   marks_.insert(news.begin(), news.end());
@@ -164,7 +165,7 @@ Result<> Corpus::save() {
   nlohmann::ordered_json out;
   FieldWriter writer(out);
   index_fields(writer, format, version);
-  return measure::write_whole((fs::path(options_.corpus) / "corpus.json").string(), out.dump(1) + "\n");
+  return write_output((fs::path(options_.corpus) / "corpus.json").string(), out.dump(1) + "\n");
 }
 
 std::size_t Corpus::probes_reached() const {

@@ -7,9 +7,9 @@
 
 #include "app/fuzz/page.h"
 #include "app/fuzz/replay.h"
+#include "common/base/output_place.h"
 #include "common/base/version.h"
 #include "common/check/history.h"
-#include "common/measure/file.h"
 
 namespace loch::fuzz {
 
@@ -38,8 +38,8 @@ Result<StoredFinding> store_finding(const FuzzFinding& finding, const FuzzOption
   const std::filesystem::path base = std::filesystem::path(folder) / name;
   const StoredFinding stored{base.string() + ".replay.json", base.string() + ".html"};
   const Replay replay = make_replay(finding, options);
-  LOCH_TRY(measure::write_whole(stored.replay, to_text(replay)));
-  LOCH_TRY(measure::write_whole(stored.page, draw_page(replay, finding)));
+  LOCH_TRY(write_output(stored.replay, to_text(replay)));
+  LOCH_TRY(write_output(stored.page, draw_page(replay, finding)));
   return stored;
 }
 

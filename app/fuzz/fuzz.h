@@ -62,16 +62,16 @@ enum class FuzzVerdict : std::uint8_t {
 struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
-  std::string scenario;  // one line: what ran
+  std::string scenario;  // what ran, in one line
   std::string reason;    // one line: what is wrong
   std::string cause;     // the hole that it comes from ("H1: …"), or what the counters point to, or empty
-  std::vector<std::string> mended;  // options with which it goes away
+  std::vector<std::string> mended;  // options that make the finding go away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   ProbeCounts probes;                                   // how often each was passed
   std::map<std::string, std::uint64_t> events_by_kind;  // "kill": 1, "unknown outcomes": 3, …
   std::vector<check::Operation> sub_history;
-  std::vector<check::Operation> history;  // of the whole run, when it is not fine
+  std::vector<check::Operation> history;  // of the whole run, where the run is a finding
   std::optional<FuzzScenario> ran;        // what ran, drawn for the seed; none where nothing could
 };
 

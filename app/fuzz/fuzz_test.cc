@@ -1,3 +1,5 @@
+// Tests that a seed is one run, that scenarios are drawn as options ask, and that a broken store is found
+// and reported with its line.
 #include "app/fuzz/fuzz.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +9,7 @@
 #include "app/fuzz/failures.h"
 #include "app/fuzz/run.h"
 #include "app/fuzz/scenario.h"
-#include "workloads/testing/slot_store.h"
+#include "tests/support/slot_store.h"
 
 namespace loch::fuzz {
 namespace {
@@ -16,7 +18,7 @@ using ::testing::HasSubstr;
 
 kv::Registry toys() {
   kv::Registry registry;
-  registry.emplace("slots", workloads::testing::make_slot_store());
+  registry.emplace("slots", support::make_slot_store());
   return registry;
 }
 FuzzOptions slots() {
@@ -26,7 +28,7 @@ FuzzOptions slots() {
 }
 
 TEST(Fuzz, ASeedIsOneRun) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const FuzzFinding a = fuzz_seed(seed, slots(), *module), b = fuzz_seed(seed, slots(), *module);
     EXPECT_NE(a.verdict, FuzzVerdict::error) << a.reason;
@@ -38,7 +40,7 @@ TEST(Fuzz, ASeedIsOneRun) {
 }
 
 TEST(Fuzz, SeedsDiffer) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   std::set<std::string> scenarios;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const auto scenario = draw_scenario(seed, *module, "", {});
@@ -50,7 +52,7 @@ TEST(Fuzz, SeedsDiffer) {
 }
 
 TEST(Fuzz, ARunThatGoesOnForTooManyEventsIsAFinding) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   auto scenario = draw_scenario(1, *module, "", {});
   ASSERT_TRUE(scenario) << scenario.error().message;
   FuzzFinding whole, cut;
@@ -91,7 +93,7 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
 
 // Its own check would not know what became of a lock whose holder is dead.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const auto s = draw_scenario(seed, *module, "", {});
@@ -101,7 +103,7 @@ TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
 }
 
 TEST(Fuzz, AFixedSettingIsNotDrawn) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   const auto scenario = draw_scenario(3, *module, "", {{"slots.spare", "64"}});
   ASSERT_TRUE(scenario);
   EXPECT_EQ(scenario->plan.options.integer("slots.spare"), 64);
@@ -109,7 +111,7 @@ TEST(Fuzz, AFixedSettingIsNotDrawn) {
 }
 
 TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   FuzzOptions options = slots();
   options.mutant = "no-lock";
   FuzzFinding found;
@@ -180,7 +182,7 @@ TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
 // Of 400 scenarios each kind of failure is in some, the keeper is in no danger, and what dies is known.
 TEST(Fuzz, FailuresAreDrawnByDefault) {
   using Kind = fabric::sim::ScheduledFault::Kind;
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   std::map<Kind, std::uint32_t> seen;
   std::uint32_t calm = 0, impatient = 0, back = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
@@ -211,7 +213,7 @@ TEST(Fuzz, FailuresAreDrawnByDefault) {
 }
 
 TEST(Fuzz, UnfairClocksAreDrawnOnRequestOnly) {
-  const auto module = workloads::testing::make_slot_store();
+  const auto module = support::make_slot_store();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto fair = draw_scenario(seed, *module, "", {});
     const auto unfair = draw_scenario(seed, *module, "", {}, {}, Unfair::clock);

@@ -16,7 +16,7 @@ using Role = kv::OptionRole;
 // Each value is something that every protocol says it stays correct under.
 struct Knob {
   Role role;
-  double chance;  // that the default is left
+  double chance;  // probability that the knob is drawn and not left at its default
   std::vector<std::string> values;
 };
 
@@ -31,8 +31,8 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
           },
       overfull =
           {
-              // Movers as quick as can be, hardly ever out of entries; or entries that are used again
-              // meanwhile.
+              // Mostly so many spare entries that moving keys never waits for one; sometimes so few that
+              // entries are used again while others still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },

@@ -1,3 +1,4 @@
+// Names the hole of a finding by experiment: runs the scenario again with one fix after another switched on.
 #include "app/fuzz/mends.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests that the holes of the published Nessie are named by the fix that cures them.
 #include "app/fuzz/mends.h"
 
 #include <gmock/gmock.h>

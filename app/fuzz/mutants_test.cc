@@ -1,5 +1,5 @@
 // Every known-bad variant of every protocol, and every hole of its published design, is found by fuzzing, and
-// within the bound that is recorded for it; the tables of docs/protocols.md are printed by
+// within the bound that is recorded for it; the tables of docs/protocols/*.md are printed by
 // `loch fuzz --mutants` and `--holes`.
 #include <gtest/gtest.h>
 

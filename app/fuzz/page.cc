@@ -13,7 +13,6 @@ namespace loch::fuzz {
 namespace {
 
 using check::Operation;
-using check::Outcome;
 
 constexpr double left = 150, top = 34, lane_height = 46, bar_height = 16, node_height = 26;
 
@@ -162,8 +161,8 @@ class Drawing {
 // What the history says of a key's beginning; empty: nothing.
 std::string beginning_of(const std::string& key, const std::vector<Operation>& history) {
   for (const Operation& o : history) {
-    if (o.client == check::preload_client && o.key == key && o.kind != check::OpKind::lost)
-      return o.kind == check::OpKind::put ? o.value.value_or("") : "absent";
+    if (o.client == check::preload_client && o.key == key && o.kind != OpKind::lost)
+      return o.kind == OpKind::put ? o.value.value_or("") : "absent";
   }
   return {};
 }
@@ -202,7 +201,7 @@ std::string operations_table(const Layout& l) {
     out += fmt::format("<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                        o.contradicts ? " class=\"bad\"" : "", op.client, escaped(o.label),
                        microseconds(op.invoke_ns), op.return_ns ? microseconds(*op.return_ns) : "never",
-                       check::name(op.outcome));
+                       name(op.outcome));
   }
   return out + "</table>\n";
 }

@@ -13,8 +13,6 @@ namespace loch::fuzz {
 namespace {
 
 using check::Operation;
-using check::OpKind;
-using check::Outcome;
 
 constexpr std::size_t most_drawn = 120;
 constexpr double letter_width = 6.6, gap = 10;
@@ -31,7 +29,7 @@ std::string lane_name(const kv::DeployConfig& d, std::int32_t client) {
 }
 
 std::string label_of(const Operation& o, std::size_t key) {
-  const char* what = o.kind == OpKind::get ? "GET" : o.kind == OpKind::put ? "PUT" : "DELETE";
+  const std::string_view what = capital_name(o.kind);
   std::string text = fmt::format("{} {}", what, key_letter(key));
   if (o.kind == OpKind::put) text += " = " + o.value.value_or("");
   if (o.kind == OpKind::get && o.outcome == Outcome::ok) return text + " : " + o.value.value_or("");
@@ -64,7 +62,7 @@ class Layouter {
   [[nodiscard]] bool contradicts(const Operation& o) const {
     return std::ranges::any_of(sub_, [&](const Operation& each) { return is_same(each, o); });
   }
-  // Those that contradict each other, then those of their keys, then the others.
+  // Order of importance: operations that contradict each other, then others of the same keys, then the rest.
   [[nodiscard]] int weight(const Operation& o) const {
     if (contradicts(o)) return 0;
     return std::ranges::any_of(sub_, [&](const Operation& each) { return each.key == o.key; }) ? 1 : 2;

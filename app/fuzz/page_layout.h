@@ -29,7 +29,7 @@ struct DrawnFailure {
 };
 
 struct Layout {
-  std::vector<DrawnOperation> operations;  // by beginning
+  std::vector<DrawnOperation> operations;  // ordered by their beginning
   std::vector<DrawnFailure> failures;
   std::vector<std::string> lanes;  // names of the clients
   std::vector<std::string> nodes;  // rows of failures: nodes of which something fails, and repairs

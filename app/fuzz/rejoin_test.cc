@@ -21,10 +21,9 @@ class Keep final : public workloads::OperationLog {
   ~Keep() override {
     if (open_) all_.push_back(*open_);
   }
-  void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
-               Nanos at) override {
-    open_ = check::Operation{client_, kind,        check::Outcome::unknown, std::string(key), std::nullopt,
-                             at,      std::nullopt};
+  void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value, Nanos at) override {
+    open_ =
+        check::Operation{client_, kind, Outcome::unknown, std::string(key), std::nullopt, at, std::nullopt};
     if (value) open_->value = *value;
   }
   void record(const check::OperationView& o) override {
@@ -113,12 +112,12 @@ TEST_P(Rejoin, WhatItHeldIsAnErrorUntilItIsDeclaredLost) {
   std::uint32_t errors = 0, misses_before = 0, misses_after = 0, by_second_life = 0;
   constexpr std::int32_t first_of_second_life = 3 * 2 * 2;
   for (const check::Operation& o : seen.history) {
-    if (o.kind != check::OpKind::get || !o.return_ns) continue;
+    if (o.kind != OpKind::get || !o.return_ns) continue;
     const bool is_between = o.invoke_ns > crash_at && *o.return_ns < declared_at;
-    errors += is_between && o.outcome == check::Outcome::failed ? 1 : 0;
-    misses_before += o.outcome == check::Outcome::not_found && *o.return_ns < declared_at ? 1 : 0;
-    misses_after += o.outcome == check::Outcome::not_found && o.invoke_ns > declared_at ? 1 : 0;
-    by_second_life += o.client >= first_of_second_life && o.outcome == check::Outcome::ok ? 1 : 0;
+    errors += is_between && o.outcome == Outcome::failed ? 1 : 0;
+    misses_before += o.outcome == Outcome::not_found && *o.return_ns < declared_at ? 1 : 0;
+    misses_after += o.outcome == Outcome::not_found && o.invoke_ns > declared_at ? 1 : 0;
+    by_second_life += o.client >= first_of_second_life && o.outcome == Outcome::ok ? 1 : 0;
   }
   EXPECT_GT(errors, 0u);
   EXPECT_EQ(misses_before, 0u);

@@ -7,8 +7,8 @@
 #include "app/fuzz/page.h"
 #include "app/fuzz/replay.h"
 #include "app/fuzz/run.h"
+#include "common/base/output_place.h"
 #include "common/check/history.h"
-#include "common/measure/file.h"
 
 namespace loch::fuzz {
 namespace {
@@ -41,7 +41,7 @@ Result<FuzzFinding> run(const FuzzOptions& o, const kv::Registry& registry, Repl
   if (auto done = run_scenario(r.scenario, r.hardware, finding); !done)
     return fail(done.error().code, fmt::format("{}: {} cannot run the scenario: {}", o.replay, r.protocol,
                                                done.error().message));
-  if (!o.html.empty()) LOCH_TRY(measure::write_whole(o.html, draw_page(r, finding)));
+  if (!o.html.empty()) LOCH_TRY(write_output(o.html, draw_page(r, finding)));
   if (!o.history.empty()) LOCH_TRY(write_history(finding, o.history));
   return finding;
 }

@@ -6,8 +6,8 @@
 #include "app/cli/registry.h"
 #include "app/fuzz/failures.h"
 #include "app/fuzz/replay.h"
+#include "common/base/file.h"
 #include "common/base/version.h"
-#include "common/measure/file.h"
 
 namespace loch::fuzz {
 namespace {
@@ -70,7 +70,7 @@ Replay make_replay(const FuzzFinding& finding, const FuzzOptions& options) {
 }
 
 Result<Replay> read_replay(const std::string& path) {
-  LOCH_ASSIGN(const std::string text, measure::read_whole(path, replay_bytes_max));
+  LOCH_ASSIGN(const std::string text, read_whole(path, replay_bytes_max));
   return parse_replay(text, path);
 }
 

@@ -7,7 +7,7 @@
 #include "app/fuzz/fields.h"
 #include "app/fuzz/page.h"
 #include "app/fuzz/run.h"
-#include "workloads/testing/slot_store.h"
+#include "tests/support/slot_store.h"
 
 namespace loch::fuzz {
 namespace {
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class ReplayFile : public ::testing::Test {
  protected:
-  void SetUp() override { registry_.emplace("slots", workloads::testing::make_slot_store()); }
+  void SetUp() override { registry_.emplace("slots", support::make_slot_store()); }
   [[nodiscard]] const kv::Module& module() const { return *registry_.at("slots"); }
   [[nodiscard]] FuzzOptions options() const {
     FuzzOptions options;
@@ -123,8 +123,8 @@ TEST(Page, EscapesWhatItDoesNotTrust) {
   FuzzFinding finding;
   finding.verdict = FuzzVerdict::violated;
   finding.reason = evil;
-  finding.history = {{0, check::OpKind::put, check::Outcome::unknown, evil, evil, 10, std::nullopt},
-                     {1, check::OpKind::get, check::Outcome::ok, evil, evil, 20, 30}};
+  finding.history = {{0, OpKind::put, Outcome::unknown, evil, evil, 10, std::nullopt},
+                     {1, OpKind::get, Outcome::ok, evil, evil, 20, 30}};
   finding.sub_history = {finding.history.back()};
   const std::string page = draw_page(replay, finding);
   EXPECT_THAT(page, Not(HasSubstr("<script")));
@@ -145,10 +145,10 @@ TEST(Page, ShowsTheContradictionAndTheFailures) {
   FuzzFinding finding;
   finding.verdict = FuzzVerdict::violated;
   finding.reason = "key long-name: it is lost";
-  finding.history = {{-1, check::OpKind::remove, check::Outcome::not_found, "long-name", std::nullopt, 0, 0},
-                     {0, check::OpKind::put, check::Outcome::ok, "long-name", "w0.1", 10, 20},
-                     {1, check::OpKind::get, check::Outcome::not_found, "long-name", std::nullopt, 30, 40},
-                     {1, check::OpKind::get, check::Outcome::ok, "other", "init", 50, 60}};
+  finding.history = {{-1, OpKind::remove, Outcome::not_found, "long-name", std::nullopt, 0, 0},
+                     {0, OpKind::put, Outcome::ok, "long-name", "w0.1", 10, 20},
+                     {1, OpKind::get, Outcome::not_found, "long-name", std::nullopt, 30, 40},
+                     {1, OpKind::get, Outcome::ok, "other", "init", 50, 60}};
   finding.sub_history = {finding.history[1], finding.history[2]};
   const std::string page = draw_page(replay, finding);
   const auto count = [&](const std::string& what) {

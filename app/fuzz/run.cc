@@ -17,11 +17,11 @@ namespace {
 class MemoryLog final : public workloads::OperationLog {
  public:
   MemoryLog(std::vector<check::Operation>& into, std::int32_t client) : into_(into), client_(client) {}
-  void invoked(check::OpKind kind, std::string_view key, std::optional<std::string_view> value,
+  void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                Nanos invoke_ns) override {
     pending_ = check::Operation{.client = client_,
                                 .kind = kind,
-                                .outcome = check::Outcome::unknown,
+                                .outcome = Outcome::unknown,
                                 .key = std::string(key),
                                 .value = value ? std::optional<std::string>(*value) : std::nullopt,
                                 .invoke_ns = invoke_ns,
@@ -51,16 +51,16 @@ Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<ch
   for (std::uint64_t i = 0; i < shape.most; ++i) {
     records.key(i, key.data());
     check::Operation beginning{.client = check::preload_client,
-                               .kind = check::OpKind::remove,
-                               .outcome = check::Outcome::not_found,
+                               .kind = OpKind::remove,
+                               .outcome = Outcome::not_found,
                                .key = workloads::key_name({key.data(), shape.key_size}),
                                .value = std::nullopt,
                                .invoke_ns = 0,
                                .return_ns = 0};
     if (i < shape.preloaded) {
       records.value(i, value.data(), shape.value_size);
-      beginning.kind = check::OpKind::put;
-      beginning.outcome = check::Outcome::ok;
+      beginning.kind = OpKind::put;
+      beginning.outcome = Outcome::ok;
       beginning.value = kv::value_name(kv::ValueView{value.data(), shape.value_size, shape.value_size});
     }
     history.push_back(std::move(beginning));
@@ -68,7 +68,7 @@ Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<ch
   return {};
 }
 
-// Of the store's own safety check.
+// The number of violations that the store's own safety check counted.
 double violations(const workloads::RunOutcome& outcome) {
   const auto found = outcome.protocol_counters.find(std::string(kv::violations_counter));
   return found == outcome.protocol_counters.end() ? 0 : found->second;
@@ -133,8 +133,8 @@ void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& out
       all[name] += static_cast<std::uint64_t>(value);
   }
   for (const check::Operation& operation : finding.history) {
-    if (operation.outcome == check::Outcome::unknown) ++all["unknown outcomes"];
-    if (operation.outcome == check::Outcome::failed) ++all["failed operations"];
+    if (operation.outcome == Outcome::unknown) ++all["unknown outcomes"];
+    if (operation.outcome == Outcome::failed) ++all["failed operations"];
   }
 }
 

@@ -1,3 +1,4 @@
+// Draws a scenario from a seed: a profile, then shape, table, options, faults and load.
 #include "app/fuzz/scenario.h"
 
 #include <fmt/format.h>

@@ -46,7 +46,7 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;
-  constexpr double z = 1.959964;  // of the normal distribution's central 95 %
+  constexpr double z = 1.959964;  // quantile of the normal distribution for the central 95 %
   const double p = found / n, middle = p + z * z / (2 * n),
                spread = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   s.share = p;

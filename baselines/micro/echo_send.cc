@@ -1,3 +1,4 @@
+// The store of micro-echo by SEND: clients and servers with receive buffers, and the traffic between them.
 #include "baselines/micro/echo_send.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Options of micro-echo: their table, and the decisions made from them.
 #include "baselines/micro/echo_settings.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// The store of micro-echo by WRITE: a write channel whose server answers with a frame of the other size.
 #include "baselines/micro/echo_write.h"
 
 #include <algorithm>

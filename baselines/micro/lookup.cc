@@ -1,3 +1,4 @@
+// Fills a cuckoo or linear-probing table in local memory and looks keys up in it, counting slots.
 #include "baselines/micro/lookup.h"
 
 #include <fmt/format.h>
@@ -84,7 +85,8 @@ void LookupTable::insert_linearly() {
   for (std::uint32_t record = 0; record < keys(); ++record) {
     cuckoo::KeyHash hash = family_.hash(key(record));
     std::uint64_t slot = hash.candidate(0).slot;
-    while (owners_[slot] != free_slot) slot = slot + 1 == slots() ? 0 : slot + 1;  // fill < 1: one is free
+    while (owners_[slot] != free_slot)
+      slot = slot + 1 == slots() ? 0 : slot + 1;  // ends, because fill < 1 leaves a free slot
     owners_[slot] = record;
   }
 }

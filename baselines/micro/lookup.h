@@ -31,7 +31,7 @@ class LookupTable {
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
   struct Probes {
     std::uint32_t slots = 0, hashes = 0;
-    std::optional<std::uint32_t> record;  // that was found
+    std::optional<std::uint32_t> record;  // number of the record that was found
   };
 
   // `exhausted`: the keys do not fit the table at this fill.

@@ -63,7 +63,7 @@ TEST_P(OnFabric, AnOperationIsItsWorkRequests) {
                                               "--servers", verb == "send" ? "1" : "0", "--get", "1"}));
     ASSERT_TRUE(point) << point.error().message;
     const measure::Tally tally = tally_of(*point);
-    const measure::RequestTotals& requests = tally.of(measure::OpKind::get).requests;
+    const measure::RequestTotals& requests = tally.of(OpKind::get).requests;
     const std::uint64_t posted = verb == "read"    ? requests.read
                                  : verb == "write" ? requests.write
                                                    : requests.send;
@@ -84,7 +84,7 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
     ASSERT_TRUE(point) << point.error().message;
     const measure::Tally tally = tally_of(*point);
     EXPECT_EQ(tally.completed(), 2000U) << transport;
-    const measure::RequestTotals& requests = tally.of(measure::OpKind::put).requests;
+    const measure::RequestTotals& requests = tally.of(OpKind::put).requests;
     EXPECT_EQ(requests.write + requests.send, 4 * tally.completed()) << transport;
   }
 }
@@ -96,7 +96,7 @@ TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   ASSERT_TRUE(point) << point.error().message;
   const measure::Tally tally = tally_of(*point);
   EXPECT_EQ(tally.completed(), 200U);
-  EXPECT_EQ(tally.of(measure::OpKind::get).requests.read, 24 * 200);
+  EXPECT_EQ(tally.of(OpKind::get).requests.read, 24 * 200);
 }
 
 // Unreliable SENDs end when they have left; with credits they come no faster than they are received.
@@ -159,7 +159,7 @@ TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   ASSERT_TRUE(point) << point.error().message;
   const measure::Tally tally = tally_of(*point);
   EXPECT_EQ(tally.completed(), 2000U);
-  for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
+  for (const OpKind kind : {OpKind::get, OpKind::put}) {
     const measure::RequestTotals& requests = tally.of(kind).requests;
     EXPECT_EQ(requests.write, 2 * tally.of(kind).total());
     EXPECT_EQ(requests.payload_bytes, (256 + 8 + 24 + 8) * tally.of(kind).total());
@@ -196,7 +196,7 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
     const std::uint64_t unanswered = 2000 - tally.completed();
     std::uint64_t payload = 0, sent = 0,
                   received = 0;  // any reply ends any operation of its worker, so of all of them
-    for (const measure::OpKind kind : {measure::OpKind::get, measure::OpKind::put}) {
+    for (const OpKind kind : {OpKind::get, OpKind::put}) {
       const measure::RequestTotals& requests = tally.of(kind).requests;
       sent += requests.send;
       received += requests.recv;
@@ -227,7 +227,7 @@ TEST_P(OnFabric, LookUpsTakeTheSlotsThatTheTableSays) {
     EXPECT_EQ(tally.completed(), 20000U) << table;
     EXPECT_EQ(counters.at("missed"), 0) << table;
     EXPECT_NEAR(counters.at("slots"), 50000 / 0.75, 1) << table;
-    const measure::RequestTotals& requests = tally.of(measure::OpKind::get).requests;
+    const measure::RequestTotals& requests = tally.of(OpKind::get).requests;
     const double mean = static_cast<double>(requests.local_accesses) / 20000;
     EXPECT_NEAR(mean / counters.at("probes_mean"), 1, table == "linear" ? 0.15 : 0.02) << table;
     EXPECT_EQ(requests.read + requests.write + requests.send, 0U) << table;

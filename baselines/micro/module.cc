@@ -1,3 +1,4 @@
+// Registers the four microbenchmarks as protocols.
 #include "baselines/micro/module.h"
 
 #include "baselines/micro/echo_send.h"

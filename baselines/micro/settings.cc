@@ -1,3 +1,4 @@
+// Options of micro-verbs and micro-atomic: their tables, checks of direction and verb, and requirements.
 #include "baselines/micro/settings.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// The store of micro-verbs and micro-atomic: regions, receivers, and a client whose operation is one turn of
+// traffic.
 #include "baselines/micro/store.h"
 
 #include <fmt/format.h>
@@ -206,7 +208,7 @@ std::map<std::string, double> TrafficStore::counters() const {
     all["received"] = static_cast<double>(came);
   }
   if (settings_.traffic.verb == fabric::Verb::faa) {
-    double sum = 0;  // of what was added: one for each FAA that was executed
+    double sum = 0;  // sum of all counters: each executed FAA has added 1
     for (const auto& [id, node] : nodes_) {
       for (std::uint64_t i = 0; node.places != nullptr && i < settings_.traffic.words; ++i)
         sum += static_cast<double>(fabric::load_word(node.places->at(8 * i)));

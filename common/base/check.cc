@@ -1,3 +1,4 @@
+// Prints a failed LOCH_CHECK with both values and aborts.
 #include "common/base/check.h"
 
 #include <cstdio>

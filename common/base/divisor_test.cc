@@ -1,3 +1,4 @@
+// Tests division by a multiplication against real division, around multiples and at random.
 #include "common/base/divisor.h"
 
 #include <gtest/gtest.h>

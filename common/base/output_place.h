@@ -12,7 +12,7 @@ namespace loch {
 
 struct OutputPlace {
   std::string path;     // of a file, device or pipe; symbolic links are followed to it
-  bool is_file = true;  // a regular file that is there or will be
+  bool is_file = true;  // false: a device, a pipe or a descriptor
   int descriptor = -1;  // one of this process's own, of - (standard output), /dev/stdout, /dev/fd/N
 };
 

@@ -1,3 +1,4 @@
+// Tests that probes count within their scope alone.
 #include "common/base/probe.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests independence of random sub-streams and the distributions drawn from them.
 #include "common/base/rng.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Parses and formats sizes (16K) and durations (50ms).
 #include "common/base/units.h"
 
 #include <fmt/format.h>

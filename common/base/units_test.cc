@@ -1,3 +1,4 @@
+// Tests how sizes and durations are read, written and refused.
 #include "common/base/units.h"
 
 #include <gtest/gtest.h>

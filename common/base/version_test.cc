@@ -1,3 +1,4 @@
+// Tests what the program says of its version, commit, compiler and flags.
 #include "common/base/version.h"
 
 #include <gtest/gtest.h>

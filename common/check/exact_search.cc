@@ -1,3 +1,4 @@
+// Carries the set of all possible values and open operations of a key through time, up to a limit.
 #include "common/check/exact_search.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Sweeps over a key's points in time with the set of states that are reachable: present or absent, and which
+// points are still pending.
 #include "common/check/gap_search.h"
 
 #include <algorithm>

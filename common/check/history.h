@@ -24,20 +24,11 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/operation.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 
 namespace loch::check {
-
-enum class OpKind : std::uint8_t { get, put, remove, lost };  // "get", "put", "delete", "lost"
-enum class Outcome : std::uint8_t {
-  ok,
-  not_found,  // GET or DELETE: the key was absent
-  failed,     // certainly had no effect, now or later
-  unknown,    // may have taken effect, may do so at any later time, or never
-};
-[[nodiscard]] std::string_view name(OpKind kind);
-[[nodiscard]] std::string_view name(Outcome outcome);
 
 inline constexpr std::string_view preloaded_value = "init";
 inline constexpr std::int32_t preload_client = -1;
@@ -113,8 +104,8 @@ class HistoryWriter {
     // Every record reaches the kernel at once, so that a killed process leaves PATH.partial with
     // whole lines: for runs that kill clients. Costs a system call an operation.
     bool durable = false;
-    // And the disk (or the file server) before the call returns, so that a machine that crashes leaves
-    // them too. Costs a write to the disk an operation. With `durable` alone.
+    // Every record also reaches the disk (or the file server) before the call returns, so that a machine that
+    // crashes leaves them too. Costs a write to the disk an operation. With `durable` alone.
     bool is_synced = false;
   };
   // Fails (invalid_argument) when PATH.partial cannot be created.

@@ -1,3 +1,4 @@
+// Reads a history in JSON Lines, line by line, and names file and line of what cannot be read.
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -163,7 +164,7 @@ class LineParser {
     const auto [end, status] = std::from_chars(digits, digits + 4, code, 16);
     if (status != std::errc{} || end != digits + 4) return expected("four hexadecimal digits after \\u");
     if (code > 0xFF) return expected("an ASCII name (escapes up to \\u00ff)");
-    out->push_back(static_cast<char>(code));  // the byte that append_line wrote so
+    out->push_back(static_cast<char>(code));  // append_line escapes a single byte this way
     at_ += 4;
     return true;
   }

@@ -1,3 +1,4 @@
+// Stores a run's operations compactly and groups them by key.
 #include "common/check/history_table.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests writing and reading of histories, durable writers, and bad input.
 #include "common/check/history.h"
 
 #include <fmt/format.h>

@@ -44,34 +44,6 @@ void append_string(std::string_view text, std::string& out) {
 
 }  // namespace
 
-std::string_view name(OpKind kind) {
-  switch (kind) {
-    case OpKind::get:
-      return "get";
-    case OpKind::put:
-      return "put";
-    case OpKind::remove:
-      return "delete";
-    case OpKind::lost:
-      return "lost";
-  }
-  return "?";
-}
-
-std::string_view name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::ok:
-      return "ok";
-    case Outcome::not_found:
-      return "not_found";
-    case Outcome::failed:
-      return "failed";
-    case Outcome::unknown:
-      return "unknown";
-  }
-  return "?";
-}
-
 OperationView view(const Operation& operation) {
   OperationView result{operation.client, operation.kind,      operation.outcome,  operation.key,
                        std::nullopt,     operation.invoke_ns, operation.return_ns};

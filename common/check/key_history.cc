@@ -1,3 +1,5 @@
+// Judges one key's history: by its zones and the points between them, or by exact search where a value
+// was put twice.
 #include "common/check/key_history.h"
 
 #include "common/check/exact_search.h"

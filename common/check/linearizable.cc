@@ -1,3 +1,4 @@
+// Judges whole histories key by key and collects the verdicts.
 #include "common/check/linearizable.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Removes operations from a violating history of a key while what is left still contradicts itself.
 #include "common/check/minimise.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 namespace loch::check {
 
 struct Minimal {
-  std::vector<KeyOp> operations;  // all that matter, by invocation
+  std::vector<KeyOp> operations;  // the operations that contradict each other, by invocation
   std::vector<KeyOp> judged;      // those and the weakened ones: what `judgement` indexes
   Judgement judgement;            // of `judged`
   Start start = Start::any;       // that it was judged with

@@ -1,3 +1,4 @@
+// Prints verdicts and the contradicting operations of a check.
 #include <fmt/format.h>
 
 #include <ostream>
@@ -20,6 +21,9 @@ std::string row(const Operation& o) {
       break;
     case OpKind::remove:
       what = fmt::format("DELETE -> {}", name(o.outcome));
+      break;
+    case OpKind::lost:
+      what = "LOST (a node was declared lost)";
       break;
   }
   return fmt::format("    {:>14} .. {:<14} client {:<5} {}", o.invoke_ns, until, o.client, what);

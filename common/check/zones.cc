@@ -1,3 +1,4 @@
+// Computes the zones of a key's values and the contradictions that zones alone show.
 #include "common/check/zones.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace {
 
 // The operations of one value.
 struct Cluster {
-  std::uint32_t put = none;  // the PUT; none for the preloaded value
+  std::uint32_t put = none;  // index of the PUT of this value; none for the preloaded value
   Nanos first_return_ns = forever;
   Nanos last_invoke_ns = beginning;
   std::uint32_t first_return_op = none;
@@ -108,7 +109,8 @@ class ZoneFinder {
       zones_.starts_present = true;
       zones_.forward.push_back({beginning, cluster.last_invoke_ns, none, cluster.last_invoke_op});
     } else if (cluster.put != none) {
-      if (preloaded && rules_.start == Start::present) zones_.repeated_values = true;  // put again by name
+      if (preloaded && rules_.start == Start::present)
+        zones_.repeated_values = true;  // the preloaded value's name was PUT again
       add_written(cluster);
     }
   }

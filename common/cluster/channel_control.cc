@@ -1,3 +1,5 @@
+// Implements Control over a channel: meetings without a coordinator, messages, and notices of losses and
+// returns.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests meetings, losses and returns of ranks over an in-memory network with delays.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>

@@ -23,7 +23,8 @@ Secret known_secret() {
   return secret;
 }
 
-// As it comes, which the tag refuses; and with its payload under a good tag, which must come through.
+// Reads the bytes as they are, which the tag refuses, and then their payload under a good tag, which must
+// come through.
 void read_message(std::string_view bytes) {
   Opener opener(known_secret(), self, ranks);
   std::uint64_t refused = 0;

@@ -1,3 +1,4 @@
+// Writes frames of the stream between a launcher and its worker, and takes them apart again.
 #include "common/cluster/frame.h"
 
 #include <fmt/format.h>

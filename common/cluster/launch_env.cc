@@ -1,3 +1,4 @@
+// Reads rank, number of ranks and hosts from the environment of mpirun, srun or a PMI launcher.
 #include "common/cluster/launch_env.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ struct Launcher {
   const char* size;
   const char* here;         // ranks on this machine, if it says
   const char* rank_here;    // which of those this is
-  const char* const* jobs;  // first one that is set names the job
+  const char* const* jobs;  // variables of which the first that is set names the job
 };
 constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
                                        nullptr};

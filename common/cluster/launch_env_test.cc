@@ -1,3 +1,4 @@
+// Tests what is read from the environments of different launchers.
 #include "common/cluster/launch_env.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Seals messages between ranks with a tag, opens and checks what arrives, and parses its parts.
 #include "common/cluster/message.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests that messages survive their bytes, and that changed, cut or repeated ones are refused.
 #include "common/cluster/message.h"
 
 #include <gmock/gmock.h>

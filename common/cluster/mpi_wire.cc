@@ -1,3 +1,4 @@
+// Sends and receives bytes between launchers by non-blocking MPI calls.
 #include "common/cluster/mpi_wire.h"
 
 #include <fmt/format.h>
@@ -92,7 +93,7 @@ class OpenWire final : public MpiWire {
       const std::uint32_t from = (next_ + i) % ranks_;
       auto& queue = receiving_[from];
       if (queue.empty() || is_given_up_[from] || !is_done(queue.front().request)) continue;
-      next_ = from + 1;  // the others come first next time
+      next_ = from + 1;  // the next call begins with the rank after this one
       // An empty message is refused by whoever opens it, and counted there.
       std::string bytes = queue.front().is_too_large ? std::string() : std::move(queue.front().bytes);
       queue.pop_front();

@@ -20,7 +20,7 @@ class MpiWire : public Wire {
   [[nodiscard]] static Result<std::unique_ptr<MpiWire>> open(const LaunchEnv& env);
   // Rank 0 draws the secret of the launch, the others get it from rank 0; timed_out after `within`.
   [[nodiscard]] virtual Result<Secret> share_secret(Nanos within) = 0;
-  // Turns the wire until what was sent has left, or for `within`.
+  // Lets MPI make progress until everything that was sent has left this process, or for `within`.
   virtual void flush(Nanos within) = 0;
   // MPI_Finalize: waits for every rank. Only when nobody was lost; the wire is of no use afterwards.
   virtual void close() = 0;

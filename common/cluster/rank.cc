@@ -1,3 +1,4 @@
+// Runs a rank: forks its worker, passes its messages to MPI, and starts it again where it is to come back.
 #include "common/cluster/rank.h"
 
 #include <fmt/format.h>

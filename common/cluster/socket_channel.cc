@@ -1,3 +1,4 @@
+// Implements both ends of the socket pair between a rank's launcher and its worker.
 #include "common/cluster/socket_channel.h"
 
 #include <fcntl.h>

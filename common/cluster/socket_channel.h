@@ -56,7 +56,7 @@ class SocketChild final : public ChildLink {
   std::optional<Frame> hear() override;
   void kill() override;
 
-  // After the fork: whom kill() means.
+  // After the fork: the process that kill() ends.
   void set_process(pid_t pid) { pid_ = pid; }
   // The end of a new child's socket, in the place of the old one; what was under way is dropped.
   void renew(int socket);

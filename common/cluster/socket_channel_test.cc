@@ -1,3 +1,4 @@
+// Tests the socket pair between launcher and worker: welcome, order, ends, and nonsense.
 #include "common/cluster/socket_channel.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Forks a child for a rank's work, passes signals on, and reports how the child ended.
 #include "common/cluster/supervise.h"
 
 #include <signal.h>

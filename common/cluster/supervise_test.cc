@@ -1,3 +1,4 @@
+// Tests that a child's status is returned, its death reported, and signals passed on.
 #include "common/cluster/supervise.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Decides what a launcher does with each message, silence and death: a state machine without MPI and without
+// a clock.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>
@@ -97,7 +99,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
   auto message = opener_.open(bytes, from);
   if (!message) return;
   Peer& peer = peers_[from];
-  if (peer.is_silent) return;  // it was declared lost, and stays it
+  if (peer.is_silent) return;  // a rank that was declared lost stays lost
   peer.heard = now;
   was_busy_ |= message->kind != Kind::heartbeat;
   switch (message->kind) {

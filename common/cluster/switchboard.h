@@ -109,7 +109,7 @@ class Switchboard {
   Sealer sealer_;
   Opener opener_;
   std::vector<Peer> peers_;   // by rank; one's own has a host and nothing else
-  std::vector<Frame> early_;  // for the child, after its welcome
+  std::vector<Frame> early_;  // frames for the child that came before its welcome
   Nanos next_beat_;
   Nanos last_step_;
   std::uint64_t malformed_ = 0;

@@ -1,3 +1,4 @@
+// Tests the launcher's state machine: welcomes, deaths, returns, silence.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>

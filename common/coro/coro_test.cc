@@ -1,3 +1,4 @@
+// Tests tasks, scopes and run queues: nesting, laziness, order, and abandonment.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Allocates coroutine frames from per-thread free lists of size classes.
 #include "common/coro/frame_pool.h"
 
 #include <sys/mman.h>

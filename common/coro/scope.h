@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/coro/root.h"
 #include "common/coro/run_queue.h"
 #include "common/coro/task.h"
 
@@ -54,14 +55,14 @@ class Scope {
 
   // Starts the task at the worker's next turn.
   void spawn(Task<void> task) {
-    const Root root = run(std::move(task));
-    auto& promise = root.handle.promise();
+    const Child child = run(std::move(task));
+    auto& promise = child.handle.promise();
     promise.scope = this;
     promise.older = children_;
     if (children_ != nullptr) children_->younger = &promise;
     children_ = &promise;
     ++running_;
-    queue_->push(root.handle);
+    queue_->push(child.handle);
   }
 
   [[nodiscard]] std::size_t running() const { return running_; }
@@ -82,49 +83,42 @@ class Scope {
 
  private:
   // The frame that owns a child; it frees itself when the child has ended.
-  struct Root {
-    struct promise_type {
+  struct Child {
+    struct promise_type : RootPromise {
       Scope* scope = nullptr;
       promise_type* older = nullptr;
       promise_type* younger = nullptr;
 
-      static void* operator new(std::size_t bytes) { return FramePool::local().allocate(bytes); }
-      static void operator delete(void* frame, std::size_t bytes) noexcept {
-        FramePool::local().release(frame, bytes);
+      Child get_return_object() noexcept {
+        return {std::coroutine_handle<promise_type>::from_promise(*this)};
       }
-      Root get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-      std::suspend_always initial_suspend() noexcept { return {}; }
       std::suspend_never final_suspend() noexcept {
         scope->child_ended(this);
         return {};
-      }
-      void return_void() noexcept {}
-      void unhandled_exception() noexcept {
-        check_failed(__FILE__, __LINE__, "no exception leaves a Scope's child", "");
       }
     };
     std::coroutine_handle<promise_type> handle;
   };
 
-  static Root run(Task<void> task) { co_await std::move(task); }
+  static Child run(Task<void> task) { co_await std::move(task); }
 
-  void unlink(Root::promise_type* child) noexcept {
+  void unlink(Child::promise_type* child) noexcept {
     (child->younger != nullptr ? child->younger->older : children_) = child->older;
     if (child->older != nullptr) child->older->younger = child->younger;
     --running_;
   }
-  void child_ended(Root::promise_type* child) noexcept {
+  void child_ended(Child::promise_type* child) noexcept {
     unlink(child);
     if (running_ == 0 && joiner_) queue_->push(std::exchange(joiner_, {}));
   }
   void destroy_youngest() noexcept {
-    Root::promise_type* const child = children_;
+    Child::promise_type* const child = children_;
     unlink(child);
-    std::coroutine_handle<Root::promise_type>::from_promise(*child).destroy();
+    std::coroutine_handle<Child::promise_type>::from_promise(*child).destroy();
   }
 
   RunQueue* queue_;
-  Root::promise_type* children_ = nullptr;  // youngest first
+  Child::promise_type* children_ = nullptr;  // youngest first
   std::size_t running_ = 0;
   std::coroutine_handle<> joiner_;
 };

@@ -109,7 +109,7 @@ TEST(Task, ResultsMayBeMoveOnly) {
   EXPECT_EQ(out, "7");
 }
 
-// The idioms that a miscompiling compiler gets wrong (docs/decisions.md).
+// The idioms that a miscompiling compiler gets wrong (docs/decisions/0001-clang-19-is-the-compiler.md).
 Task<bool> yes(RunQueue& queue) {
   co_await queue.yield();
   co_return true;

@@ -1,3 +1,4 @@
+// Options and sizes of a store whose server workers own their keys, and the checks that they fit the memory.
 #include "common/coupled/settings.h"
 
 #include <fmt/format.h>

@@ -1,10 +1,11 @@
+// Sends a client's requests to the server worker that owns the key, and turns replies into results.
 #include "common/coupled/table_client.h"
 
 #include <algorithm>
 
 #include "common/base/probe.h"
-#include "common/coupled/back_off.h"
 #include "common/fabric/memory.h"
+#include "common/kv/back_off.h"
 
 namespace loch::coupled {
 
@@ -46,7 +47,7 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
     LOCH_PROBE("coupled.readers.asked-again");
     ++counts_.busy;
     ++retries;
-    co_await back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
+    co_await kv::back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
   }
   count();
   result.retries = retries;

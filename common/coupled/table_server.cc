@@ -1,3 +1,4 @@
+// Executes GET, PUT and DELETE requests on the table that a server worker owns.
 #include "common/coupled/table_server.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Lays tables out in registered memory, fills them with the preload, and connects the channel.
 #include "common/coupled/tables.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Measures hashing of candidates and planning of moves.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

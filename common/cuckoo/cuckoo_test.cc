@@ -1,3 +1,4 @@
+// Tests hash functions, path search and placement.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -208,28 +209,6 @@ TEST(Path, ShortestInRankOrder) {
   table.occupant[5] = {5, 2, 0};
   EXPECT_FALSE(shortest_path(table, from, 100).found());
   EXPECT_FALSE(shortest_path(table, from, 3).found());
-}
-
-TEST(Path, WalkIsBoundedAndNeverComesBack) {
-  Drawn table;
-  for (std::uint64_t i = 0; i < 50; ++i) table.occupant[i] = {i, i + 1, i == 0 ? 0 : i - 1};
-  Rng rng(3);
-  const std::array<std::uint64_t, 1> from{0};
-  EXPECT_FALSE(random_walk(table, from, 10, rng).found());
-  const Path path = random_walk(table, from, 60, rng);
-  ASSERT_TRUE(path.found());
-  EXPECT_EQ(path.slots.back(), 50u);
-  EXPECT_EQ(path.moves(), 50u);
-}
-
-TEST(Path, AWalkEndsWhereEveryWayLeadsBack) {
-  Drawn table;
-  table.occupant = {{0, {0, 1}}, {1, {1, 0}}};
-  Rng rng(3);
-  const std::array<std::uint64_t, 1> from{0};
-  const Path path = random_walk(table, from, 60, rng);
-  EXPECT_FALSE(path.found());
-  EXPECT_EQ(path.examined, 2u);
 }
 
 TEST(HashFamily, AShapeThatIsImpossibleSaysSo) {

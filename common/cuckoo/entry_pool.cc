@@ -1,3 +1,4 @@
+// Hands out free entries, and takes retired ones back once they have rested.
 #include "common/cuckoo/entry_pool.h"
 
 namespace loch::cuckoo {

@@ -1,3 +1,4 @@
+// Computes a key's candidate slots and filter bits.
 #include "common/cuckoo/hash_family.h"
 
 #include <xxhash.h>

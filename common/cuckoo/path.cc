@@ -1,3 +1,4 @@
+// Finds a chain of moves that frees a slot, by breadth-first search or by a random walk.
 #include "common/cuckoo/path.h"
 
 #include <algorithm>
@@ -36,28 +37,6 @@ Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from, std::u
     for (std::uint32_t i = 0; i < count; ++i) visit(next[i], head);
   }
   return path;
-}
-
-Path random_walk(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_moves, Rng& rng) {
-  Path path;
-  if (from.empty()) return path;
-  std::vector<std::uint64_t> walked{from.front()};
-  for (;;) {
-    ++path.examined;
-    if (table.is_free(walked.back())) {
-      path.slots = std::move(walked);
-      return path;
-    }
-    if (walked.size() > most_moves) return path;
-    std::array<std::uint64_t, max_functions> next{};
-    std::uint32_t count = table.candidates(walked.back(), next.data());
-    const auto end = std::remove_if(next.begin(), next.begin() + count, [&](std::uint64_t slot) {
-      return std::ranges::find(walked, slot) != walked.end();
-    });
-    count = static_cast<std::uint32_t>(end - next.begin());
-    if (count == 0) return path;
-    walked.push_back(next[rng.below(count)]);
-  }
 }
 
 }  // namespace loch::cuckoo

@@ -9,8 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "common/base/rng.h"
-
 namespace loch::cuckoo {
 
 // What a search must know of a table. Slots are numbers over all nodes.
@@ -35,10 +33,5 @@ struct Path {
 // that ranks first. Gives up after looking at `most_slots` slots.
 [[nodiscard]] Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from,
                                  std::uint64_t most_slots);
-
-// A random walk from from[0]: at every occupied slot a random candidate of its key that is not on
-// the path yet. Gives up after `most_moves` moves or where no way on is left.
-[[nodiscard]] Path random_walk(Occupancy& table, std::span<const std::uint64_t> from,
-                               std::uint64_t most_moves, Rng& rng);
 
 }  // namespace loch::cuckoo

@@ -1,3 +1,4 @@
+// Computes where a preload's keys end up, without moving any bytes.
 #include "common/cuckoo/placement.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Looks keys up in a cuckoo table of one owner, and frees slots by planned moves.
 #include "common/cuckoo/table.h"
 
 #include <array>

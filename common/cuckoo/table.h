@@ -30,9 +30,9 @@ class Table final : public Occupancy {
   Table(const HashFamily& family, std::uint32_t row, std::uint32_t key_size, const TableMemory& memory);
 
   struct Lookup {
-    std::optional<std::uint64_t> slot;  // that holds the key
+    std::optional<std::uint64_t> slot;  // the slot that holds the key
     std::uint64_t word = 0;             // and its word
-    std::optional<std::uint64_t> free;  // the first empty candidate among those looked at
+    std::optional<std::uint64_t> free;  // the first empty slot among the candidates that were looked at
     std::uint32_t compared = 0;         // keys compared
   };
   // Probes the candidates in rank order until the key is found.

@@ -1,3 +1,4 @@
+// Tests index words, resting entries, and tables that fill up while keys are moved.
 #include "common/cuckoo/table.h"
 
 #include <gtest/gtest.h>

@@ -168,40 +168,25 @@ class Worker::Reconnect {
   ReconnectWait wait_;
 };
 
-namespace detail {
-[[nodiscard]] inline WorkRequest one_sided(Verb verb, const RemoteRegion& remote, std::uint64_t offset,
-                                           LocalSlice local, std::uint32_t length, OpStats* stats) {
-  WorkRequest request;
-  request.verb = verb;
-  request.peer = remote.node;
-  request.remote = remote;
-  request.remote_offset = offset;
-  request.local = local;
-  request.length = length;
-  request.stats = stats;
-  return request;
-}
-}  // namespace detail
-
 inline Worker::Operation Worker::execute(const WorkRequest& request) { return Operation(*this, request); }
 inline Worker::Operation Worker::read(const RemoteRegion& source, std::uint64_t offset,
                                       LocalSlice destination, std::uint32_t length, OpStats* stats) {
-  return Operation(*this, detail::one_sided(Verb::read, source, offset, destination, length, stats));
+  return Operation(*this, one_sided(Verb::read, source, offset, destination, length, stats));
 }
 inline Worker::Operation Worker::write(const RemoteRegion& target, std::uint64_t offset, LocalSlice source,
                                        std::uint32_t length, OpStats* stats) {
-  return Operation(*this, detail::one_sided(Verb::write, target, offset, source, length, stats));
+  return Operation(*this, one_sided(Verb::write, target, offset, source, length, stats));
 }
 inline Worker::Operation Worker::cas(const RemoteRegion& target, std::uint64_t offset, std::uint64_t expected,
                                      std::uint64_t desired, OpStats* stats) {
-  WorkRequest request = detail::one_sided(Verb::cas, target, offset, {}, 8, stats);
+  WorkRequest request = one_sided(Verb::cas, target, offset, {}, 8, stats);
   request.compare = expected;
   request.operand = desired;
   return Operation(*this, request);
 }
 inline Worker::Operation Worker::faa(const RemoteRegion& target, std::uint64_t offset, std::uint64_t add,
                                      OpStats* stats) {
-  WorkRequest request = detail::one_sided(Verb::faa, target, offset, {}, 8, stats);
+  WorkRequest request = one_sided(Verb::faa, target, offset, {}, 8, stats);
   request.operand = add;
   return Operation(*this, request);
 }

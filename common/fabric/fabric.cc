@@ -1,3 +1,4 @@
+// Names of verbs and statuses, and the checks of requirements and elided regions that all fabrics share.
 #include "common/fabric/fabric.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests copies of shared memory at every alignment, and which bytes an elided region keeps.
 #include "common/fabric/memory.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests the bytes on PCIe against the example of the guidelines paper.
 #include "common/fabric/pcie.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,8 @@ struct Received {
   std::uint32_t length = 0;
   bool has_immediate = false;
   std::uint32_t immediate = 0;
-  LocalSlice buffer;       // as it was posted; UD: the payload starts 40 bytes in (the GRH)
+  LocalSlice buffer;  // the number that was given when the buffer was posted; UD: the payload starts 40 bytes
+                      // in (the GRH)
   std::uint64_t user = 0;  // as it was posted
 };
 

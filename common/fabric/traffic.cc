@@ -1,3 +1,4 @@
+// Posts turns of a microbenchmark's requests, and receives what comes.
 #include "common/fabric/traffic.h"
 
 #include <array>
@@ -6,9 +7,7 @@
 #include "common/base/check.h"
 
 namespace loch::fabric {
-namespace {
-bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
-}  // namespace
+namespace {}  // namespace
 
 WorkRequest request_of(const Traffic& traffic, Worker& worker, const Target& target, LocalSlice local,
                        std::uint32_t turn) {

@@ -10,6 +10,9 @@ enum class Transport : std::uint8_t { rc, uc, ud };
 enum class Verb : std::uint8_t { read, write, cas, faa, send, recv };
 enum class AtomicScope : std::uint8_t { none, nic, global };
 
+// Compare-and-swap or fetch-and-add: 8 bytes at an address that is a multiple of 8, RC alone.
+[[nodiscard]] constexpr bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
+
 [[nodiscard]] std::string_view name(Transport transport);
 [[nodiscard]] std::string_view name(Verb verb);
 

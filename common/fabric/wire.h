@@ -70,7 +70,7 @@ struct WireBytes {
 
 // Data bytes that cross the network: what the papers' counters count. CAS and FAA: 8.
 [[nodiscard]] constexpr std::uint64_t payload_bytes(Verb verb, std::uint64_t length) {
-  return verb == Verb::cas || verb == Verb::faa ? 8 : length;
+  return is_atomic(verb) ? 8 : length;
 }
 
 }  // namespace loch::fabric

@@ -1,3 +1,4 @@
+// Tests bytes on the wire against derived totals.
 #include "common/fabric/wire.h"
 
 #include <gtest/gtest.h>

@@ -55,6 +55,21 @@ struct WorkRequest {
   CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
 };
 
+// A READ, WRITE, CAS or FAA (whose operands are the caller's to fill in) of `length` bytes at `offset` of
+// that region, from or to the local buffer.
+[[nodiscard]] inline WorkRequest one_sided(Verb verb, const RemoteRegion& remote, std::uint64_t offset,
+                                           LocalSlice local, std::uint32_t length, OpStats* stats) {
+  WorkRequest request;
+  request.verb = verb;
+  request.peer = remote.node;
+  request.remote = remote;
+  request.remote_offset = offset;
+  request.local = local;
+  request.length = length;
+  request.stats = stats;
+  return request;
+}
+
 struct Completion {
   WcStatus status = WcStatus::success;
   std::uint64_t result = 0;  // CAS, FAA: the old word

@@ -1,3 +1,4 @@
+// Parses lists of cores, and chooses the cores of background processes.
 #include "common/hog/cores.h"
 
 #include <fmt/format.h>

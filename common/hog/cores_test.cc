@@ -1,3 +1,4 @@
+// Tests lists of cores, and which cores background processes get.
 #include "common/hog/cores.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Finds this process's cgroup or autogroup, and makes a cgroup with a quota where that is allowed.
 #include "common/hog/cpu_group.h"
 
 #include <fmt/format.h>
@@ -98,7 +99,7 @@ std::optional<Cgroup> find_cgroup(const CgroupPaths& paths) {
     const auto mount = mount_of(version, paths.mounts);
     if (!mount) continue;
     Cgroup found{version, *mount + (path == "/" ? "" : path), path};
-    if (version == 1) return found;  // a controller is in one hierarchy
+    if (version == 1) return found;  // in version 1 a controller belongs to one hierarchy only
     unified = std::move(found);
   }
   if (!unified) return std::nullopt;

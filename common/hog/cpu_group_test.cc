@@ -1,3 +1,4 @@
+// Tests how the cgroup of a process is found, by version and controller.
 #include "common/hog/cpu_group.h"
 
 #include <fmt/format.h>

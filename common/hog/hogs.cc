@@ -1,3 +1,4 @@
+// Forks processes that compute SHA-256 until told to stop, and counts their hashes and CPU time.
 #include "common/hog/hogs.h"
 
 #include <fcntl.h>

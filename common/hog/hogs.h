@@ -32,7 +32,7 @@ class Hogs {
   // Forks them; they wait for go(). Fails where a process cannot be had (exhausted) or a core is not ours
   // (invalid_argument). Best called while the process has one thread.
   [[nodiscard]] static Result<std::unique_ptr<Hogs>> start(const HogsConfig& config);
-  ~Hogs();  // stops them
+  ~Hogs();  // stops the processes
   Hogs(const Hogs&) = delete;
   Hogs& operator=(const Hogs&) = delete;
 
@@ -48,7 +48,7 @@ class Hogs {
 
   Counter* counters_ = nullptr;  // one a worker, in memory that they share with us
   std::size_t counters_bytes_ = 0;
-  int go_ = -1;  // closing it starts them
+  int go_ = -1;  // end of a pipe: closing it starts the processes
   std::vector<pid_t> pids_;
   std::vector<Nanos> cpu_at_end_;  // once stopped
   std::uint32_t lost_ = 0;

@@ -1,3 +1,4 @@
+// Tests that background processes wait, hash, stay on their cores, and die with their parent.
 #include "common/hog/hogs.h"
 
 #include <gmock/gmock.h>

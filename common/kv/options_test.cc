@@ -1,3 +1,4 @@
+// Tests typed options: defaults, types, and bad input.
 #include "common/kv/options.h"
 
 #include <gtest/gtest.h>

@@ -1,26 +1,10 @@
+// Defaults of Module, Store and Client for what a protocol does not offer, and the names of their
+// enumerations.
 #include "common/kv/protocol.h"
 
 #include <fmt/format.h>
 
 namespace loch::kv {
-
-std::string_view name(OpStatus status) {
-  switch (status) {
-    case OpStatus::ok:
-      return "ok";
-    case OpStatus::not_found:
-      return "not_found";
-    case OpStatus::conflict:
-      return "conflict";
-    case OpStatus::timeout:
-      return "timeout";
-    case OpStatus::table_full:
-      return "table_full";
-    case OpStatus::error:
-      return "error";
-  }
-  return "?";
-}
 
 std::string_view name(Consistency consistency) {
   switch (consistency) {
@@ -30,6 +14,18 @@ std::string_view name(Consistency consistency) {
       return "lossy-cache";
     case Consistency::none:
       return "none";
+  }
+  return "?";
+}
+
+std::string_view name(Sizing sizing) {
+  switch (sizing) {
+    case Sizing::one:
+      return "one size";
+    case Sizing::slots:
+      return "slots of the largest";
+    case Sizing::own:
+      return "their own size";
   }
   return "?";
 }

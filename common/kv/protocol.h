@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/operation.h"
 #include "common/base/result.h"
 #include "common/coro/task.h"
 #include "common/fabric/fabric.h"
@@ -19,7 +20,8 @@
 
 namespace loch::kv {
 
-// A fixed-size key; the bytes outlive the operation.
+// A key; the bytes outlive the operation. All have DeployConfig::key_size bytes, unless the protocol takes
+// keys of their own sizes (Sizing::own).
 struct Key {
   const std::byte* data = nullptr;
   std::uint32_t size = 0;
@@ -33,18 +35,8 @@ struct ValueView {
   std::uint32_t kept = 0;
 };
 
-enum class OpStatus : std::uint8_t {
-  ok,
-  not_found,
-  conflict,    // gave up after its retries: another operation was in the way
-  timeout,     // the operation's expiry period passed
-  table_full,  // "enlarge the table"
-  error,       // a connection failed
-};
-[[nodiscard]] std::string_view name(OpStatus status);
-
-// Whether an operation that did not return ok or not_found took effect.
-enum class Effect : std::uint8_t { none, unknown };
+using loch::Effect;
+using loch::OpStatus;
 
 struct OpResult {
   OpStatus status = OpStatus::ok;
@@ -80,14 +72,38 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats);
 };
 
+// How a store holds keys, or values, whose sizes differ.
+enum class Sizing : std::uint8_t {
+  one,    // not at all: an emulation that stores nothing, or a design of one size
+  slots,  // each in a slot of the largest size, all of which travels: slotted.h does it, the store sees one
+          // size
+  own,    // each by its own bytes, in memory and on the wire; DeployConfig has the largest size
+};
+[[nodiscard]] std::string_view name(Sizing sizing);
+
+// Which data and operations a protocol takes beyond GET, PUT and DELETE of one size.
+struct DataSupport {
+  Sizing keys = Sizing::slots, values = Sizing::slots;
+};
+
 // The keys and first values of a run, by record number 0 … count-1.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   [[nodiscard]] virtual std::uint64_t count() const = 0;
-  // Writes record i's key (exactly DeployConfig::key_size bytes).
+  // Bytes of record i's key and of its initial value, of which `largest` is DeployConfig's. They differ from
+  // it only for a protocol whose Sizing is `own`.
+  [[nodiscard]] virtual std::uint32_t key_size(std::uint64_t i, std::uint32_t largest) const {
+    static_cast<void>(i);
+    return largest;
+  }
+  [[nodiscard]] virtual std::uint32_t value_size(std::uint64_t i, std::uint32_t largest) const {
+    static_cast<void>(i);
+    return largest;
+  }
+  // Writes record i's key (exactly key_size(i) bytes).
   virtual void key(std::uint64_t i, std::byte* out) const = 0;
-  // Writes the first `bytes` bytes of record i's initial value.
+  // Writes the first `bytes` bytes, at most value_size(i), of record i's initial value.
   virtual void value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const = 0;
 };
 
@@ -155,8 +171,8 @@ struct DeployConfig {
   std::uint32_t client_workers = 1;    // a node
   std::uint32_t server_workers = 0;    // a node
   std::uint32_t window = 1;            // outstanding operations a client worker
-  std::uint32_t key_size = 128;        // bytes
-  std::uint32_t value_size = 1024;     // bytes
+  std::uint32_t key_size = 128;        // bytes; of the largest where they differ
+  std::uint32_t value_size = 1024;     // bytes; of the largest where they differ
   std::uint64_t keys = 0;              // preloaded records, whole cluster
   std::uint64_t max_keys = 0;          // with later inserts; >= keys
   std::uint32_t kept_value_bytes = 0;  // of each value that memory keeps; value_size: all
@@ -248,6 +264,12 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // where it comes from
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
+  // Which data and operations it takes; what it does not take is refused before a run. The default: keys and
+  // values of any size in slots of the largest, and of an emulation that stores nothing one size.
+  [[nodiscard]] virtual DataSupport data(const Options& options) const {
+    const bool stores = consistency(options) != Consistency::none;
+    return stores ? DataSupport{} : DataSupport{.keys = Sizing::one, .values = Sizing::one};
+  }
   // Whether the ok of a DELETE promises that there was something to remove (common/check).
   [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {
     static_cast<void>(options);

@@ -1,3 +1,4 @@
+// Writes values that name their writer, and judges values that were read.
 #include "common/kv/value.h"
 
 #include <fmt/format.h>
@@ -32,12 +33,6 @@ std::uint64_t checksum(const ValueStamp& stamp) {
   std::uint64_t h = mix64(stamp.key_digest);
   h = mix64(h ^ (std::uint64_t{stamp.writer} << 32 | stamp.length));
   return mix64(h ^ stamp.sequence);
-}
-
-ValueStamp narrowed(ValueStamp stamp) {
-  stamp.writer = static_cast<std::uint32_t>(stamp.writer & small_writer_mask);
-  stamp.sequence &= small_sequence_mask;
-  return stamp;
 }
 
 std::uint64_t small_word(const ValueStamp& stamp) {
@@ -79,6 +74,12 @@ ValueStamp from_small(std::uint64_t word, std::uint64_t digest, std::uint32_t le
 }
 
 }  // namespace
+
+ValueStamp narrowed(ValueStamp stamp) {
+  stamp.writer = static_cast<std::uint32_t>(stamp.writer & small_writer_mask);
+  stamp.sequence &= small_sequence_mask;
+  return stamp;
+}
 
 std::uint64_t key_digest(Key key) {
   std::uint64_t h = mix64(key.size);

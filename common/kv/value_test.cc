@@ -1,3 +1,4 @@
+// Tests that torn, changed and foreign values are seen.
 #include "common/kv/value.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// A sharded LRU cache of remote entries: looking up, pinning, evicting.
 #include "common/kv/word_cache.h"
 
 #include <algorithm>

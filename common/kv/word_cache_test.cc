@@ -1,3 +1,4 @@
+// Tests eviction, expiry and pins of the cache.
 #include "common/kv/word_cache.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Records values in log-linear buckets, and computes means, percentiles and merges.
 #include "common/measure/histogram.h"
 
 #include <fmt/format.h>

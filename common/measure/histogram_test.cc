@@ -1,3 +1,4 @@
+// Tests the histogram against sorted values.
 #include "common/measure/histogram.h"
 
 #include <gtest/gtest.h>

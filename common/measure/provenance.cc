@@ -1,3 +1,4 @@
+// Collects host, kernel, processor, compiler and time of a result.
 #include "common/measure/provenance.h"
 
 #include <fmt/chrono.h>
@@ -12,8 +13,8 @@
 #include <set>
 #include <thread>
 
+#include "common/base/file.h"
 #include "common/base/version.h"
-#include "common/measure/file.h"
 
 namespace loch::measure {
 namespace {

@@ -1,9 +1,10 @@
+// Writes a point's counts as the result document of schema 1.
 #include "common/measure/result.h"
 
 #include <fmt/format.h>
 
+#include "common/base/process_memory.h"
 #include "common/base/version.h"
-#include "common/measure/file.h"
 #include "common/measure/provenance.h"
 #include "common/measure/whole_number.h"
 
@@ -72,22 +73,22 @@ ordered_json per_operation(const KindTally& kind) {
 }
 
 ordered_json operations_json(const Tally& t) {
-  std::array<std::uint64_t, outcomes> by{};
+  std::array<std::uint64_t, op_statuses> by{};
   for (const KindTally& kind : t.kinds) {
-    for (std::size_t o = 0; o < outcomes; ++o) by[o] += kind.by_outcome[o];
+    for (std::size_t o = 0; o < op_statuses; ++o) by[o] += kind.by_status[o];
   }
-  const auto of = [&](Outcome o) { return by[static_cast<std::size_t>(o)]; };
+  const auto of = [&](OpStatus o) { return by[static_cast<std::size_t>(o)]; };
   ordered_json out;
   out["total"] = t.total();
   out["get"] = t.of(OpKind::get).total();
   out["put"] = t.of(OpKind::put).total();
   out["delete"] = t.of(OpKind::remove).total();
-  out["ok"] = of(Outcome::ok);
-  out["not_found"] = of(Outcome::not_found);
-  out["conflict"] = of(Outcome::conflict);
-  out["timeout"] = of(Outcome::timeout);
-  out["error"] = of(Outcome::error) + of(Outcome::table_full);
-  out["table_full"] = of(Outcome::table_full);
+  out["ok"] = of(OpStatus::ok);
+  out["not_found"] = of(OpStatus::not_found);
+  out["conflict"] = of(OpStatus::conflict);
+  out["timeout"] = of(OpStatus::timeout);
+  out["error"] = of(OpStatus::error) + of(OpStatus::table_full);
+  out["table_full"] = of(OpStatus::table_full);
   out["retries"] = t.retries;
   out["verified"] = t.verified;
   out["corrupt"] = t.corrupt;
@@ -100,7 +101,7 @@ ordered_json latencies_json(const Tally& t) {
   for (const KindTally& kind : t.kinds) all.merge(kind.latency_ns);
   ordered_json out;
   out["all"] = latency_json(all);
-  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+  for (const OpKind kind : client_kinds) {
     out[std::string(name(kind))] = latency_json(t.of(kind).latency_ns);
   }
   return out;
@@ -116,7 +117,7 @@ ordered_json verbs_json(const Tally& t) {
   out["faa"] = all.faa;
   out["send"] = all.send;
   out["recv"] = all.recv;
-  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+  for (const OpKind kind : client_kinds) {
     out[fmt::format("per_{}", name(kind))] = per_operation(t.of(kind));
   }
   return out;
@@ -132,7 +133,7 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
   }
   ordered_json out;
   out["total"] = total;
-  for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove}) {
+  for (const OpKind kind : client_kinds) {
     const KindTally& k = t.of(kind);
     out[fmt::format("per_{}", name(kind))] = ratio(k.requests.wire_bytes, k.total());
     out[fmt::format("payload_per_{}", name(kind))] = ratio(k.requests.payload_bytes, k.total());
@@ -210,6 +211,16 @@ ordered_json sim_json(const std::optional<fabric::SimReport>& sim) {
           {"peak_memory_bytes", peak_memory_bytes()}};
 }
 
+ordered_json sizes_json(const SizeTally& sizes, const ordered_json& space) {
+  const auto bytes = [](const Histogram& h) {
+    return ordered_json{{"count", h.count()},          {"mean", h.mean()},        {"min", h.min()},
+                        {"p1", h.percentile(1)},       {"p25", h.percentile(25)}, {"p50", h.percentile(50)},
+                        {"p75", h.percentile(75)},     {"p90", h.percentile(90)}, {"p99", h.percentile(99)},
+                        {"p99_9", h.percentile(99.9)}, {"max", h.max()}};
+  };
+  return {{"key_bytes", bytes(sizes.key_bytes)}, {"value_bytes", bytes(sizes.value_bytes)}, {"space", space}};
+}
+
 }  // namespace
 
 ordered_json to_json(const fabric::Capabilities& c) {
@@ -235,7 +246,7 @@ ordered_json to_json(const fabric::Capabilities& c) {
 ordered_json to_json(const PointResult& point) {
   Tally all;
   for (const NodePart& node : point.nodes) all.merge(node.tally);
-  const std::uint64_t moved = all.of(OpKind::get).by_outcome[0] + all.of(OpKind::put).by_outcome[0];
+  const std::uint64_t moved = all.of(OpKind::get).by_status[0] + all.of(OpKind::put).by_status[0];
   const double seconds = point.duration_s;
   ordered_json out;
   out["schema"] = schema_version;
@@ -250,7 +261,11 @@ ordered_json to_json(const PointResult& point) {
   out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;
-  out["goodput_bytes_s"] = seconds > 0 ? static_cast<double>(moved) * point.value_size / seconds : 0;
+  const bool has_sizes = !point.sizes.is_null();
+  const double useful =
+      has_sizes ? all.sizes.value_bytes.sum() : static_cast<double>(moved) * point.value_size;
+  out["goodput_bytes_s"] = seconds > 0 ? useful / seconds : 0;
+  out["sizes"] = has_sizes ? sizes_json(all.sizes, point.sizes) : ordered_json(nullptr);
   out["operations"] = operations_json(all);
   out["latency_us"] = latencies_json(all);
   out["verbs"] = verbs_json(all);
@@ -334,6 +349,16 @@ std::string summary(const ordered_json& r) {
       ops.at("conflict").get<std::uint64_t>(), ops.at("timeout").get<std::uint64_t>(),
       ops.at("error").get<std::uint64_t>(), ops.at("retries").get<std::uint64_t>(),
       ops.at("verified").get<std::uint64_t>(), ops.at("corrupt").get<std::uint64_t>());
+  if (const auto sizes = r.value("sizes", ordered_json(nullptr)); !sizes.is_null()) {
+    const auto& k = sizes.at("key_bytes");
+    const auto& v = sizes.at("value_bytes");
+    text += fmt::format(
+        "  keys of {:.1f} bytes (p99 {}), values of {:.1f} (p50 {}, p99 {}); records fill {:.0f} % of the "
+        "largest\n",
+        k.at("mean").get<double>(), k.at("p99").get<std::int64_t>(), v.at("mean").get<double>(),
+        v.at("p50").get<std::int64_t>(), v.at("p99").get<std::int64_t>(),
+        100 * sizes.at("space").at("used_share").get<double>());
+  }
   if (!r.at("sim").is_null()) {
     const auto& s = r.at("sim");
     text += fmt::format("  simulated {:g} s in {:.2f} s, {:.1f} M events/s, trace hash {}\n",

@@ -43,6 +43,7 @@ struct PointResult {
   std::vector<std::uint32_t> declared_lost;   // whose memory is given up: keys of theirs may be absent
   std::optional<Timeline> timeline;           // where it was asked for
   std::uint32_t probed_keys = 0;  // the prober's sample, of which the timeline counts unwritable ones
+  nlohmann::ordered_json sizes = nullptr;   // where sizes differ: how much of the largest records take
   nlohmann::ordered_json scrub = nullptr;   // what the dead had held, when asked for
   nlohmann::ordered_json check = nullptr;   // a verdict on the history, when one was taken in memory
   nlohmann::ordered_json hogs = nullptr;    // background CPU load beside the run

@@ -1,3 +1,4 @@
+// Tests that the result document has every key, that its figures add up, and that it is written whole.
 #include "common/measure/result.h"
 
 #include <gtest/gtest.h>
@@ -5,8 +6,10 @@
 
 #include <filesystem>
 
+#include "common/base/file.h"
+#include "common/base/output_place.h"
+#include "common/base/process_memory.h"
 #include "common/base/rng.h"
-#include "common/measure/file.h"
 
 namespace loch::measure {
 namespace {
@@ -17,7 +20,7 @@ Tally sample(std::uint64_t seed) {
   for (int i = 0; i < 500; ++i) {
     KindTally& kind = t.of(i % 3 == 0 ? OpKind::put : OpKind::get);
     kind.latency_ns.record(static_cast<std::int64_t>(rng.below(90'000)));
-    ++kind.by_outcome[i % 50 == 0 ? 2 : 0];
+    ++kind.by_status[i % 50 == 0 ? 2 : 0];
     fabric::OpStats stats;
     stats.read = i % 3 == 0 ? 5 : 2;
     stats.cas = i % 3 == 0 ? 1 : 0;
@@ -132,11 +135,11 @@ TEST(File, WholeOrAbsent) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::string path = folder / "a.json";
-  ASSERT_TRUE(write_whole(path, "one"));
-  ASSERT_TRUE(write_whole(path, "two"));
+  ASSERT_TRUE(write_output(path, "one"));
+  ASSERT_TRUE(write_output(path, "two"));
   EXPECT_EQ(read_whole(path).value(), "two");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-  const auto missing = write_whole(folder / "none" / "b.json", "x");
+  const auto missing = write_output(folder / "none" / "b.json", "x");
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("none/b.json"), std::string::npos);
   const auto unreadable = read_whole(folder / "absent");

@@ -1,3 +1,4 @@
+// Counts operations, outcomes and latencies of a worker, and merges the counts of several.
 #include "common/measure/tally.h"
 
 #include <fmt/format.h>
@@ -53,24 +54,6 @@ Histogram histogram_from(const json& j) {
 
 }  // namespace
 
-std::string_view name(OpKind kind) {
-  switch (kind) {
-    case OpKind::get:
-      return "get";
-    case OpKind::put:
-      return "put";
-    case OpKind::remove:
-      return "delete";
-  }
-  return "?";
-}
-
-std::string_view name(Outcome outcome) {
-  constexpr std::array<std::string_view, outcomes> names = {"ok",      "not_found",  "conflict",
-                                                            "timeout", "table_full", "error"};
-  return names[static_cast<std::size_t>(outcome)];
-}
-
 void CountDistribution::merge(const CountDistribution& other) {
   for (const auto& [value, n] : other.counts()) add(value, n);
 }
@@ -118,10 +101,10 @@ void RequestTotals::merge(const RequestTotals& other) {
 
 std::uint64_t KindTally::total() const {
   std::uint64_t sum = 0;
-  for (const std::uint64_t n : by_outcome) sum += n;
+  for (const std::uint64_t n : by_status) sum += n;
   return sum;
 }
-std::uint64_t KindTally::completed() const { return by_outcome[0] + by_outcome[1]; }
+std::uint64_t KindTally::completed() const { return by_status[0] + by_status[1]; }
 
 std::uint64_t Tally::total() const {
   std::uint64_t sum = 0;
@@ -137,9 +120,11 @@ std::uint64_t Tally::completed() const {
 void Tally::merge(const Tally& other) {
   for (std::size_t k = 0; k < op_kinds; ++k) {
     kinds[k].latency_ns.merge(other.kinds[k].latency_ns);
-    for (std::size_t o = 0; o < outcomes; ++o) kinds[k].by_outcome[o] += other.kinds[k].by_outcome[o];
+    for (std::size_t o = 0; o < op_statuses; ++o) kinds[k].by_status[o] += other.kinds[k].by_status[o];
     kinds[k].requests.merge(other.kinds[k].requests);
   }
+  sizes.key_bytes.merge(other.sizes.key_bytes);
+  sizes.value_bytes.merge(other.sizes.value_bytes);
   retries += other.retries;
   verified += other.verified;
   corrupt += other.corrupt;
@@ -153,8 +138,10 @@ json to_json(const Tally& tally) {
   json out = {{"retries", tally.retries},       {"verified", tally.verified}, {"corrupt", tally.corrupt},
               {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns},
               {"first_half", tally.first_half}};
+  out["key_bytes"] = histogram_json(tally.sizes.key_bytes);
+  out["value_bytes"] = histogram_json(tally.sizes.value_bytes);
   for (const KindTally& kind : tally.kinds) {
-    json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_outcome}};
+    json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_status}};
     each_counter(kind.requests, [&](const char* key, std::uint64_t value) { one["requests"][key] = value; });
     each_distribution(kind.requests, [&](const char* key, const CountDistribution& d) {
       one["distributions"][key] = d.counts();
@@ -174,12 +161,14 @@ Result<Tally> tally_from_json(const json& in) {
     tally.first_ns = whole<Nanos>(in.at("first_ns"));
     tally.last_ns = whole<Nanos>(in.at("last_ns"));
     tally.first_half = whole<std::uint64_t>(in.at("first_half"));
+    tally.sizes.key_bytes = histogram_from(in.at("key_bytes"));
+    tally.sizes.value_bytes = histogram_from(in.at("value_bytes"));
     for (std::size_t k = 0; k < op_kinds; ++k) {
       const json& one = in.at("kinds").at(k);
       KindTally& kind = tally.kinds[k];
       kind.latency_ns = histogram_from(one.at("latency_ns"));
-      for (std::size_t o = 0; o < outcomes; ++o) {
-        kind.by_outcome[o] = whole<std::uint64_t>(one.at("by_outcome").at(o));
+      for (std::size_t o = 0; o < op_statuses; ++o) {
+        kind.by_status[o] = whole<std::uint64_t>(one.at("by_outcome").at(o));
       }
       each_counter(kind.requests, [&](const char* key, std::uint64_t& value) {
         value = whole<std::uint64_t>(one.at("requests").at(key));

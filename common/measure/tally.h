@@ -10,19 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/operation.h"
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
 #include "common/measure/histogram.h"
 
 namespace loch::measure {
-
-enum class OpKind : std::uint8_t { get, put, remove };
-constexpr std::size_t op_kinds = 3;
-[[nodiscard]] std::string_view name(OpKind kind);  // "get", "put", "delete"
-
-enum class Outcome : std::uint8_t { ok, not_found, conflict, timeout, table_full, error };
-constexpr std::size_t outcomes = 6;
-[[nodiscard]] std::string_view name(Outcome outcome);
 
 // Which number of work requests, index reads, … an operation used, and how often.
 class CountDistribution {
@@ -63,10 +56,16 @@ struct RequestTotals {
 
 struct KindTally {
   Histogram latency_ns;  // of operations that ended ok or not_found
-  std::array<std::uint64_t, outcomes> by_outcome{};
+  std::array<std::uint64_t, op_statuses> by_status{};
   RequestTotals requests;  // of every operation that is counted
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::uint64_t completed() const;  // ok or not_found
+};
+
+// Of operations inside the window, where sizes differ: keys of all of them; values of GETs and PUTs that
+// ended ok.
+struct SizeTally {
+  Histogram key_bytes, value_bytes;
 };
 
 struct Tally {
@@ -76,6 +75,7 @@ struct Tally {
   std::uint64_t corrupt = 0;                       // GETs whose value was wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
+  SizeTally sizes;                                 // empty where all have one size
   std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }

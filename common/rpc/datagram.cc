@@ -1,3 +1,4 @@
+// Sends replies as datagrams behind shared doorbells, and receives them for all slots of a client worker.
 #include "common/rpc/datagram.h"
 
 #include <algorithm>

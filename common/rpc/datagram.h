@@ -89,7 +89,7 @@ class DatagramSender {
 
   fabric::Worker& worker_;
   DatagramShape shape_;
-  std::uint32_t depth_;  // of a lane
+  std::uint32_t depth_;  // send queue entries of a lane
   std::vector<Line> lines_;
   std::uint8_t lane_ = 0;  // of the list that is being filled
   Entry* first_ = nullptr;

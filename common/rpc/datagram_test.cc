@@ -8,8 +8,7 @@
 
 #include "common/coro/scope.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/shm/shm.h"
-#include "common/fabric/sim/sim.h"
+#include "tests/support/fabrics.h"
 
 namespace loch::rpc {
 namespace {
@@ -20,12 +19,9 @@ using fabric::Role;
 using fabric::Worker;
 
 std::unique_ptr<Fabric> open(const std::string& name, double loss = 0) {
-  if (name == "shm") return std::move(fabric::shm::make_shm({.nodes = 2, .seed = 1}).value());
-  fabric::sim::SimConfig config;
-  config.nodes = 2;
-  config.hardware = fabric::sim::load_hardware("connectx3-56g-ib").value();
-  config.faults.ud_loss = loss;
-  return std::move(fabric::sim::make_sim(config).value());
+  support::FabricOptions options{.nodes = 2, .seed = 1, .hardware = "connectx3-56g-ib", .is_plain = true};
+  options.faults.ud_loss = loss;
+  return support::make_fabric(name, options);
 }
 
 constexpr std::uint32_t slots = 4, message_bytes = 200;

@@ -11,8 +11,8 @@
 namespace loch::rpc {
 
 enum class Freshness : std::uint8_t {
-  fresh,     // to be executed
-  repeated,  // the last one executed: answer again
+  fresh,     // a new request, to be executed
+  repeated,  // the request that was executed last, to be answered again
   stale,     // older: its client has had the answer
 };
 

@@ -1,3 +1,4 @@
+// Tests that a request is executed once and answered again.
 #include "common/rpc/duplicates.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Seals frames with sequence and checksum, and decides whether a frame has arrived whole.
 #include "common/rpc/frame.h"
 
 #include <xxhash.h>

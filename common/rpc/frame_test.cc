@@ -1,3 +1,4 @@
+// Tests when an ordered and an unordered frame counts as arrived.
 #include "common/rpc/frame.h"
 
 #include <gtest/gtest.h>

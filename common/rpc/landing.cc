@@ -1,3 +1,4 @@
+// Posts a READ whose last word is watched, and finds out what became of one that did not land in time.
 #include "common/rpc/landing.h"
 
 #include "common/fabric/memory.h"

@@ -12,9 +12,9 @@ namespace loch::rpc {
 
 struct Landing {
   fabric::Region* region = nullptr;
-  std::uint64_t word_at = 0;  // of the last word that is placed
-  std::uint64_t mark = 0;     // bits that are set in it
-  Nanos until = 0;            // then what has become of it is asked by `flush`
+  std::uint64_t word_at = 0;  // offset in `region` of the last word that the request places
+  std::uint64_t mark = 0;     // bits that the placed word has set, and the zeroed one has not
+  Nanos until = 0;            // after this instant `flush` asks what has become of the request
   fabric::WorkRequest flush;  // a signaled READ behind the request on its queue pair
 };
 

@@ -1,3 +1,4 @@
+// Sizes and registers the receive pools of a message channel, and reads messages from them.
 #include "common/rpc/message_channel.h"
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 namespace loch::rpc {
 
 std::uint32_t MessageShape::server_receives() const {
-  // A request a lane, and once more for those that are sent again before they are served.
+  // Two receives for each lane: its request, and the same request sent again before it was served.
   const std::uint64_t wanted = std::uint64_t{nodes} * lanes() * 2 + 16;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_receives));
 }

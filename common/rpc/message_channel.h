@@ -150,7 +150,7 @@ class MessageClient {
 
  private:
   struct Lane : fabric::CompletionSink {
-    fabric::WorkRequest request;  // the NIC's, like its buffer, while is_sending
+    fabric::WorkRequest request;  // belongs to the NIC, like its buffer, while is_sending
     bool is_sending = false;
     std::coroutine_handle<> sender;
     MessageClient* client = nullptr;
@@ -164,7 +164,7 @@ class MessageClient {
     // The reply's buffer, held until the next call.
     bool holds = false;
     fabric::Received held;
-    std::map<std::uint32_t, std::uint32_t> last_number;  // by server
+    std::map<std::uint32_t, std::uint32_t> last_number;  // by the server's index
   };
   class Sent;
   class Park;

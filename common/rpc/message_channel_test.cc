@@ -5,9 +5,8 @@
 
 #include <cstring>
 
-#include "common/fabric/count/count.h"
-#include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
+#include "tests/support/fabrics.h"
 
 namespace loch::rpc {
 namespace {
@@ -23,19 +22,9 @@ struct Setting {
 };
 
 std::unique_ptr<fabric::Fabric> make_fabric(const Setting& setting) {
-  Result<std::unique_ptr<fabric::Fabric>> made = fail(ErrorCode::internal, "");
-  if (setting.fabric == "shm") {
-    made = fabric::shm::make_shm({.nodes = setting.shape.nodes, .seed = 3});
-  } else {
-    fabric::sim::SimConfig config;
-    config.nodes = setting.shape.nodes;
-    config.hardware = fabric::sim::load_hardware("connectx3-56g-ib").value();
-    config.seed = 3;
-    config.faults = setting.faults;
-    made = fabric::sim::make_sim(config);
-  }
-  LOCH_CHECK(made.has_value(), "{}", made.error().message);
-  return fabric::count_requests(std::move(*made), {});
+  return support::make_fabric(
+      setting.fabric,
+      {.nodes = setting.shape.nodes, .seed = 3, .faults = setting.faults, .hardware = "connectx3-56g-ib"});
 }
 
 // Servers add up what they are told and answer with the request's word plus one.

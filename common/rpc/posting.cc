@@ -1,3 +1,4 @@
+// Collects what a worker's slots post in a turn, and sends it as lists with one doorbell each.
 #include "common/rpc/posting.h"
 
 #include <algorithm>
@@ -68,7 +69,7 @@ coro::Task<fabric::Completion> PostingLists::execute(fabric::WorkRequest request
   Entry entry;
   entry.request = request;
   if (add(entry)) {
-    co_await worker_.run_queue().yield();  // the other slots of this turn join in
+    co_await worker_.run_queue().yield();  // lets the other slots of this turn add their requests
     flush();
   }
   co_await Retired(entry);

@@ -56,7 +56,7 @@ class PostingLists {
     Entry* next = nullptr;
     PostingLists* lists = nullptr;
     Line* line = nullptr;
-    bool is_pooled = false;  // of send(): given back when it is retired
+    bool is_pooled = false;  // made by send(): returns to the pool when its completion came
     bool is_done = false;
   };
   struct Queue {
@@ -99,7 +99,7 @@ class PostingLists {
   std::deque<Entry> pool_;
   Queue free_;
   std::uint32_t waiting_ = 0;     // entries in all peers' lists
-  bool is_flush_coming_ = false;  // somebody of this turn will flush
+  bool is_flush_coming_ = false;  // another slot of this turn will post the lists
   PostingCounts counts_;
 };
 

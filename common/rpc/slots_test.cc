@@ -1,3 +1,4 @@
+// Tests the layout of request slots, rows and columns.
 #include "common/rpc/slots.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Sends a client's request by WRITE, waits for the reply, and repeats the request where none comes.
 #include "common/rpc/write_caller.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        i / config_.parties.servers != worker_.node();  // its own node's slots are fresh, too
+        i / config_.parties.servers != worker_.node();  // slots on this worker's own node are new as well
 }
 
 std::uint32_t WriteCaller::row_number(ServerId server) const {

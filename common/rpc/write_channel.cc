@@ -1,3 +1,4 @@
+// Registers request and reply slots of local nodes, and looks up those of others.
 #include "common/rpc/write_channel.h"
 
 #include <algorithm>

@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/count/count.h"
-#include "common/fabric/fault/fault.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/rpc/write_caller.h"
 #include "common/rpc/write_server.h"
+#include "tests/support/fabrics.h"
 
 namespace loch::rpc {
 namespace {
@@ -24,22 +22,8 @@ constexpr std::uint32_t nodes = 3, servers = 2, clients = 2;
 
 std::unique_ptr<fabric::Fabric> make(const std::string& name, const fabric::sim::SimFaults& faults = {},
                                      const fabric::FaultConfig& losses = {}) {
-  Result<std::unique_ptr<fabric::Fabric>> made = fail(ErrorCode::internal, "");
-  if (name == "shm") {
-    made = fabric::shm::make_shm({.nodes = nodes, .seed = 3});
-  } else {
-    fabric::sim::SimConfig config;
-    config.nodes = nodes;
-    config.hardware = *fabric::sim::load_hardware("connectx3-10gbe");
-    config.seed = 3;
-    config.faults = faults;
-    config.deadline = 60'000'000'000;
-    made = fabric::sim::make_sim(config);
-  }
-  LOCH_CHECK(made.has_value(), "{}", made.error().message);
-  made = fabric::inject_faults(std::move(*made), losses);
-  LOCH_CHECK(made.has_value(), "{}", made.error().message);
-  return fabric::count_requests(std::move(*made), {});
+  return support::make_fabric(
+      name, {.nodes = nodes, .seed = 3, .faults = faults, .deadline = 60'000'000'000, .losses = losses});
 }
 
 // Adds the request's number to its client's sum, slowly if asked to: every one, or where that is 1, which

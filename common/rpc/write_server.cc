@@ -1,3 +1,4 @@
+// Polls request slots, has each request executed once, and WRITEs replies.
 #include "common/rpc/write_server.h"
 
 #include "common/base/probe.h"
@@ -123,7 +124,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   fabric::store_word_release(made.region->at(word_at), trailer.pack());
   if (!is_reachable(config_.parties.node_of(column))) {
     LOCH_PROBE("rpc.write.reply-unsent");
-    ++counts_.unanswered;  // its client asks again
+    ++counts_.unanswered;  // the client repeats its request when no reply comes
     return;
   }
   // The buffer is written again for this client's next request, which says that it has the reply: a watch

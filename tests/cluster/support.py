@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCH = str(ROOT / "loch")
@@ -20,10 +21,18 @@ class InAFolder(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def loch(self, *arguments: str, timeout: float = 900, stdin: bytes = b"",
-             **env: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run([LOCH, *arguments], cwd=self.folder, env={**os.environ, **env}, input=stdin,
-                              capture_output=True, timeout=timeout, check=False)
+    def loch(
+        self, *arguments: str, timeout: float = 900, stdin: bytes = b"", **env: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [LOCH, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **env},
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def assert_refused(self, done: subprocess.CompletedProcess[bytes], *names: str) -> None:
         """Bad input: status 2, nothing on standard output, one line that holds each of `names`."""
@@ -53,31 +62,50 @@ class FakeMachine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def device(self, name: str, node_type: str = "1: CA", atomic: str = "ATOMIC_HCA (0)", reads: int = 16,
-               **ports: dict) -> None:
+    def device(
+        self, name: str, node_type: str = "1: CA", atomic: str = "ATOMIC_HCA (0)", reads: int = 16, **ports: Any
+    ) -> None:
         """An RDMA device; `p1=dict(…)` describes port 1, see port()."""
         number = len(self.said)
         self.file(f"sys/class/infiniband/{name}/node_type", node_type + "\n")
         self.file(f"sys/class/infiniband_verbs/uverbs{number}/ibdev", name + "\n")
         self.file(f"dev/infiniband/uverbs{number}", "")
-        said = (f"hca_id:\t{name}\n\ttransport:\t\t\tInfiniBand (0)\n"
-                f"\tmax_qp_rd_atom:\t\t\t{reads}\n\tatomic_cap:\t\t\t{atomic}\n")
+        said = (
+            f"hca_id:\t{name}\n\ttransport:\t\t\tInfiniBand (0)\n"
+            f"\tmax_qp_rd_atom:\t\t\t{reads}\n\tatomic_cap:\t\t\t{atomic}\n"
+        )
         for key, port in (ports or {"p1": {}}).items():
             said += self.port(name, key[1:], **port)
         self.said.append(said)
         self.file("said/ibv_devinfo", "".join(self.said))
 
-    def port(self, device: str, number: str, state: str = "4: ACTIVE", link: str = "Ethernet",
-             rate: str = "100 Gb/sec (4X EDR)", lid: str = "0x0", mtu: str = "4096 (5)",
-             gids: tuple[tuple[str, str], ...] = (("::ffff:10.0.0.1", "RoCE v2"),)) -> str:
+    def port(
+        self,
+        device: str,
+        number: str,
+        state: str = "4: ACTIVE",
+        link: str = "Ethernet",
+        rate: str = "100 Gb/sec (4X EDR)",
+        lid: str = "0x0",
+        mtu: str = "4096 (5)",
+        gids: tuple[tuple[str, str], ...] = (("::ffff:10.0.0.1", "RoCE v2"),),
+    ) -> str:
         here = f"sys/class/infiniband/{device}/ports/{number}"
         physical = "5: LinkUp" if "ACTIVE" in state else "3: Disabled"
-        for name, text in (("state", state), ("phys_state", physical), ("link_layer", link), ("rate", rate), ("lid", lid)):
+        for name, text in (
+            ("state", state),
+            ("phys_state", physical),
+            ("link_layer", link),
+            ("rate", rate),
+            ("lid", lid),
+        ):
             self.file(f"{here}/{name}", text + "\n")
         for index in range(8):
             gid, kind = gids[index] if index < len(gids) else ("", "")
             self.file(f"{here}/gids/{index}", (gid or "0000:0000:0000:0000:0000:0000:0000:0000") + "\n")
             self.file(f"{here}/gid_attrs/types/{index}", kind + "\n")
             self.file(f"{here}/gid_attrs/ndevs/{index}", "eth7\n" if gid else "")
-        return (f"\t\tport:\t{number}\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
-                f"\t\t\tactive_mtu:\t\t{mtu}\n\t\t\tGID[  0]:\t\tfe80::1, RoCE v2\n")
+        return (
+            f"\t\tport:\t{number}\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
+            f"\t\t\tactive_mtu:\t\t{mtu}\n\t\t\tGID[  0]:\t\tfe80::1, RoCE v2\n"
+        )

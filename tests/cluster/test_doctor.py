@@ -39,7 +39,9 @@ class Doctor(InAFolder):
         self.machine.device("mlx5_0", p1={"gids": CONNECTX})
         verdict = self.verdict(ready=True)
         choice = verdict["choice"]
-        self.assertEqual((choice["device"], choice["gid_index"], choice["gid"], choice["mtu"]), ("mlx5_0", 3, "10.0.0.1", 4096))
+        self.assertEqual(
+            (choice["device"], choice["gid_index"], choice["gid"], choice["mtu"]), ("mlx5_0", 3, "10.0.0.1", 4096)
+        )
         self.assert_line(verdict, "mlx5_0 GID", "ok", "index 3", "3 others")
         self.assert_line(verdict, "mlx5_0 reads", "ok", "16")
         self.assert_line(verdict, "mlx5_0 atomics", "ok", "not against the CPU")
@@ -134,6 +136,38 @@ class Doctor(InAFolder):
         self.assertIn("→", lines[fault + 1])
         self.assertEqual(lines[-1], "not ready for verbs: 1 thing to mend")
 
+    def test_what_a_protocol_needs_is_compared_with_what_the_device_has(self) -> None:
+        def asked(protocol: str, status: int) -> dict:
+            done = self.loch("--no-setup", "doctor", "--root", ".", "--json", "--protocol", protocol)
+            self.assertEqual(done.returncode, status, done.stderr.decode())
+            return json.loads(done.stdout)["hosts"][0]
+
+        self.assert_line(asked("nessie", 1), "protocol nessie", "no", "RC", "no device can be used", "--fabric shm")
+        self.assert_line(asked("redis", 1), "protocol redis", "ok", "nothing")
+        self.machine.device("mlx5_0")
+        self.assert_line(asked("nessie", 0), "protocol nessie", "ok", "RC", "compare-and-swap", "mlx5_0 has them")
+        self.assert_line(asked("herd", 0), "protocol herd", "ok", "UC, UD")
+        needs = {"rc": True, "uc": False, "ud": False, "atomic_scope": "global", "untorn_bytes": 64}
+        needs |= {"in_order_placement": True, "max_inline_bytes": 0, "max_rd_atomic": 32}
+        stand_in = self.folder / "program"
+        stand_in.write_text("#!/bin/sh\necho '" + json.dumps([{"name": "mine", "needs": needs}]) + "'\n")
+        stand_in.chmod(0o755)
+        arguments = ("--no-setup", "doctor", "--root", ".", "--json", "--protocol")
+        done = self.loch(*arguments, "mine", LOCH_BIN=str(stand_in))
+        self.assertEqual(done.returncode, 1, done.stderr.decode())
+        self.assert_line(
+            json.loads(done.stdout)["hosts"][0],
+            "protocol mine",
+            "no",
+            "64 aligned bytes",
+            "in the order",
+            "lacks atomics against the CPU's accesses",
+            "32 outstanding READs and atomics: the device has 16",
+        )
+        self.assert_refused(self.loch(*arguments, "mien", LOCH_BIN=str(stand_in)), "mien", "did you mean mine?")
+        stand_in.write_text("#!/bin/sh\nexit 3\n")
+        self.assert_refused(self.loch(*arguments, "mine", LOCH_BIN=str(stand_in)), "does not list its protocols")
+
 
 class Hostfile(InAFolder):
     def test_bad_hostfiles_are_refused_in_one_line(self) -> None:
@@ -158,21 +192,24 @@ class Hostfile(InAFolder):
     def test_each_host_is_asked_and_hosts_are_compared(self) -> None:
         path = self.stand_in_for_ssh(
             'case $host in lost) echo "ssh: no route" >&2; exit 255;; loud) echo welcome; exit 0;; esac\n'
-            'cat >probe.$host; python3 probe.$host $host')
+            "cat >probe.$host; python3 probe.$host $host"
+        )
         for host, link in (("one", "Ethernet"), ("two", "InfiniBand")):
             FakeMachine(self.folder / host).device("mlx5_0", p1={"link": link, "lid": "0x1"})
         (self.folder / "h").write_text("one slots=4  # the first\ntwo\nlost\nloud\none\n")
         done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)
         self.assertEqual(done.returncode, 1, done.stderr.decode())
         answer = json.loads(done.stdout)
-        self.assertEqual([(host["host"], host["ready"]) for host in answer["hosts"]],
-                         [("one", True), ("two", True), ("lost", False), ("loud", False)])
+        self.assertEqual(
+            [(host["host"], host["ready"]) for host in answer["hosts"]],
+            [("one", True), ("two", True), ("lost", False), ("loud", False)],
+        )
         self.assertEqual(answer["hosts"][2]["lines"][0]["text"], "ssh: no route")
         self.assertEqual(answer["among_hosts"][0]["name"], "link layer")
         self.assertEqual(answer["among_hosts"][0]["status"], "no")
 
     def test_hosts_that_are_alike_are_ready(self) -> None:
-        path = self.stand_in_for_ssh('cat >probe.$host; python3 probe.$host $host')
+        path = self.stand_in_for_ssh("cat >probe.$host; python3 probe.$host $host")
         for host in ("one", "two"):
             FakeMachine(self.folder / host).device("mlx5_0")
         (self.folder / "h").write_text("one\ntwo\n")
@@ -181,8 +218,9 @@ class Hostfile(InAFolder):
         self.assertTrue(done.stdout.decode().endswith("ready for verbs\n"))
 
     def test_a_clock_that_is_far_off_is_named(self) -> None:
-        path = self.stand_in_for_ssh("cat >probe.$host\n"
-                                     """python3 probe.$host $host | sed 's/"time": [0-9.]*/"time": 1000/'""")
+        path = self.stand_in_for_ssh(
+            "cat >probe.$host\n" """python3 probe.$host $host | sed 's/"time": [0-9.]*/"time": 1000/'"""
+        )
         FakeMachine(self.folder / "one").device("mlx5_0")
         (self.folder / "h").write_text("one\n")
         done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from typing import Any
 
 from loch.softroce import switch
 from support import InAFolder
@@ -12,9 +13,15 @@ class Flags(InAFolder):
     def test_bad_flags_are_refused_in_one_line(self) -> None:
         self.assert_refused(self.loch("softroce"), "--")
         self.assert_refused(self.loch("softroce", "--"), "command")
-        for flags, names in (("--hosts 0", ("--hosts", "1..32")), ("--hosts x", ("'x'",)), ("--timeout 0", ("--timeout", "90s")),
-                             ("--memory 12", ("--memory", "1G")), ("--kill 3", ("--kill", "3@10s")),
-                             ("--hosts 2 --kill 3@1s", ("--kill 3", "1..2")), ("--host 2", ("--host",))):
+        for flags, names in (
+            ("--hosts 0", ("--hosts", "1..32")),
+            ("--hosts x", ("'x'",)),
+            ("--timeout 0", ("--timeout", "90s")),
+            ("--memory 12", ("--memory", "1G")),
+            ("--kill 3", ("--kill", "3@10s")),
+            ("--hosts 2 --kill 3@1s", ("--kill 3", "1..2")),
+            ("--host 2", ("--host",)),
+        ):
             with self.subTest(flags=flags):
                 self.assert_refused(self.loch("softroce", *flags.split(), "--", "true"), *names)
 
@@ -29,7 +36,7 @@ class Inside(InAFolder):
     """./loch in such a machine, which it knows by LOCH_MACHINES: nothing is installed or built there."""
 
     def test_nothing_is_built_or_installed(self) -> None:
-        inside = {"LOCH_MACHINES": "/dev/null", "LOCH_BUILD": str(self.folder / "build")}
+        inside: dict[str, Any] = {"LOCH_MACHINES": "/dev/null", "LOCH_BUILD": str(self.folder / "build")}
         for command in (["list", "fabrics"], ["run", "x.yaml"], ["test", "--quick"], ["softroce", "--", "true"]):
             with self.subTest(command=command):
                 self.assert_refused(self.loch(*command, **inside), "machine")

@@ -25,8 +25,20 @@ exit $?
 
 class Machines(InAFolder):
     def test_three_machines(self) -> None:
-        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500,
-                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
+        done = self.loch(
+            "softroce",
+            "--hosts",
+            "3",
+            "--timeout",
+            "15m",
+            "--",
+            "bash",
+            "-c",
+            SCRIPT,
+            timeout=1500,
+            LOCH_OF_THE_CALLER="hello",
+            LOCH=LOCH,
+        )
         said = done.stdout.decode()
         self.assertEqual(done.returncode, 9, said + done.stderr.decode())
         self.assertEqual(said, "all are ready for verbs\n64 100\nloch3 is gone\nloch2 is here\n")
@@ -34,7 +46,9 @@ class Machines(InAFolder):
             self.assertEqual((self.folder / f"rank-loch{machine}").read_text(), "hello\n")
 
     def test_a_machine_that_is_killed_at_a_time_takes_the_command_with_it_only_if_it_runs_there(self) -> None:
-        done = self.loch("softroce", "--hosts", "2", "--kill", "1@2s", "--timeout", "5m", "--", "sleep", "250", timeout=800)
+        done = self.loch(
+            "softroce", "--hosts", "2", "--kill", "1@2s", "--timeout", "5m", "--", "sleep", "250", timeout=800
+        )
         self.assertEqual(done.returncode, 137, done.stderr.decode())
         self.assertIn("machine 1", done.stderr.decode())
 

@@ -64,8 +64,21 @@ lose machine kill_machine "$MACHINE_LOAD"
 
 class Losses(InAFolder):
     def test_the_others_end_and_name_who_is_gone(self) -> None:
-        done = self.loch("softroce", "--hosts", "3", "--timeout", "15m", "--", "bash", "-c", SCRIPT, timeout=1500,
-                         BENCH=BENCH, CHILD_LOAD=f"{LOAD_S['child']}s", MACHINE_LOAD=f"{LOAD_S['machine']}s")
+        done = self.loch(
+            "softroce",
+            "--hosts",
+            "3",
+            "--timeout",
+            "15m",
+            "--",
+            "bash",
+            "-c",
+            SCRIPT,
+            timeout=1500,
+            BENCH=BENCH,
+            CHILD_LOAD=f"{LOAD_S['child']}s",
+            MACHINE_LOAD=f"{LOAD_S['machine']}s",
+        )
         said = done.stdout.decode() + done.stderr.decode() + self.of_the_folder()
         self.assertEqual(done.returncode, 0, said)
         times = dict((name, float(at)) for name, at in map(str.split, self.read("times").splitlines()))
@@ -83,8 +96,11 @@ class Losses(InAFolder):
         return (self.folder / name).read_text(encoding="utf-8", errors="replace")
 
     def of_the_folder(self) -> str:
-        return "".join(f"\n--- {path.name}\n{self.read(path.name)[-3000:]}" for path in sorted(self.folder.iterdir())
-                       if path.suffix in (".err", ".out", ".json") or path.name == "times")
+        return "".join(
+            f"\n--- {path.name}\n{self.read(path.name)[-3000:]}"
+            for path in sorted(self.folder.iterdir())
+            if path.suffix in (".err", ".out", ".json") or path.name == "times"
+        )
 
     def assert_result(self, case: str, victim: int, said: str) -> None:
         got = json.loads(self.read(f"{case}.json"))

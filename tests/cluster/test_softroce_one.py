@@ -49,8 +49,18 @@ class OneMachine(InAFolder):
 
     def test_a_command_runs_as_if_it_were_here_but_with_a_nic(self) -> None:
         data = os.urandom(1 << 20)
-        done = self.loch("softroce", "--timeout", "10m", "--", "bash", "-c", SCRIPT, stdin=data,
-                         LOCH_OF_THE_CALLER="hello", LOCH=LOCH)
+        done = self.loch(
+            "softroce",
+            "--timeout",
+            "10m",
+            "--",
+            "bash",
+            "-c",
+            SCRIPT,
+            stdin=data,
+            LOCH_OF_THE_CALLER="hello",
+            LOCH=LOCH,
+        )
         said, faults = done.stdout.decode(), done.stderr.decode()
         self.assertEqual(done.returncode, 43, said + faults)
         self.assertTrue(said.startswith("to standard output\n"), said)
@@ -72,8 +82,13 @@ class OneMachine(InAFolder):
         self.assertLess(time.monotonic() - started, 400)
 
     def test_an_interrupt_ends_it_at_once_and_leaves_nothing(self) -> None:
-        running = subprocess.Popen([LOCH, "softroce", "--", "sh", "-c", "echo begun; sleep 500"], cwd=self.folder,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        running = subprocess.Popen(
+            [LOCH, "softroce", "--", "sh", "-c", "echo begun; sleep 500"],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         assert running.stdout
         self.assertEqual(running.stdout.readline(), b"begun\n")
         children = self.children(running)
@@ -86,8 +101,13 @@ class OneMachine(InAFolder):
         self.assertEqual(self.left_over(), [])
 
     def test_a_killed_launcher_takes_the_machine_with_it_and_the_next_run_clears_up(self) -> None:
-        running = subprocess.Popen([LOCH, "softroce", "--", "sh", "-c", "echo begun; sleep 500"], cwd=self.folder,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            [LOCH, "softroce", "--", "sh", "-c", "echo begun; sleep 500"],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         assert running.stdout
         self.assertEqual(running.stdout.readline(), b"begun\n")
         children = self.children(running)

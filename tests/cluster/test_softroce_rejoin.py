@@ -13,8 +13,25 @@ RANK = os.environ.get("LOCH_REJOIN_RANK", str(ROOT / "build/release/tests/fabric
 
 class Rejoin(InAFolder):
     def test_a_node_that_is_killed_comes_back_and_is_served_again(self) -> None:
-        done = self.loch("softroce", "--timeout", "10m", "--", "timeout", "-k", "5", "300", "mpirun", "-n", "3",
-                         "--enable-recovery", "--oversubscribe", "--bind-to", "none", RANK, timeout=800)
+        done = self.loch(
+            "softroce",
+            "--timeout",
+            "10m",
+            "--",
+            "timeout",
+            "-k",
+            "5",
+            "300",
+            "mpirun",
+            "-n",
+            "3",
+            "--enable-recovery",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            RANK,
+            timeout=800,
+        )
         said = done.stdout.decode() + done.stderr.decode()
         self.assertEqual(done.returncode, 0, said)
         self.assertIn("node 0 life 0: all is well", said)

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 from support import LOCH, ROOT
 
@@ -50,14 +51,20 @@ done
 def storing_protocols() -> dict[str, str]:
     """What each claims, in the checker's words. Emulations store nothing; baselines bring a network of their own."""
     listed = subprocess.run([BENCH, "list", "protocols", "--json"], capture_output=True, check=True)
-    return {each["name"]: each["consistency"] for each in json.loads(listed.stdout)
-            if each["consistency"] != "none" and each["name"] not in ("memcached", "redis")}
+    return {
+        each["name"]: each["consistency"]
+        for each in json.loads(listed.stdout)
+        if each["consistency"] != "none" and each["name"] not in ("memcached", "redis")
+    }
 
 
 def runs_of(protocol: str) -> list[str]:
     """The steps that run a protocol: alone, with UD replies on several queue pairs, in two processes."""
-    return [f"{protocol}-1", *(["herd-lanes"] if protocol == "herd" else []),
-            *([f"{protocol}-2"] if protocol in protocols_in_two() else [])]
+    return [
+        f"{protocol}-1",
+        *(["herd-lanes"] if protocol == "herd" else []),
+        *([f"{protocol}-2"] if protocol in protocols_in_two() else []),
+    ]
 
 
 def protocols_in_two() -> list[str]:
@@ -68,16 +75,32 @@ def protocols_in_two() -> list[str]:
 class OverVerbs(unittest.TestCase):
     """One machine runs everything; each test looks at a part of what came of it."""
 
+    folder: Path
+    said: Any
+    ended: Any
+
     @classmethod
     def setUpClass(cls) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-suites-")
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
-        given = {"ROOT": str(ROOT), "RELEASE": str(RELEASE), "BENCH": BENCH, "OPERATIONS": STRESS_OPERATIONS,
-                 "SUITES": "*/verbs" if IS_SHORT else "*", "ALONE": " ".join(storing_protocols()),
-                 "IN_TWO": " ".join(protocols_in_two())}
-        done = subprocess.run([LOCH, "softroce", "--timeout", "55m", "--", "bash", "-c", SCRIPT], cwd=cls.folder,
-                              env={**os.environ, **given}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        given = {
+            "ROOT": str(ROOT),
+            "RELEASE": str(RELEASE),
+            "BENCH": BENCH,
+            "OPERATIONS": STRESS_OPERATIONS,
+            "SUITES": "*/verbs" if IS_SHORT else "*",
+            "ALONE": " ".join(storing_protocols()),
+            "IN_TWO": " ".join(protocols_in_two()),
+        }
+        done = subprocess.run(
+            [LOCH, "softroce", "--timeout", "55m", "--", "bash", "-c", SCRIPT],
+            cwd=cls.folder,
+            env={**os.environ, **given},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
         cls.said = done.stdout.decode() + done.stderr.decode()
         cls.ended = {name: int(status) for name, status, _ in map(str.split, done.stdout.decode().splitlines())}
         print(cls.said, flush=True)
@@ -94,7 +117,9 @@ class OverVerbs(unittest.TestCase):
         ran = json.loads((self.folder / f"{step}.json").read_text())
         cases = [case for suite in ran["testsuites"] for case in suite["testsuite"]]
         self.assertGreaterEqual(len(cases), at_least)
-        self.assertEqual([case["name"] for case in cases if case["result"] != "COMPLETED" or "/verbs" not in case["name"]], [])
+        self.assertEqual(
+            [case["name"] for case in cases if case["result"] != "COMPLETED" or "/verbs" not in case["name"]], []
+        )
 
     def test_conformance_and_litmus(self) -> None:
         self.assert_suite("fabric", 44 if IS_SHORT else 88)
@@ -125,8 +150,12 @@ class OverVerbs(unittest.TestCase):
                     self.assertEqual(result.get("lost_nodes", []), [])
                     self.assertGreater(result["operations"]["verified"], 20)
                     self.assertEqual((result["operations"]["corrupt"], result["operations"]["error"]), (0, 0))
-                    checked = subprocess.run([BENCH, "check", "--model", model, str(self.folder / f"{run}.jsonl")],
-                                             capture_output=True, text=True, check=False)
+                    checked = subprocess.run(
+                        [BENCH, "check", "--model", model, str(self.folder / f"{run}.jsonl")],
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
                     self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
 

@@ -14,14 +14,20 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-LEFT_OUT = r"(_test|_bench|_fuzz|_main|toy_main)\.cc$|/testing/|/tests/|/build[^/]*/|^/usr/"
+LEFT_OUT = r"(_test|_bench|_fuzz|_main|toy_main)\.cc$|/tests/|/build[^/]*/|^/usr/"
 COUNTS = ("lines", "branches")
 
 
 def programs(build: Path) -> list[Path]:
     """The executables of the build; the program itself first."""
-    found = [path for path in build.rglob("*") if path.is_file() and path.stat().st_mode & 0o111
-             and "CMakeFiles" not in path.parts and path.read_bytes()[:4] == b"\x7fELF"]
+    found = [
+        path
+        for path in build.rglob("*")
+        if path.is_file()
+        and path.stat().st_mode & 0o111
+        and "CMakeFiles" not in path.parts
+        and path.read_bytes()[:4] == b"\x7fELF"
+    ]
     return sorted(found, key=lambda path: (path.name != "loch-bench", path))
 
 
@@ -70,13 +76,24 @@ def main(arguments: list[str]) -> int:
     counts = build / "tests.profdata"
     run("llvm-profdata-19", "merge", "-sparse", "--failure-mode=all", *map(str, profiles), "-o", str(counts))
     first, *others = map(str, programs(build))
-    common = [first, *(f"-object={other}" for other in others), f"-instr-profile={counts}",
-              f"-ignore-filename-regex={LEFT_OUT}"]
+    common = [
+        first,
+        *(f"-object={other}" for other in others),
+        f"-instr-profile={counts}",
+        f"-ignore-filename-regex={LEFT_OUT}",
+    ]
     rooms = by_room(json.loads(run("llvm-cov-19", "export", "-summary-only", *common)), source)
     print("\n".join(table(rooms)))
     html = build / "html"
-    run("llvm-cov-19", "show", "-format=html", f"-output-dir={html}", "-show-branches=count",
-        "-project-title=Loch", *common)
+    run(
+        "llvm-cov-19",
+        "show",
+        "-format=html",
+        f"-output-dir={html}",
+        "-show-branches=count",
+        "-project-title=Loch",
+        *common,
+    )
     print(f"coverage: {html}/index.html has every line")
     return 0
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from support import ROOT, EndToEnd
 
@@ -82,20 +83,46 @@ class SmallTree(EndToEnd):
         (self.stand_ins / name).write_text(text, encoding="utf-8")
         (self.stand_ins / name).chmod(0o755)
 
-    def surroundings(self, **more: str) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("LOCH_", "PYTHON", "GLIBC_")) and key != "CI"}
-        return {**kept, "PATH": f"{self.stand_ins}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "CALLS": str(self.folder / "calls"),
-                "PROGRAM": str(self.folder / "program"), "LOCH_BUILD": str(self.folder / "build"), **more}
+    def surroundings(self, **more: Any) -> dict[str, str]:
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("LOCH_", "PYTHON", "GLIBC_")) and key != "CI"
+        }
+        return {
+            **kept,
+            "PATH": f"{self.stand_ins}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "CALLS": str(self.folder / "calls"),
+            "PROGRAM": str(self.folder / "program"),
+            "LOCH_BUILD": str(self.folder / "build"),
+            **more,
+        }
 
-    def small(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(self.tree / "loch"), *words], cwd=self.folder, env=self.surroundings(**more), timeout=120,
-                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    def small(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.tree / "loch"), *words],
+            cwd=self.folder,
+            env=self.surroundings(**more),
+            timeout=120,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
-    def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
         """In a session of its own, Ctrl-C as a terminal would have it."""
-        return subprocess.Popen([str(self.tree / "loch"), *words], cwd=self.folder, env=self.surroundings(**more), text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        return subprocess.Popen(
+            [str(self.tree / "loch"), *words],
+            cwd=self.folder,
+            env=self.surroundings(**more),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
 
     def calls(self, what: str) -> list[str]:
         """Process numbers of the stand-ins that were started with that in their line."""

@@ -8,14 +8,51 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 # Small enough for a second, large enough for every path of a GET and a PUT.
-SIM = ["bench", "--protocol", "nessie", "--fabric", "sim", "--hardware", "connectx3-10gbe", "--nodes", "3",
-       "--clients", "2", "--keys", "2000", "--value-size", "256", "--warmup", "200us", "--duration", "2ms"]
-SHM = ["bench", "--protocol", "nessie", "--fabric", "shm", "--nodes", "2", "--clients", "1", "--keys", "500",
-       "--value-size", "256", "--warmup", "50ms", "--duration", "300ms"]
+SIM = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "sim",
+    "--hardware",
+    "connectx3-10gbe",
+    "--nodes",
+    "3",
+    "--clients",
+    "2",
+    "--keys",
+    "2000",
+    "--value-size",
+    "256",
+    "--warmup",
+    "200us",
+    "--duration",
+    "2ms",
+]
+SHM = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "shm",
+    "--nodes",
+    "2",
+    "--clients",
+    "1",
+    "--keys",
+    "500",
+    "--value-size",
+    "256",
+    "--warmup",
+    "50ms",
+    "--duration",
+    "300ms",
+]
 
 
 class EndToEnd(unittest.TestCase):
@@ -26,9 +63,16 @@ class EndToEnd(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def call(self, command: list[str], timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=self.folder, env={**os.environ, **env}, capture_output=True, text=True,
-                              timeout=timeout, check=False)
+    def call(self, command: list[str], timeout: float = 120, **env: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def loch(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return self.call([BINARY, *arguments], timeout)
@@ -58,4 +102,4 @@ def without(arguments: list[str], flag: str) -> list[str]:
     if flag not in arguments:
         return arguments
     at = arguments.index(flag)
-    return arguments[:at] + arguments[at + 2:]
+    return arguments[:at] + arguments[at + 2 :]

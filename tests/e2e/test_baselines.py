@@ -17,8 +17,25 @@ SYSTEMS = ("memcached", "redis")
 
 
 def flags(system: str, *more: str) -> list[str]:
-    return ["bench", "--protocol", system, "--fabric", "shm", "--nodes", "2", "--keys", "500", "--key-size", "24",
-            "--value-size", "256", "--warmup", "100ms", "--verify", *more]
+    return [
+        "bench",
+        "--protocol",
+        system,
+        "--fabric",
+        "shm",
+        "--nodes",
+        "2",
+        "--keys",
+        "500",
+        "--key-size",
+        "24",
+        "--value-size",
+        "256",
+        "--warmup",
+        "100ms",
+        "--verify",
+        *more,
+    ]
 
 
 def missing(system: str) -> str | None:
@@ -67,21 +84,45 @@ class Baselines(EndToEnd):
     def test_clean(self) -> None:
         for system in self.each():
             self.assert_clean(self.result(*flags(system, "--duration", "1s")))
-            self.assert_clean(self.result(*flags(system, "--duration", "500ms", "--window", "8", f"--{system}.socket", "loopback")),
-                              "tcp (127.0.0.1)")
+            self.assert_clean(
+                self.result(*flags(system, "--duration", "500ms", "--window", "8", f"--{system}.socket", "loopback")),
+                "tcp (127.0.0.1)",
+            )
 
     def test_a_history_is_linearizable(self) -> None:
         for system in self.each():
-            self.result(*without(flags(system), "--keys"), "--keys", "5", "--get", "0.5", "--delete", "0.1", "--clients", "2",
-                        "--operations", "4000", "--history", f"{system}.jsonl")
+            self.result(
+                *without(flags(system), "--keys"),
+                "--keys",
+                "5",
+                "--get",
+                "0.5",
+                "--delete",
+                "0.1",
+                "--clients",
+                "2",
+                "--operations",
+                "4000",
+                "--history",
+                f"{system}.jsonl",
+            )
             checked = self.loch("check", f"{system}.jsonl")
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not here")
     def test_one_process_a_node(self) -> None:
         for system in self.each():
-            done = self.call(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", BINARY,
-                              *flags(system, "--duration", "500ms", "--json", f"{system}.json")])
+            done = self.call(
+                [
+                    "mpirun",
+                    "--allow-run-as-root",
+                    "--oversubscribe",
+                    "-np",
+                    "2",
+                    BINARY,
+                    *flags(system, "--duration", "500ms", "--json", f"{system}.json"),
+                ]
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             got = json.loads((self.folder / f"{system}.json").read_text())
             self.assert_clean(got)
@@ -91,9 +132,14 @@ class Baselines(EndToEnd):
     def test_nothing_is_left_however_it_ends(self) -> None:
         for system in self.each():
             for how in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-                run = subprocess.Popen([BINARY, *flags(system, "--duration", "60s")], cwd=self.folder,
-                                       env={**os.environ, "TMPDIR": str(self.folder)}, start_new_session=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                run = subprocess.Popen(
+                    [BINARY, *flags(system, "--duration", "60s")],
+                    cwd=self.folder,
+                    env={**os.environ, "TMPDIR": str(self.folder)},
+                    start_new_session=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
                 deadline = time.monotonic() + 30
                 while len(descendants(run.pid)) < 2 and time.monotonic() < deadline:
                     time.sleep(0.02)
@@ -111,7 +157,9 @@ class Baselines(EndToEnd):
 
     def test_addresses_that_are_wrong(self) -> None:
         for system in SYSTEMS:
-            self.assert_refused(self.loch(*flags(system, f"--{system}.address", "nowhere")), f"--{system}.address", "nowhere")
+            self.assert_refused(
+                self.loch(*flags(system, f"--{system}.address", "nowhere")), f"--{system}.address", "nowhere"
+            )
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 nobody = f"127.0.0.1:{free.getsockname()[1]}"
@@ -119,7 +167,9 @@ class Baselines(EndToEnd):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
                 self.assertIn(f"--{system}.address {nobody}: nothing answers there", done.stderr)
-            self.assert_refused(self.loch(*flags(system, f"--{system}.binary", "/nowhere/server")), "/nowhere/server is no program")
+            self.assert_refused(
+                self.loch(*flags(system, f"--{system}.binary", "/nowhere/server")), "/nowhere/server is no program"
+            )
 
     def test_a_missing_program_is_one_line(self) -> None:
         for system in SYSTEMS:
@@ -130,8 +180,26 @@ class Baselines(EndToEnd):
 
     def test_the_model_says_that_it_is_one(self) -> None:
         for system in SYSTEMS:
-            sim = ["bench", "--protocol", system, "--fabric", "sim", "--hardware", "connectx2-20g-ib", "--nodes", "3",
-                   "--server-nodes", "1", "--keys", "200", "--value-size", "64", "--duration", "5ms", "--verify"]
+            sim = [
+                "bench",
+                "--protocol",
+                system,
+                "--fabric",
+                "sim",
+                "--hardware",
+                "connectx2-20g-ib",
+                "--nodes",
+                "3",
+                "--server-nodes",
+                "1",
+                "--keys",
+                "200",
+                "--value-size",
+                "64",
+                "--duration",
+                "5ms",
+                "--verify",
+            ]
             got = self.result(*sim)
             self.assert_clean({**got, "operations": {**got["operations"], "total": 501}}, "modelled tcp over ipoib")
             self.assertEqual(got["protocol_counters"][f"{system}.modelled"], 1)

@@ -42,8 +42,25 @@ class Bench(EndToEnd):
 
     def test_a_rate_that_waiting_decides_says_so(self) -> None:
         # Entries that were replaced rest for an expiry period; a long run uses all spare ones up.
-        crowd = ["bench", "--protocol", "nessie", "--nodes", "3", "--clients", "8", "--keys", "2000", "--value-size", "256",
-                 "--get", "0.5", "--nessie.min-spare", "512", "--nessie.spare-limit", "0"]
+        crowd = [
+            "bench",
+            "--protocol",
+            "nessie",
+            "--nodes",
+            "3",
+            "--clients",
+            "8",
+            "--keys",
+            "2000",
+            "--value-size",
+            "256",
+            "--get",
+            "0.5",
+            "--nessie.min-spare",
+            "512",
+            "--nessie.spare-limit",
+            "0",
+        ]
         for span, waits in (("500us", False), ("10ms", True)):
             done = self.loch(*crowd, "--duration", span)
             self.assertEqual((done.returncode, "back-pressure" in done.stderr), (0, waits), done.stderr)
@@ -56,8 +73,23 @@ class Bench(EndToEnd):
         for protocol, clients, servers in (("nessie", 12, 0), ("nessie-hy", 10, 2), ("nessie-sd", 10, 2)):
             rates = []
             for span in ("2ms", "20ms"):
-                got = self.result("bench", "--protocol", protocol, "--nodes", "4", "--clients", str(clients), "--servers", str(servers),
-                                  "--keys", "20000", "--get", "0.5", "--duration", span)
+                got = self.result(
+                    "bench",
+                    "--protocol",
+                    protocol,
+                    "--nodes",
+                    "4",
+                    "--clients",
+                    str(clients),
+                    "--servers",
+                    str(servers),
+                    "--keys",
+                    "20000",
+                    "--get",
+                    "0.5",
+                    "--duration",
+                    span,
+                )
                 self.assertEqual(got["caveats"], [])
                 rates.append(got["throughput_ops_s"])
             self.assertLess(abs(rates[1] / rates[0] - 1), 0.05, f"{protocol}: {rates}")
@@ -66,9 +98,25 @@ class Bench(EndToEnd):
         self.write("late.yaml", "schedule:\n  - {kind: cut, node: 0, peer: 1, at: 1.5ms, span: 10ms}\n")
         for faults, steady in (("", True), ("late.yaml", False)):
             with self.subTest(faults):
-                got = self.result("bench", "--protocol", "nessie", "--nodes", "2", "--clients", "4", "--keys", "1000", "--warmup", "1ms",
-                                  "--duration", "1ms", *(["--faults", faults] if faults else []))
-                self.assertEqual(any(note.startswith("not steady") for note in got["caveats"]), not steady, got["caveats"])
+                got = self.result(
+                    "bench",
+                    "--protocol",
+                    "nessie",
+                    "--nodes",
+                    "2",
+                    "--clients",
+                    "4",
+                    "--keys",
+                    "1000",
+                    "--warmup",
+                    "1ms",
+                    "--duration",
+                    "1ms",
+                    *(["--faults", faults] if faults else []),
+                )
+                self.assertEqual(
+                    any(note.startswith("not steady") for note in got["caveats"]), not steady, got["caveats"]
+                )
 
     def test_a_terminal_is_shown_a_summary(self) -> None:
         ours, theirs = os.openpty()
@@ -95,6 +143,7 @@ class Bench(EndToEnd):
             done = self.loch("list", kind, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             return [entry["name"] for entry in json.loads(done.stdout)]
+
         self.assertLessEqual({"torn_read", "kill_rate", "schedule"}, set(names("faults")))
         self.assertLessEqual({"value_size", "nessie.expiry", "herd.batch"}, set(names("keys")))
         got = self.result(*SIM)
@@ -106,16 +155,38 @@ class Bench(EndToEnd):
                 self.assertIn(part, at, field)
                 at = at[part]
         for protocol in ("nessie", "herd"):
-            listed = {entry["name"] for entry in json.loads(self.loch("list", "counters", "--json").stdout)
-                      if entry.get("protocol") == protocol}
+            listed = {
+                entry["name"]
+                for entry in json.loads(self.loch("list", "counters", "--json").stdout)
+                if entry.get("protocol") == protocol
+            }
             run = self.result(*(protocol if word == "nessie" else word for word in SIM))
             self.assertEqual({f"protocol_counters.{name}" for name in run["protocol_counters"]}, listed)
 
     def test_the_result_is_complete(self) -> None:
         got = self.result(*SIM)
-        for key in ("schema", "loch", "protocol", "fabric", "hardware", "seed", "config", "capabilities", "duration_s",
-                    "throughput_ops_s", "goodput_bytes_s", "operations", "latency_us", "verbs", "wire_bytes", "cpu",
-                    "power_w", "nodes", "provenance", "sim"):
+        for key in (
+            "schema",
+            "loch",
+            "protocol",
+            "fabric",
+            "hardware",
+            "seed",
+            "config",
+            "capabilities",
+            "duration_s",
+            "throughput_ops_s",
+            "goodput_bytes_s",
+            "operations",
+            "latency_us",
+            "verbs",
+            "wire_bytes",
+            "cpu",
+            "power_w",
+            "nodes",
+            "provenance",
+            "sim",
+        ):
             self.assertIn(key, got)
         self.assertEqual(got["schema"], 1)
         self.assertEqual((got["protocol"], got["fabric"], got["hardware"]), ("nessie", "sim", "connectx3-10gbe"))
@@ -127,8 +198,30 @@ class Bench(EndToEnd):
 
     def accesses(self, *flags: str) -> dict[int, Counter[str]]:
         """Of a run of 8,000 GETs of 100 records by 4 clients: how often each client asked for which key."""
-        self.result("bench", "--protocol", "nessie-sd", "--fabric", "sim", "--nodes", "4", "--clients", "1", "--keys", "100",
-                    "--get", "1", "--delete", "0", "--operations", "8000", "--warmup", "0s", "--history", "asked.jsonl", *flags)
+        self.result(
+            "bench",
+            "--protocol",
+            "nessie-sd",
+            "--fabric",
+            "sim",
+            "--nodes",
+            "4",
+            "--clients",
+            "1",
+            "--keys",
+            "100",
+            "--get",
+            "1",
+            "--delete",
+            "0",
+            "--operations",
+            "8000",
+            "--warmup",
+            "0s",
+            "--history",
+            "asked.jsonl",
+            *flags,
+        )
         by: dict[int, Counter[str]] = {}
         for line in (self.folder / "asked.jsonl").read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
@@ -137,8 +230,10 @@ class Bench(EndToEnd):
         return by
 
     def test_a_hotspot_gets_its_share_of_operations(self) -> None:
-        asked = sum(self.accesses("--distribution", "hotspot", "--hotspot-data", "0.1", "--hotspot-operations", "0.7").values(),
-                    Counter())
+        asked: Counter[str] = sum(
+            self.accesses("--distribution", "hotspot", "--hotspot-data", "0.1", "--hotspot-operations", "0.7").values(),
+            Counter(),
+        )
         total = sum(asked.values())
         hot = sum(count for _, count in asked.most_common(10))
         self.assertAlmostEqual(hot / total, 0.7, delta=0.03)
@@ -184,19 +279,26 @@ class Bench(EndToEnd):
         puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]  # beyond the paper's expiry period
         got = self.result(*puts)
         self.assertEqual(got["operations"]["table_full"], 0)
-        self.assertEqual((got["config"]["options"]["nessie.expiry"], got["config"]["options"]["nessie.clock-margin"]),
-                         (100_000_000, 1_000_000))
+        self.assertEqual(
+            (got["config"]["options"]["nessie.expiry"], got["config"]["options"]["nessie.clock-margin"]),
+            (100_000_000, 1_000_000),
+        )
         given = self.result(*SHM, "--nessie.expiry", "1s", "--nessie.spare-memory", "4M")
-        self.assertEqual((given["config"]["options"]["nessie.expiry"], given["config"]["options"]["nessie.spare-memory"]),
-                         (1_000_000_000, 4 << 20))
+        self.assertEqual(
+            (given["config"]["options"]["nessie.expiry"], given["config"]["options"]["nessie.spare-memory"]),
+            (1_000_000_000, 4 << 20),
+        )
         simulated = self.result(*SIM)["config"]["options"]
         self.assertEqual((simulated["nessie.expiry"], simulated["nessie.spare-memory"]), (1_000_000_000, 0))
 
     def test_ycsb_files_are_taken_unchanged(self) -> None:
-        self.write("workloada", "# Yahoo! Cloud System Benchmark\nrecordcount=1000\noperationcount=3000\n"
-                   "workload=site.ycsb.workloads.CoreWorkload\nreadallfields=true\nreadproportion=0.5\n"
-                   "updateproportion=0.5\nscanproportion=0\ninsertproportion=0\nrequestdistribution=zipfian\n"
-                   "fieldcount=1\nfieldlength=256\n")
+        self.write(
+            "workloada",
+            "# Yahoo! Cloud System Benchmark\nrecordcount=1000\noperationcount=3000\n"
+            "workload=site.ycsb.workloads.CoreWorkload\nreadallfields=true\nreadproportion=0.5\n"
+            "updateproportion=0.5\nscanproportion=0\ninsertproportion=0\nrequestdistribution=zipfian\n"
+            "fieldcount=1\nfieldlength=256\n",
+        )
         got = self.result("bench", "--fabric", "sim", "--nodes", "3", "--workload", "workloada")
         self.assertAlmostEqual(got["operations"]["get"] / got["operations"]["total"], 0.5, delta=0.05)
         self.assertEqual(got["config"]["keys"], 1000)

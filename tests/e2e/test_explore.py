@@ -20,8 +20,18 @@ class Explore(EndToEnd):
         self.assertGreater(result["outcomes"], 1)
 
     def test_a_hole_of_the_published_variant_has_a_trace_and_its_line_finds_it_again(self) -> None:
-        done = self.loch("explore", "nessie", "DELETE K | DELETE K", "--set", "nessie.hash-functions=2", "--mutant",
-                         "unlock-by-write", "--json", "out.json", timeout=300)
+        done = self.loch(
+            "explore",
+            "nessie",
+            "DELETE K | DELETE K",
+            "--set",
+            "nessie.hash-functions=2",
+            "--mutant",
+            "unlock-by-write",
+            "--json",
+            "out.json",
+            timeout=300,
+        )
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^ +1\. client [AB]: begins DELETE K$")
         self.assertIn("operations that contradict each other:", done.stdout)
@@ -37,7 +47,8 @@ class Explore(EndToEnd):
     def test_reduction_changes_no_state(self) -> None:
         scenario = ["explore", "nessie", "DELETE K | PUT K", "--set", "nessie.hash-functions=2"]
         states = []
-        for more in ([], ["--no-reduction"]):
+        none: list[str] = []
+        for more in (none, ["--no-reduction"]):
             done = self.loch(*scenario, *more, "--json", "out.json", timeout=300)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             result = json.loads((self.folder / "out.json").read_text(encoding="utf-8"))
@@ -52,8 +63,10 @@ class Explore(EndToEnd):
     def test_a_suite_is_a_table_and_its_status_says_whether_it_is_as_expected(self) -> None:
         suite = self.folder / "suite.txt"
         good = 'quick complete nessie "GET K | PUT K" --set nessie.hash-functions=2\n'
-        suite.write_text(good + 'long found nessie "DELETE K | DELETE K" --set nessie.hash-functions=2 --mutant unlock-by-write\n',
-                         encoding="utf-8")
+        suite.write_text(
+            good + 'long found nessie "DELETE K | DELETE K" --set nessie.hash-functions=2 --mutant unlock-by-write\n',
+            encoding="utf-8",
+        )
         done = self.loch("explore", "--suite", str(suite))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^complete +\d+ +\d+ +\d+ +[\d.]+  nessie \"GET K \| PUT K\"")
@@ -67,7 +80,7 @@ class Explore(EndToEnd):
         suite.write_text(good, encoding="utf-8")
         mutants = self.loch("explore", "--mutants", "nessie", "--suite", str(suite), "--mutant", "remove-before-commit")
         self.assertEqual(mutants.returncode, 0, mutants.stdout + mutants.stderr)
-        self.assertIn("quick found nessie \"GET K | PUT K\"", mutants.stdout)
+        self.assertIn('quick found nessie "GET K | PUT K"', mutants.stdout)
 
     def test_bad_input(self) -> None:
         self.assert_refused(self.loch("explore", "--suite", "no-such-file"), "no-such-file")
@@ -83,7 +96,9 @@ class Explore(EndToEnd):
         self.assert_refused(self.loch("explore", "nessie", "GET K", "--fail", "many"), "--fail", "many")
         self.assert_refused(self.loch("explore", "nessie", "GET K", "--fial", "1"), "--fail")
         self.assert_refused(self.loch("explore", "nessie", "GET K", "--time", "5"), "--time")
-        self.assert_refused(self.loch("explore", "nessie", "GET K", "--set", "nessie.varaint=published"), "nessie.variant")
+        self.assert_refused(
+            self.loch("explore", "nessie", "GET K", "--set", "nessie.varaint=published"), "nessie.variant"
+        )
         self.assert_refused(self.loch("explore", "nessie", "GET K", "--mutant", "no-such"), "no-such")
         self.assert_refused(self.loch("explore", "farm-em", "GET K"), "stores")
 

@@ -28,23 +28,45 @@ class BadFlags(EndToEnd):
         self.refuse(["--value-sise", "16K"], "--value-size")
         self.refuse(["--nessie.filter-bit", "7"], "nessie.filter-bits")
         self.refuse(["--set", "nessie.varaint=published"], "nessie.variant")
-        for arguments, near in ((["--protocol", "nesie"], "nessie"), (["--fabric", "shn"], "shm"),
-                                (["--distribution", "zipfain"], "zipfian"),
-                                (["--hardware", "connectx3-10gb"], "connectx3-10gbe"),
-                                (["--mutant", "no-reverse-pas"], "no-reverse-pass")):
+        for arguments, near in (
+            (["--protocol", "nesie"], "nessie"),
+            (["--fabric", "shn"], "shm"),
+            (["--distribution", "zipfain"], "zipfian"),
+            (["--hardware", "connectx3-10gb"], "connectx3-10gbe"),
+            (["--mutant", "no-reverse-pas"], "no-reverse-pass"),
+        ):
             replaced = [a for a in SIM if a != arguments[0]] if arguments[0] not in SIM else without(SIM, arguments[0])
             with self.subTest(arguments):
                 self.assert_refused(self.loch(*replaced, *arguments), near)
 
     def test_values_out_of_range(self) -> None:
-        for flag, value in (("--get", "1.5"), ("--get", "many"), ("--rate", "-1"), ("--zipf-theta", "0"),
-                            ("--repeats", "0"), ("--seed", "x"), ("--nessie.filter-bits", "99"),
-                            ("--nessie.variant", "other"), ("--nessie.expiry", "5"), ("--nessie.cache", "maybe"),
-                            ("--hog-pin", "somewhere"), ("--search", "p99")):
+        for flag, value in (
+            ("--get", "1.5"),
+            ("--get", "many"),
+            ("--rate", "-1"),
+            ("--zipf-theta", "0"),
+            ("--repeats", "0"),
+            ("--seed", "x"),
+            ("--nessie.filter-bits", "99"),
+            ("--nessie.variant", "other"),
+            ("--nessie.expiry", "5"),
+            ("--nessie.cache", "maybe"),
+            ("--hog-pin", "somewhere"),
+            ("--search", "p99"),
+        ):
             self.refuse([flag, value], flag.lstrip("-"))
-        for flag, value in (("--nodes", "0"), ("--nodes", "1000000"), ("--clients", "-2"), ("--value-size", "0"),
-                            ("--value-size", "16Q"), ("--value-size", "2G"), ("--duration", "50"),
-                            ("--warmup", "-1ms"), ("--keys", "-5"), ("--key-size", "0")):
+        for flag, value in (
+            ("--nodes", "0"),
+            ("--nodes", "1000000"),
+            ("--clients", "-2"),
+            ("--value-size", "0"),
+            ("--value-size", "16Q"),
+            ("--value-size", "2G"),
+            ("--duration", "50"),
+            ("--warmup", "-1ms"),
+            ("--keys", "-5"),
+            ("--key-size", "0"),
+        ):
             with self.subTest(f"{flag} {value}"):
                 self.assert_refused(self.loch(*without(SIM, flag), flag, value), flag.lstrip("-"))
 

@@ -46,8 +46,17 @@ class Hogs(EndToEnd):
         self.assertLess(sum(each["cpu_s"] for each in out["hogs"]), 0.1 * out["duration_s"] + 0.1)
 
     def test_bad_input_is_one_line(self) -> None:
-        for words, names in ((["--workrs", "2"], ["--workers"]), (["--pin", "separate"], ["--cores"]),
-                             (["--duration", "5"], ["--duration"]), (["--", ], ["COMMAND"])):
+        for words, names in (
+            (["--workrs", "2"], ["--workers"]),
+            (["--pin", "separate"], ["--cores"]),
+            (["--duration", "5"], ["--duration"]),
+            (
+                [
+                    "--",
+                ],
+                ["COMMAND"],
+            ),
+        ):
             with self.subTest(words):
                 self.assert_refused(self.loch("hog", *words), *names)
 
@@ -83,8 +92,9 @@ class Hogs(EndToEnd):
             self.assertEqual(separate.returncode, 0, separate.stderr)
             self.assertNotIn("0", json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(","))
         everywhere = [str(cores) if SHM[i - 1] == "--clients" else word for i, word in enumerate(SHM)]
-        self.assert_refused(self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"),
-                            "no core is left")
+        self.assert_refused(
+            self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"), "no core is left"
+        )
 
     def test_simulated_hogs_are_told_alike(self) -> None:
         longer = without(without(SIM, "--warmup"), "--duration")  # a hog starts within a period of the scheduler, 24 ms

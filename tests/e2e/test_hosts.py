@@ -13,11 +13,12 @@ import subprocess
 import time
 import unittest
 from pathlib import Path
-from types import SimpleNamespace
+from functools import partial
 
 from support import BINARY, EndToEnd
 
 from loch.runner import launch
+from loch.runner.grid import Point
 
 RANK = str(Path(BINARY).resolve().parents[1] / "common/cluster/control_rank")
 # What ssh would do: run a command on the named host.
@@ -54,20 +55,26 @@ class Hosts(EndToEnd):
         self.head, *self.hosts = (f"l{os.getpid()}{letter}" for letter in "habc")
         for name in (self.head, *self.hosts):
             self.ip("netns", "add", name)
-            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], check=False)
+            self.addCleanup(partial(subprocess.run, ["ip", "netns", "del", name], check=False))
             self.ip("-n", name, "link", "set", "lo", "up")
         self.ip("-n", self.head, "link", "add", "br0", "type", "bridge")
         self.ip("-n", self.head, "link", "set", "br0", "up")
         self.ip("-n", self.head, "addr", "add", "10.77.0.1/24", "dev", "br0")
         for number, name in enumerate(self.hosts):
-            self.ip("link", "add", f"v{number}", "netns", self.head, "type", "veth", "peer", "name", "eth0", "netns", name)
+            self.ip(
+                "link", "add", f"v{number}", "netns", self.head, "type", "veth", "peer", "name", "eth0", "netns", name
+            )
             self.ip("-n", self.head, "link", "set", f"v{number}", "master", "br0", "up")
             self.ip("-n", name, "addr", "add", f"10.77.0.{number + 2}/24", "dev", "eth0")
             self.ip("-n", name, "link", "set", "eth0", "up")
         agent = self.folder / self.write("agent", AGENT)
         agent.chmod(0o755)
-        self.environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent),
-                            "OMPI_MCA_orte_tmpdir_base": str(self.folder), "LOCH_LOST_AFTER": "2s"}
+        self.environment = {
+            **os.environ,
+            "OMPI_MCA_plm_rsh_agent": str(agent),
+            "OMPI_MCA_orte_tmpdir_base": str(self.folder),
+            "LOCH_LOST_AFTER": "2s",
+        }
 
     def ip(self, *words: str) -> None:
         subprocess.run(["ip", *words], check=True, capture_output=True)
@@ -76,13 +83,31 @@ class Hosts(EndToEnd):
         """The three ranks; returns when all of them have met."""
         hostfile = self.folder / self.write("hosts", "".join(f"{name}\n" for name in self.hosts))
         where = launch.from_flags(str(hostfile), "10.77.0.0/24", {})
-        point = SimpleNamespace(params={"fabric": "verbs", "nodes": 3})
+        assert where is not None
+        point = Point("", {}, 0, {"fabric": "verbs", "nodes": 3})
         line = where.command(point, [RANK, "wait", str(seconds)], self.environment)
         self.output = self.folder / "output"
         with self.output.open("wb") as stream:
-            process = subprocess.Popen(["ip", "netns", "exec", self.head, "unshare", "-u", "sh", "-c",
-                                        f'hostname {self.head}; exec "$@"', "sh", *line], cwd=self.folder,
-                                       env=self.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+            process = subprocess.Popen(
+                [
+                    "ip",
+                    "netns",
+                    "exec",
+                    self.head,
+                    "unshare",
+                    "-u",
+                    "sh",
+                    "-c",
+                    f'hostname {self.head}; exec "$@"',
+                    "sh",
+                    *line,
+                ],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+            )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(self.end_all)

@@ -31,8 +31,29 @@ figure: {kind: bars, x: value_size, y: [latency_us.get.mean]}
 HAS_MPIRUN = shutil.which("mpirun") is not None
 ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 # A small table and many PUTs: room for the versions that wait for their expiry.
-LOAD = ["bench", "--fabric", "shm", "--nodes", "3", "--clients", "1", "--keys", "600", "--value-size", "1K", "--get", "0.5",
-        "--nessie.expiry", "50ms", "--nessie.min-spare", "20000", "--warmup", "100ms", "--json", "out.json"]
+LOAD = [
+    "bench",
+    "--fabric",
+    "shm",
+    "--nodes",
+    "3",
+    "--clients",
+    "1",
+    "--keys",
+    "600",
+    "--value-size",
+    "1K",
+    "--get",
+    "0.5",
+    "--nessie.expiry",
+    "50ms",
+    "--nessie.min-spare",
+    "20000",
+    "--warmup",
+    "100ms",
+    "--json",
+    "out.json",
+]
 
 
 def shared_memory() -> set[str]:
@@ -45,9 +66,14 @@ class Started:
 
     def __init__(self, folder: Path, ranks: int, *arguments: str) -> None:
         self.ranks = ranks
-        self.mpirun = subprocess.Popen(["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments], cwd=folder,
-                                       env={**os.environ, **ROOT_MAY}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       text=True)
+        self.mpirun = subprocess.Popen(
+            ["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments],
+            cwd=folder,
+            env={**os.environ, **ROOT_MAY},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def processes(self) -> dict[int, list[int]]:
         """By rank: its supervisor and, once it runs, its child."""
@@ -69,7 +95,11 @@ class Started:
         while time.monotonic() < deadline and self.mpirun.poll() is None:
             written = [path for path in folder.glob("h.jsonl.rank*") if path.stat().st_size > 0]
             found = self.processes()
-            if len(written) == self.ranks and len(found) == self.ranks and all(len(each) == 2 for each in found.values()):
+            if (
+                len(written) == self.ranks
+                and len(found) == self.ranks
+                and all(len(each) == 2 for each in found.values())
+            ):
                 time.sleep(0.3)
                 return found
             time.sleep(0.02)
@@ -108,8 +138,24 @@ def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
 def kill_client(test: EndToEnd, victim: int) -> None:
     """One node's client process dies in the middle: the others go on, and one of them reports."""
     before = shared_memory()
-    started = Started(test.folder, 3, *support.without(LOAD, "--clients"), "--clients", "2", "--verify", "--duration", "3s", "--history", "h.jsonl",
-                      "--timeline", "100ms", "--probe-keys", "200", "--repair-after", "200ms")
+    started = Started(
+        test.folder,
+        3,
+        *support.without(LOAD, "--clients"),
+        "--clients",
+        "2",
+        "--verify",
+        "--duration",
+        "3s",
+        "--history",
+        "h.jsonl",
+        "--timeline",
+        "100ms",
+        "--probe-keys",
+        "200",
+        "--repair-after",
+        "200ms",
+    )
     os.kill(started.wait_for_load(test)[victim][1], signal.SIGKILL)
     status, out, err = started.end()
     test.assertEqual(status, 0, out + err)
@@ -146,12 +192,36 @@ def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
 @unittest.skipUnless(HAS_MPIRUN, "mpirun (Debian: openmpi-bin) is not here")
 class Launch(EndToEnd):
     def mpirun(self, ranks: int, *arguments: str):
-        return self.call(["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments], timeout=200, **ROOT_MAY)
+        return self.call(
+            ["mpirun", "--oversubscribe", "-n", str(ranks), support.BINARY, *arguments], timeout=200, **ROOT_MAY
+        )
 
     def test_three_ranks_are_one_cluster(self) -> None:
-        done = self.mpirun(3, "bench", "--fabric", "shm", "--nodes", "3", "--clients", "1", "--keys", "600",
-                           "--value-size", "256", "--get", "0.7", "--verify", "--warmup", "100ms", "--duration", "500ms",
-                           "--history", "h.jsonl", "--json", "out.json")
+        done = self.mpirun(
+            3,
+            "bench",
+            "--fabric",
+            "shm",
+            "--nodes",
+            "3",
+            "--clients",
+            "1",
+            "--keys",
+            "600",
+            "--value-size",
+            "256",
+            "--get",
+            "0.7",
+            "--verify",
+            "--warmup",
+            "100ms",
+            "--duration",
+            "500ms",
+            "--history",
+            "h.jsonl",
+            "--json",
+            "out.json",
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         got = json.loads((self.folder / "out.json").read_text())
         self.assertEqual([node["node"] for node in got["nodes"]], [0, 1, 2])
@@ -205,7 +275,9 @@ class Launch(EndToEnd):
         alone = self.loch("bench", "--fabric", "shm", "--nodes", "3", "--faults", "kill.yaml", "--duration", "100ms")
         self.assert_refused(alone, "kill.yaml", "mpirun")
         self.write("kill.yaml", "schedule:\n  - {kind: crash, node: 1, at: 1100ms}\n")
-        self.assert_refused(self.loch("bench", "--fabric", "shm", "--faults", "kill.yaml", "--dry-run"), "kill.yaml:2", "kill_process")
+        self.assert_refused(
+            self.loch("bench", "--fabric", "shm", "--faults", "kill.yaml", "--dry-run"), "kill.yaml:2", "kill_process"
+        )
 
     def test_bad_input_is_status_2_from_every_rank(self) -> None:
         done = self.mpirun(2, "bench", "--fabric", "shm", "--nodes", "2", "--value-sise", "1K", "--json", "out.json")
@@ -216,8 +288,11 @@ class Launch(EndToEnd):
     def test_the_runner_brings_up_the_ranks_of_a_hostfile(self) -> None:
         self.write("tiny.yaml", EXPERIMENT)
         self.write("hosts", "localhost slots=2\n")
-        done = self.call([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "tiny.yaml", "--hostfile", "hosts"],
-                         timeout=200, LOCH_BIN=support.BINARY)
+        done = self.call(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "tiny.yaml", "--hostfile", "hosts"],
+            timeout=200,
+            LOCH_BIN=support.BINARY,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = [json.loads(path.read_text()) for path in (self.folder / "results/tiny/points").glob("*.json")]
         self.assertEqual(len(kept), 1)

@@ -32,7 +32,20 @@ class Script(EndToEnd):
     def test_help_lists_the_commands(self) -> None:
         done = self.script("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("run", "bench", "check", "fuzz", "explore", "score", "plot", "list", "calibrate", "doctor", "softroce", "test"):
+        for command in (
+            "run",
+            "bench",
+            "check",
+            "fuzz",
+            "explore",
+            "score",
+            "plot",
+            "list",
+            "calibrate",
+            "doctor",
+            "softroce",
+            "test",
+        ):
             self.assertIn(f"./loch {command}", done.stdout)
 
     def test_an_unknown_command_is_named_with_the_nearest(self) -> None:
@@ -59,11 +72,21 @@ class Script(EndToEnd):
         for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):  # nothing is fetched in here
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
-        more = {"PATH": f"{folder}:{os.environ['PATH']}", "LOCH_BUILD": str(self.folder / "build"), "BUILD_S": str(seconds),
-                "CALLS": str(self.folder / "calls")}
-        return subprocess.Popen([str(ROOT / "loch"), "list", "protocols"], env={**os.environ, **more}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # of a background job: ignored
+        more = {
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "LOCH_BUILD": str(self.folder / "build"),
+            "BUILD_S": str(seconds),
+            "CALLS": str(self.folder / "calls"),
+        }
+        return subprocess.Popen(
+            [str(ROOT / "loch"), "list", "protocols"],
+            env={**os.environ, **more},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # of a background job: ignored
 
     def builds(self) -> int:
         calls = self.folder / "calls"

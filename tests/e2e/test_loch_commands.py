@@ -6,11 +6,26 @@ import os
 import shutil
 import subprocess
 import unittest
+from typing import Any
 
 from small_tree import SmallTree
 from support import BINARY, ROOT, EndToEnd
 
-OF_PACKAGE = ("new", "run", "plot", "score", "reference", "mutate", "doctor", "softroce", "power", "test", "completion")
+OF_PACKAGE = (
+    "new",
+    "run",
+    "plot",
+    "score",
+    "reference",
+    "schema",
+    "mutate",
+    "doctor",
+    "sequence",
+    "softroce",
+    "power",
+    "test",
+    "completion",
+)
 
 
 class Help(SmallTree):
@@ -30,20 +45,24 @@ class Help(SmallTree):
 class Completion(EndToEnd):
     def complete(self, *words: str) -> list[str]:
         """What bash offers in the place of the last word."""
-        asked = ('eval "$("$1" completion bash)"; shift; COMP_CWORD=$(($# - 1)); COMP_WORDS=("$@"); _loch; '
-                 'for each in "${COMPREPLY[@]}"; do printf "%s\\n" "$each"; done')
+        asked = (
+            'eval "$("$1" completion bash)"; shift; COMP_CWORD=$(($# - 1)); COMP_WORDS=("$@"); _loch; '
+            'for each in "${COMPREPLY[@]}"; do printf "%s\\n" "$each"; done'
+        )
         done = self.call(["bash", "-c", asked, "bash", str(ROOT / "loch"), "loch", *words], LOCH_BIN=BINARY)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.splitlines()
 
     def test_commands(self) -> None:
         self.assertEqual(self.complete("be"), ["bench"])
-        self.assertEqual(self.complete("s"), ["score", "softroce"])
+        self.assertEqual(self.complete("s"), ["schema", "score", "sequence", "softroce"])
         self.assertLess({*OF_PACKAGE, "bench", "fuzz", "explore", "list"}, set(self.complete("")))
 
     def test_flags_are_those_of_the_help(self) -> None:
         self.assertEqual(self.complete("bench", "--proto"), ["--protocol"])
-        self.assertLess({"--value-size", "--duration", "--json"}, set(self.complete("bench", "--protocol", "nessie", "--")))
+        self.assertLess(
+            {"--value-size", "--duration", "--json"}, set(self.complete("bench", "--protocol", "nessie", "--"))
+        )
         self.assertEqual(self.complete("run", "x.yaml", "--sm"), ["--smoke"])
         self.assertEqual(self.complete("softroce", "--ho"), ["--hosts"])
         self.assertEqual(self.complete("test", "--q"), ["--quick"])
@@ -61,8 +80,11 @@ class Completion(EndToEnd):
         self.assertEqual(self.complete("bench", "--json", "x"), [])
 
     def test_nothing_is_built_for_it(self) -> None:
-        done = self.call([str(ROOT / "loch"), "completion", "words", "2", "loch", "bench", "--pro"], LOCH_BIN="",
-                         LOCH_BUILD=str(self.folder / "none"))
+        done = self.call(
+            [str(ROOT / "loch"), "completion", "words", "2", "loch", "bench", "--pro"],
+            LOCH_BIN="",
+            LOCH_BUILD=str(self.folder / "none"),
+        )
         self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "", ""))
         self.assertFalse((self.folder / "none").exists())
 
@@ -89,11 +111,19 @@ class WithoutPython(SmallTree):
         if self.hidden("/usr/bin/test", "!", "-x", "/usr/bin/python3").returncode:
             self.skipTest("no mount namespace can be had here")
 
-    def hidden(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["unshare", "-m", "sh", "-c", HIDDEN, "sh", str(self.stand_ins), *words], cwd=self.folder, text=True,
-                              env=self.surroundings(**more), capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    def hidden(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["unshare", "-m", "sh", "-c", HIDDEN, "sh", str(self.stand_ins), *words],
+            cwd=self.folder,
+            text=True,
+            env=self.surroundings(**more),
+            capture_output=True,
+            check=False,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
 
-    def loch_without(self, *programs: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def loch_without(self, *programs: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """./loch --help, with these programs and no others in PATH."""
         shutil.rmtree(self.stand_ins)
         for name in ("readlink", "id", "mktemp", "tail", "rm", "env", "umount", "sh"):
@@ -101,8 +131,11 @@ class WithoutPython(SmallTree):
             assert found
             self.program(name, f'#!/bin/sh\nexec {found} "$@"\n')
         for name in programs:
-            self.program(name, '#!/bin/sh\necho "$$ apt-get $*" >> "$CALLS"\n'
-                         'case "$*" in *python3*) [ -n "$APT_FAILS" ] || umount /usr/bin/python3 ;; esac\necho "E: said"\n')
+            self.program(
+                name,
+                '#!/bin/sh\necho "$$ apt-get $*" >> "$CALLS"\n'
+                'case "$*" in *python3*) [ -n "$APT_FAILS" ] || umount /usr/bin/python3 ;; esac\necho "E: said"\n',
+            )
         return self.hidden(str(self.tree / "loch"), "--help", **more)
 
     def test_it_is_installed(self) -> None:

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 import unittest
-from typing import Callable
+from functools import partial
+from typing import Any, Callable
 
 from small_tree import SmallTree
 
@@ -61,7 +62,13 @@ class Building(SmallTree):
 
     def test_running_leaves_the_tree_as_it_is(self) -> None:
         before = sorted(self.tree.rglob("*"))
-        for words in (["list", "protocols"], ["list", "fabrics"], ["doctor", "--help"], ["run", "none.yaml"], ["banch"]):
+        for words in (
+            ["list", "protocols"],
+            ["list", "fabrics"],
+            ["doctor", "--help"],
+            ["run", "none.yaml"],
+            ["banch"],
+        ):
             self.small(*words)
         self.assertEqual(sorted(self.tree.rglob("*")), before)
 
@@ -98,8 +105,14 @@ class Building(SmallTree):
 
     def test_on_a_terminal_the_line_is_rewritten_and_gone_at_the_end(self) -> None:
         ours, theirs = pty.openpty()
-        started = subprocess.Popen([str(self.tree / "loch"), "list", "protocols"], env=self.surroundings(BUILD_S="3.5"), stderr=theirs,
-                                   cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        started = subprocess.Popen(
+            [str(self.tree / "loch"), "list", "protocols"],
+            env=self.surroundings(BUILD_S="3.5"),
+            stderr=theirs,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         os.close(theirs)
         self.assertEqual(started.wait(timeout=60), 0)
         said = os.read(ours, 1 << 16).decode()
@@ -122,17 +135,28 @@ class Building(SmallTree):
 
 
 class Packages(SmallTree):
-    def without_root(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def without_root(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """As somebody else, where this is root; with a sudo that is refused."""
         user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         self.folder.chmod(0o777)
-        become: Callable[[], None] | None = (lambda: os.setuid(user.pw_uid)) if user else None
-        return subprocess.run([str(self.tree / "loch"), *words], cwd=self.folder, env=self.surroundings(NO_ROOT="yes", **more),
-                              timeout=60, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, preexec_fn=become)
+        become: Callable[[], None] | None = partial(os.setuid, user.pw_uid) if user else None
+        return subprocess.run(
+            [str(self.tree / "loch"), *words],
+            cwd=self.folder,
+            env=self.surroundings(NO_ROOT="yes", **more),
+            timeout=60,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=become,
+        )
 
     def test_without_root_they_are_named_in_one_line(self) -> None:
         done = self.without_root("list", "protocols", MISSING="ninja-build libfmt-dev")
-        self.assert_refused(done, "loch: these Debian packages are missing: ninja-build libfmt-dev (as root: apt-get install ninja")
+        self.assert_refused(
+            done, "loch: these Debian packages are missing: ninja-build libfmt-dev (as root: apt-get install ninja"
+        )
         self.assertEqual((self.calls("apt-get"), self.calls("--build")), ([], []))
 
     def test_with_root_they_are_installed_and_only_they(self) -> None:
@@ -144,32 +168,48 @@ class Packages(SmallTree):
     def test_what_apt_get_says_of_its_failure_is_shown(self) -> None:
         done = self.small("list", "protocols", MISSING="ninja-build", APT_FAILS="yes")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr.splitlines(), [
-            "E: Unable to locate package", f"loch: apt-get failed ({self.folder / 'build/packages.log'}); still missing: ninja-build"])
+        self.assertEqual(
+            done.stderr.splitlines(),
+            [
+                "E: Unable to locate package",
+                f"loch: apt-get failed ({self.folder / 'build/packages.log'}); still missing: ninja-build",
+            ],
+        )
 
     def test_a_library_with_the_ending_of_64_bit_times_is_there(self) -> None:
-        self.program("dpkg-query", '#!/bin/sh\nshift 3\nfor name; do [ "$name" = libevent-2.1-7 ] || echo "$name installed"; done\n')
+        self.program(
+            "dpkg-query",
+            '#!/bin/sh\nshift 3\nfor name; do [ "$name" = libevent-2.1-7 ] || echo "$name installed"; done\n',
+        )
         done = self.small("list", "protocols")
         self.assertEqual((done.returncode, self.calls("apt-get")), (0, []), done.stderr)
 
     def test_dask_is_installed_where_points_are_to_run_on_it(self) -> None:
         self.write("x.yaml", "")
-        for words, installs in ((["--on", "slurm"], 0), ([], 0), (["--on=dask"], 1), (["--on", "dask"], 2)):
+        none: list[str] = []
+        for words, installs in ((["--on", "slurm"], 0), (none, 0), (["--on=dask"], 1), (["--on", "dask"], 2)):
             self.small("run", "x.yaml", *words, MISSING="python3-distributed")
             self.assertEqual(len(self.calls("install python3-distributed")), installs, words)
             (self.folder / "build/packages.dask").unlink(missing_ok=True)
 
     def test_bad_flags_and_help_install_nothing(self) -> None:
-        for words, status in ((["mutate", "--edits", "0"], 2), (["softroce", "--hosts", "0", "--", "true"], 2), (["run", "--jbs", "2"], 2),
-                              (["power", "--bmc", "x", "--rate", "0"], 2), (["test", "--quik"], 2), (["run", "--help"], 0),
-                              (["run", "--on", "dask", "--help"], 0), (["run", "x.yaml", "--on", "dask", "--jbs", "2"], 2)):
+        for words, status in (
+            (["mutate", "--edits", "0"], 2),
+            (["softroce", "--hosts", "0", "--", "true"], 2),
+            (["run", "--jbs", "2"], 2),
+            (["power", "--bmc", "x", "--rate", "0"], 2),
+            (["test", "--quik"], 2),
+            (["run", "--help"], 0),
+            (["run", "--on", "dask", "--help"], 0),
+            (["run", "x.yaml", "--on", "dask", "--jbs", "2"], 2),
+        ):
             self.assertEqual(self.small(*words, MISSING="cmake").returncode, status, words)
         self.assertEqual(self.calls(""), [])
         self.assertFalse((self.folder / "build").exists())
 
 
 class Interrupted(SmallTree):
-    def interrupt(self, words: list[str], call: str, everybody: bool, **more: str) -> tuple[int, str, str]:
+    def interrupt(self, words: list[str], call: str, everybody: bool, **more: Any) -> tuple[int, str, str]:
         (self.folder / "calls").write_text("")
         started = self.start(*words, **more)
         deadline = time.monotonic() + 60
@@ -185,7 +225,9 @@ class Interrupted(SmallTree):
             with self.subTest(everybody=everybody):
                 status, out, err = self.interrupt(["list", "protocols"], "--build", everybody, BUILD_S="60")
                 self.assertEqual((status, out), (130, ""), err)
-                self.assertEqual(err.splitlines()[-1], "loch: interrupted; the next ./loch goes on where this one stopped")
+                self.assertEqual(
+                    err.splitlines()[-1], "loch: interrupted; the next ./loch goes on where this one stopped"
+                )
                 self.assertTrue(all(map(self.has_ended, self.calls("--build"))), "cmake goes on")
         self.assertIn("built: list", self.small("list", "protocols").stdout)
 
@@ -203,7 +245,9 @@ class Testing(SmallTree):
         done = self.small("test", "--quick", "--filter=^toy")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
-        self.assertEqual(lines[-3:], ["100% tests passed, 0 tests failed out of 1", "", "Total Test time (real) =   0.01 sec"])
+        self.assertEqual(
+            lines[-3:], ["100% tests passed, 0 tests failed out of 1", "", "Total Test time (real) =   0.01 sec"]
+        )
         self.assertRegex(done.stderr, r"loch: fresh seeds from LOCH_FRESH_BASE=[1-9]\d*000000000\n")
         self.assertEqual(len(self.calls("--output-on-failure --no-tests=error -L ^quick$ -R ^toy")), 1)
         self.assertEqual(len(self.calls("--target loch-bench loch_quick_tests")), 1)
@@ -218,8 +262,14 @@ class Testing(SmallTree):
     def test_all_of_them_are_built_four_times(self) -> None:
         done = self.small("test", CI="yes")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for line in ("build/release --target all", "build/asan --target loch_sanitize_tests", "build/tsan --target loch_sanitize_tests",
-                     "build/fuzz --target loch_fuzzers", "--test-dir", "-LE ^long$"):
+        for line in (
+            "build/release --target all",
+            "build/asan --target loch_sanitize_tests",
+            "build/tsan --target loch_sanitize_tests",
+            "build/fuzz --target loch_fuzzers",
+            "--test-dir",
+            "-LE ^long$",
+        ):
             self.assertEqual(len(self.calls(line)), 1, line)
         listed = (self.folder / "build/all-tests/CTestTestfile.cmake").read_text(encoding="utf-8")
         self.assertEqual(listed.count('"'), 8, listed)

@@ -14,10 +14,48 @@ schedule:
   - {kind: crash, node: 2, at: 300ms, span: 300ms}
 """
 DELAY_S, CRASH_S, BACK_S = 0.1, 0.25, 0.55
-RUN = ["bench", "--fabric", "sim", "--nodes", "4", "--clients", "2", "--window", "12", "--think", "500us", "--keys", "2000",
-       "--value-size", "256", "--get", "0.5", "--verify", "--warmup", "50ms", "--duration", "1s", "--timeline", "20ms",
-       "--probe-keys", "96", "--faults", "faults.yaml", "--repair-after", "100ms"]
-NESSIE = ["--protocol", "nessie", "--nessie.expiry", "100ms", "--nessie.clock-margin", "1ms", "--nessie.min-spare", "1500"]
+RUN = [
+    "bench",
+    "--fabric",
+    "sim",
+    "--nodes",
+    "4",
+    "--clients",
+    "2",
+    "--window",
+    "12",
+    "--think",
+    "500us",
+    "--keys",
+    "2000",
+    "--value-size",
+    "256",
+    "--get",
+    "0.5",
+    "--verify",
+    "--warmup",
+    "50ms",
+    "--duration",
+    "1s",
+    "--timeline",
+    "20ms",
+    "--probe-keys",
+    "96",
+    "--faults",
+    "faults.yaml",
+    "--repair-after",
+    "100ms",
+]
+NESSIE = [
+    "--protocol",
+    "nessie",
+    "--nessie.expiry",
+    "100ms",
+    "--nessie.clock-margin",
+    "1ms",
+    "--nessie.min-spare",
+    "1500",
+]
 SD = ["--protocol", "nessie-sd", "--servers", "1", "--nessie-sd.give-up-after", "50ms"]
 PILAF = ["--protocol", "pilaf", "--servers", "1", "--pilaf.patience", "50ms"]
 HERD = ["--protocol", "herd", "--servers", "1", "--herd.give-up", "20ms"]
@@ -55,7 +93,9 @@ class Recovery(EndToEnd):
         got = self.over_time(NESSIE)
         self.assertEqual(self.at(got, "kill", 1), [0.1, 0.1])
         self.assertEqual(self.at(got, "scrub", 1), [0.1 + DELAY_S])
-        self.assertEqual((self.at(got, "crash", 2), self.at(got, "restart", 2), self.at(got, "rejoin", 2)), ([0.25], [0.55], [0.55]))
+        self.assertEqual(
+            (self.at(got, "crash", 2), self.at(got, "restart", 2), self.at(got, "rejoin", 2)), ([0.25], [0.55], [0.55])
+        )
         self.assertEqual(self.at(got, "declare", 2), [CRASH_S + DELAY_S, BACK_S + DELAY_S])
         self.assertEqual(got["declared_lost"], [2])
         self.assertGreater(max(self.unwritable(got, CRASH_S, CRASH_S + DELAY_S)), 20)
@@ -80,12 +120,18 @@ class Recovery(EndToEnd):
 
     def test_herd_does_not_take_the_node_back(self) -> None:
         got = self.over_time(HERD)
-        self.assertEqual((self.at(got, "restart", 2), self.at(got, "rejoin", 2), self.at(got, "declare", 2)), ([0.55], [], []))
+        self.assertEqual(
+            (self.at(got, "restart", 2), self.at(got, "rejoin", 2), self.at(got, "declare", 2)), ([0.55], [], [])
+        )
         self.assertTrue(15 <= self.unwritable(got, 0.9, 1.0)[0] <= 35, "about a fourth of 96")
 
     def test_a_schedule_that_leaves_nobody_to_repair_is_refused(self) -> None:
-        self.write("faults.yaml", "schedule:\n" + "".join(f"  - {{kind: pause, node: {n}, at: 1ms, span: 1ms}}\n" for n in range(4)))
-        for flags in ([], ["--dry-run"]):
+        self.write(
+            "faults.yaml",
+            "schedule:\n" + "".join(f"  - {{kind: pause, node: {n}, at: 1ms, span: 1ms}}\n" for n in range(4)),
+        )
+        none: list[str] = []
+        for flags in (none, ["--dry-run"]):
             self.assert_refused(self.loch(*RUN, *NESSIE, *flags), "--repair-after", "every node")
 
 

@@ -60,9 +60,14 @@ class Run(EndToEnd):
 
     def test_an_interrupted_run_goes_on_where_it_stopped(self) -> None:
         self.write("tiny.yaml", EXPERIMENT.replace("duration: 2ms", "duration: 60ms"))
-        started = subprocess.Popen([*self.command, "run", "tiny.yaml", "--jobs", "1"], cwd=self.folder,
-                                   env={**os.environ, "LOCH_BIN": BINARY}, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
+        started = subprocess.Popen(
+            [*self.command, "run", "tiny.yaml", "--jobs", "1"],
+            cwd=self.folder,
+            env={**os.environ, "LOCH_BIN": BINARY},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         deadline = time.monotonic() + 200
         while not self.points() and started.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -81,21 +86,39 @@ class Run(EndToEnd):
         self.assertEqual({name: after[name] for name in kept}, kept, "finished points are not run again")
 
     def test_bad_experiments_are_refused_and_nothing_is_written(self) -> None:
-        for name, old, new, where in (("key", "measure:", "meassure:", ":10: meassure"),
-                                      ("type", "[256, 1K, 4K]", "[256, big]", ":9: axes.value_size"),
-                                      ("protocol", "protocol: nessie", "protocol: nesie", ":7: systems.CD.protocol"),
-                                      ("hardware", "connectx3-10gbe", "connectx3-10gb", ":4: hardware: no profile"),
-                                      ("option", "clients: 2", "clients: 2, nessie.filter-bits: 99",
-                                       ":7: systems.CD.nessie.filter-bits: \"99\" is not a whole number from 0 to 15"),
-                                      ("axis", "[256, 1K, 4K]", "[256, 1K, 3G]", ":9: axes.value_size: \"3221225472\" is not"),
-                                      ("option of an axis", "axes: {", "axes: {nessie.expiry: [1s, 5], ",
-                                       ":9: axes.nessie.expiry"),
-                                      ("combination", "clients: 2", "clients: 2, nessie.filter-bits: 12",
-                                       ":7: systems.CD.nessie.filter-bits: 12 do not fit"),
-                                      ("mutant", "clients: 2", "clients: 2, mutant: no-reverse-pas", "no-reverse-pass"),
-                                      ("claim", "CD.latency_us.get.mean <", "CD.latency_us.get.mean <>", ":13: "),
-                                      ("system of a claim", "CD.latency_us.get.mean <", "CDD.latency_us.get.mean <",
-                                       ":13: claims: CDD is no system of this experiment, which has CD; did you mean CD?")):
+        for name, old, new, where in (
+            ("key", "measure:", "meassure:", ":10: meassure"),
+            ("type", "[256, 1K, 4K]", "[256, big]", ":9: axes.value_size"),
+            ("protocol", "protocol: nessie", "protocol: nesie", ":7: systems.CD.protocol"),
+            ("hardware", "connectx3-10gbe", "connectx3-10gb", ":4: hardware: no profile"),
+            (
+                "option",
+                "clients: 2",
+                "clients: 2, nessie.filter-bits: 99",
+                ':7: systems.CD.nessie.filter-bits: "99" is not a whole number from 0 to 15',
+            ),
+            (
+                "axis",
+                "[256, 1K, 4K]",
+                "[256, 1K, 3G]",
+                ":9: axes.value_size: expected bytes such as 512 or 16K, at most 1G, found '3G'",
+            ),
+            ("option of an axis", "axes: {", "axes: {nessie.expiry: [1s, 5], ", ":9: axes.nessie.expiry"),
+            (
+                "combination",
+                "clients: 2",
+                "clients: 2, nessie.filter-bits: 12",
+                ":7: systems.CD.nessie.filter-bits: 12 do not fit",
+            ),
+            ("mutant", "clients: 2", "clients: 2, mutant: no-reverse-pas", "no-reverse-pass"),
+            ("claim", "CD.latency_us.get.mean <", "CD.latency_us.get.mean <>", ":13: "),
+            (
+                "system of a claim",
+                "CD.latency_us.get.mean <",
+                "CDD.latency_us.get.mean <",
+                ":13: claims: CDD is no system of this experiment, which has CD; did you mean CD?",
+            ),
+        ):
             with self.subTest(name):
                 self.write("bad.yaml", EXPERIMENT.replace(old, new, 1))
                 self.assert_refused(self.run_it("bad.yaml"), "bad.yaml:", where)
@@ -109,7 +132,9 @@ class Run(EndToEnd):
         self.assertFalse((self.folder / "results").exists())
 
     def test_experiments_of_the_tree_pass_their_own_checks(self) -> None:
-        files = sorted(Path(ROOT / "experiments").glob("*.yaml")) + sorted(Path(ROOT / "experiments/paper").glob("*.yaml"))
+        files = sorted(Path(ROOT / "experiments").glob("*.yaml")) + sorted(
+            Path(ROOT / "experiments/paper").glob("*.yaml")
+        )
         self.assertTrue(files)
         for file in files:
             with self.subTest(file.name):

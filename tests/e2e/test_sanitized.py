@@ -16,8 +16,28 @@ if SANITIZED:
 
 import test_launch  # noqa: E402
 
-SHM = ["bench", "--protocol", "nessie", "--fabric", "shm", "--nodes", "3", "--clients", "1", "--keys", "2000",
-       "--value-size", "256", "--get", "0.9", "--verify", "--warmup", "100ms", "--duration", "2s"]
+SHM = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "shm",
+    "--nodes",
+    "3",
+    "--clients",
+    "1",
+    "--keys",
+    "2000",
+    "--value-size",
+    "256",
+    "--get",
+    "0.9",
+    "--verify",
+    "--warmup",
+    "100ms",
+    "--duration",
+    "2s",
+]
 
 
 @unittest.skipUnless(SANITIZED, "LOCH_SANITIZED names no binary of a sanitizer's build")
@@ -31,8 +51,10 @@ class Sanitized(EndToEnd):
     def test_it_simulates_what_the_release_build_does(self) -> None:
         if not os.access(RELEASE, os.X_OK):
             self.skipTest(f"no release build to compare with ({RELEASE})")
-        hashes = [self.run_it(binary, *SIM, "--get", "0.5", "--seed", "3")["sim"]["trace_hash"]
-                  for binary in (SANITIZED, RELEASE)]
+        hashes = [
+            self.run_it(binary, *SIM, "--get", "0.5", "--seed", "3")["sim"]["trace_hash"]
+            for binary in (SANITIZED, RELEASE)
+        ]
         self.assertEqual(hashes[0], hashes[1])
 
     def test_threads_race_without_a_report(self) -> None:

@@ -5,12 +5,35 @@ from __future__ import annotations
 import json
 import unittest
 from collections import defaultdict
+from typing import Any
 
 from support import EndToEnd
 
 # Three candidate slots a key and a table that is nearly full: a PUT of a key that was deleted finds its slots taken.
-TIGHT = ["bench", "--protocol", "nessie", "--nodes", "3", "--keys", "60", "--value-size", "256", "--get", "0.3", "--delete",
-         "0.3", "--nessie.load-factor", "0.9", "--operations", "200", "--warmup", "0ms", "--verify", "--trace", "t.json"]
+TIGHT = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--nodes",
+    "3",
+    "--keys",
+    "60",
+    "--value-size",
+    "256",
+    "--get",
+    "0.3",
+    "--delete",
+    "0.3",
+    "--nessie.load-factor",
+    "0.9",
+    "--operations",
+    "200",
+    "--warmup",
+    "0ms",
+    "--verify",
+    "--trace",
+    "t.json",
+]
 
 
 class Trace:
@@ -92,10 +115,14 @@ class Traces(EndToEnd):
         for client in ("client 0", "client 1"):
             for box in trace.on(client):
                 names[box["name"]] += 1
-        self.assertEqual([names[kind] for kind in ("GET", "PUT", "DELETE")],
-                         [result["operations"][kind] for kind in ("get", "put", "delete")])
+        self.assertEqual(
+            [names[kind] for kind in ("GET", "PUT", "DELETE")],
+            [result["operations"][kind] for kind in ("get", "put", "delete")],
+        )
         self.assertEqual(names["MIGRATE"], result["protocol_counters"]["migrations"])
-        stages = defaultdict(lambda: defaultdict(list))  # by sender, receiver and request: track -> (node, box)
+        stages: dict[Any, dict[Any, list[Any]]] = defaultdict(
+            lambda: defaultdict(list)
+        )  # by sender, receiver and request: track -> (node, box)
         for box in trace.boxes:
             if "request" not in box.get("args", {}):
                 continue
@@ -129,8 +156,10 @@ class Traces(EndToEnd):
     def test_real_threads_keep_the_rules_too(self) -> None:
         trace, result = self.trace("--fabric", "shm", "--clients", "1", "--window", "3")
         marked = [box["name"] for box in trace.on("client 0")]
-        self.assertEqual([marked.count(kind) for kind in ("GET", "PUT", "DELETE")],
-                         [result["operations"][kind] + 0 for kind in ("get", "put", "delete")])
+        self.assertEqual(
+            [marked.count(kind) for kind in ("GET", "PUT", "DELETE")],
+            [result["operations"][kind] + 0 for kind in ("get", "put", "delete")],
+        )
         self.assertEqual(marked.count("MIGRATE"), result["protocol_counters"]["migrations"])
         requests = trace.on("client 0: requests")
         self.assertTrue(all(box["args"]["status"] == "success" for box in requests))

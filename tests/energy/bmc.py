@@ -52,8 +52,52 @@ def missing() -> str | None:
 def full_sensor_record(number: int, name: str, step: int, unit: int = 6) -> list[int]:
     """An SDR of type 01h: a threshold sensor of `step` units a count, watts by default, readable, without thresholds."""
     text = name.encode("ascii")
-    body = [0x20, 0, number, 7, 1, 0x01, 0x40, 0x0B, 0x01, 0, 0, 0, 0, 0, 0, 0, unit, 0, 0, step, 0, 0, 0, 0, 0, 0,
-            0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xC0 | len(text), *text]
+    body = [
+        0x20,
+        0,
+        number,
+        7,
+        1,
+        0x01,
+        0x40,
+        0x0B,
+        0x01,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        unit,
+        0,
+        0,
+        step,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0xFF,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0xC0 | len(text),
+        *text,
+    ]
     return [0, 0, 0x51, 0x01, len(body), *body]
 
 
@@ -70,24 +114,56 @@ class Bmc:
         config = CONFIG.format(port=self.port, user=USER, password=PASSWORD, loadlib=loadlib)
         (self.folder / "lan.conf").write_text(config, encoding="ascii")
         (self.folder / "state").mkdir()
-        commands = ["mc_setbmc 0x20", "mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr",
-                    "sel_enable 0x20 1000 0x0a"]
+        commands = [
+            "mc_setbmc 0x20",
+            "mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr",
+            "sel_enable 0x20 1000 0x0a",
+        ]
         for number, name in enumerate(sensors, 1):
             record = " ".join(f"0x{byte:02x}" for byte in full_sensor_record(number, name, STEP_W))
-            commands += [f'sensor_add 0x20 0 {number} 0x0b 0x01 poll 20 file "{self.watts}" div={STEP_W}',
-                         f"sensor_set_event_support 0x20 0 {number} enable scanning per-state 000000000000000 "
-                         "000000000000000 000000000000000 000000000000000", f"main_sdr_add 0x20 {record}"]
+            commands += [
+                f'sensor_add 0x20 0 {number} 0x0b 0x01 poll 20 file "{self.watts}" div={STEP_W}',
+                (
+                    f"sensor_set_event_support 0x20 0 {number} enable scanning per-state 000000000000000 "
+                    "000000000000000 000000000000000 000000000000000"
+                ),
+                f"main_sdr_add 0x20 {record}",
+            ]
         (self.folder / "emu").write_text("\n".join([*commands, "mc_enable 0x20"]) + "\n", encoding="ascii")
         self._process = subprocess.Popen(
-            [str(ipmi_sim()), "-n", "-c", str(self.folder / "lan.conf"), "-f", str(self.folder / "emu"), "-s",
-             str(self.folder / "state")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            [
+                str(ipmi_sim()),
+                "-n",
+                "-c",
+                str(self.folder / "lan.conf"),
+                "-f",
+                str(self.folder / "emu"),
+                "-s",
+                str(self.folder / "state"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         self._await()
 
     def _module(self) -> Path:
         module = self.folder / "dcmi.so"
         compiler = next(c for c in ("clang-19", "cc", "gcc") if shutil.which(c))
-        subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(module),
-                        str(HERE / "dcmi_module.c")], check=True)
+        subprocess.run(
+            [
+                compiler,
+                "-std=c11",
+                "-Wall",
+                "-Wextra",
+                "-shared",
+                "-fPIC",
+                "-o",
+                str(module),
+                str(HERE / "dcmi_module.c"),
+            ],
+            check=True,
+        )
         return module
 
     def _await(self) -> None:
@@ -110,7 +186,9 @@ class Bmc:
         """From now on it reads so many watts. "off": DCMI's reading is inactive."""
         for path in (self.watts, self.dcmi_watts):
             beside = path.with_suffix(".new")
-            beside.write_text(f"{watts if path == self.dcmi_watts or isinstance(watts, int) else 0}\n", encoding="ascii")
+            beside.write_text(
+                f"{watts if path == self.dcmi_watts or isinstance(watts, int) else 0}\n", encoding="ascii"
+            )
             beside.replace(path)
 
     @property

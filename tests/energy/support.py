@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = [str(ROOT / "tools/loch"), "--no-setup", "power"]
@@ -22,12 +24,20 @@ class Power(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def call(self, *arguments: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *arguments: str, timeout: float = 60, **env: Any) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key not in ("IPMI_PASSWORD", "LOCH_POWERCAP")}
-        return subprocess.run(["/usr/bin/python3", *TOOL, *arguments], cwd=self.folder, env={**environment, **env},
-                              capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            ["/usr/bin/python3", *TOOL, *arguments],
+            cwd=self.folder,
+            env={**environment, **env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
-    def report(self, *arguments: str, **env: str) -> dict:
+    def report(self, *arguments: str, **env: Any) -> dict:
         """The JSON of a call that must succeed."""
         done = self.call(*arguments, **env)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -40,16 +50,24 @@ class Power(unittest.TestCase):
         for name in names:
             self.assertIn(name, done.stderr)
 
-    def trace(self, rows: list[tuple[float, float]], name: str = "watts.csv", host: str = "a", first_ns: int = 0) -> str:
+    def trace(
+        self, rows: Sequence[tuple[float, float]], name: str = "watts.csv", host: str = "a", first_ns: int = 0
+    ) -> str:
         """A trace file of (seconds, watts)."""
         lines = ["t_ns,host,source,watts", *(f"{first_ns + round(t * S)},{host},test,{w:g}" for t, w in rows)]
         (self.folder / name).write_text("\n".join(lines) + "\n", encoding="ascii")
         return name
 
-    def result(self, window: tuple[float, float] | None, ok: int = 900, not_found: int = 100, fabric: str = "shm") -> str:
+    def result(
+        self, window: tuple[float, float] | None, ok: int = 900, not_found: int = 100, fabric: str = "shm"
+    ) -> str:
         """A result of `loch bench`, as far as the harness reads it."""
-        document = {"schema": 1, "fabric": fabric, "operations": {"total": ok + not_found + 5, "ok": ok, "not_found": not_found},
-                    "power_w": {"mean": 0, "per_node": [0]},
-                    "window": {"from_unix_ns": round(window[0] * S), "to_unix_ns": round(window[1] * S)} if window else None}
+        document = {
+            "schema": 1,
+            "fabric": fabric,
+            "operations": {"total": ok + not_found + 5, "ok": ok, "not_found": not_found},
+            "power_w": {"mean": 0, "per_node": [0]},
+            "window": {"from_unix_ns": round(window[0] * S), "to_unix_ns": round(window[1] * S)} if window else None,
+        }
         (self.folder / "result.json").write_text(json.dumps(document), encoding="ascii")
         return "result.json"

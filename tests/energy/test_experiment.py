@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import unittest
+from typing import Any
 
 import bmc
 from bmc import PASSWORD, USER, Bmc
@@ -19,12 +20,20 @@ BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 
 
 class Experiment(Power):
-    def run_file(self, *arguments: str, file: str = str(ROOT / "experiments/energy.yaml"),
-                 **env: str) -> subprocess.CompletedProcess[str]:
+    def run_file(
+        self, *arguments: str, file: str = str(ROOT / "experiments/energy.yaml"), **env: Any
+    ) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key != "IPMI_PASSWORD"}
-        return subprocess.run(["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run", file, "--out", "out", *arguments],
-                              cwd=self.folder, env={**environment, "LOCH_BIN": BINARY, **env}, capture_output=True, text=True,
-                              timeout=200, check=False, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            ["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run", file, "--out", "out", *arguments],
+            cwd=self.folder,
+            env={**environment, "LOCH_BIN": BINARY, **env},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
     def points(self) -> list[dict]:
         return [json.loads(path.read_text()) for path in sorted((self.folder / "out/points").glob("*.json"))]
@@ -33,8 +42,18 @@ class Experiment(Power):
     def test_watts_of_a_bmc_are_in_every_point_and_in_the_figure(self) -> None:
         with Bmc(True) as started:
             started.draw(121)
-            done = self.run_file("--smoke", "--set", "rate=500", "--set", f"measure.power.port={started.port}", "--set",
-                                 "measure.power.bmc=127.0.0.1", "--set", f"measure.power.user={USER}", IPMI_PASSWORD=PASSWORD)
+            done = self.run_file(
+                "--smoke",
+                "--set",
+                "rate=500",
+                "--set",
+                f"measure.power.port={started.port}",
+                "--set",
+                "measure.power.bmc=127.0.0.1",
+                "--set",
+                f"measure.power.user={USER}",
+                IPMI_PASSWORD=PASSWORD,
+            )
         self.assertEqual(done.returncode, 0, done.stderr)
         points = self.points()
         self.assertEqual(sorted(point["runner"]["system"] for point in points), ["CD", "SD"])
@@ -42,7 +61,9 @@ class Experiment(Power):
             power = point["power_w"]
             self.assertAlmostEqual(power["mean"], 121.0)
             self.assertAlmostEqual(power["above_idle"], 0.0)
-            self.assertEqual((power["per_node"], power["span"], power["source"]["reading"]), ([power["mean"]], "window", "dcmi"))
+            self.assertEqual(
+                (power["per_node"], power["span"], power["source"]["reading"]), ([power["mean"]], "window", "dcmi")
+            )
             self.assertAlmostEqual(power["seconds"], point["duration_s"], places=6)
             self.assertAlmostEqual(power["joules"], 121 * point["duration_s"], places=3)
             completed = point["operations"]["ok"] + point["operations"]["not_found"]
@@ -57,19 +78,29 @@ class Experiment(Power):
         self.assertTrue((self.folder / "out/figure.png").is_file())
 
     def name_of(self, point: dict) -> str:
-        return next(path.stem for path in (self.folder / "out/points").glob("*.json")
-                    if json.loads(path.read_text())["runner"]["system"] == point["runner"]["system"])
+        return next(
+            path.stem
+            for path in (self.folder / "out/points").glob("*.json")
+            if json.loads(path.read_text())["runner"]["system"] == point["runner"]["system"]
+        )
 
     def test_a_trace_takes_the_place_of_a_machine(self) -> None:
         self.trace([(0, 100), (5, 100), (6, 100), (600, 100)])
-        done = self.run_file("--smoke", "--set", "rate=500", "--set", "measure.power.source=replay", "--set",
-                             f"measure.power.trace={self.folder / 'watts.csv'}")
+        done = self.run_file(
+            "--smoke",
+            "--set",
+            "rate=500",
+            "--set",
+            "measure.power.source=replay",
+            "--set",
+            f"measure.power.trace={self.folder / 'watts.csv'}",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         for point in self.points():
             self.assertAlmostEqual(point["power_w"]["mean"], 100.0)
             self.assertEqual(point["power_w"]["source"]["kind"], "replay")
 
-    def refuse(self, power: str, *names: str, **env: str) -> None:
+    def refuse(self, power: str, *names: str, **env: Any) -> None:
         text = (ROOT / "experiments/energy.yaml").read_text(encoding="utf-8")
         changed = text.replace("power: {source: ipmi, rate: 1, idle: 10s}", f"power: {power}")
         self.assertNotEqual(changed, text)
@@ -87,7 +118,7 @@ class Experiment(Power):
         self.refuse("{source: ipmi, password: secret}", "IPMI_PASSWORD")
         self.refuse("{source: rapl}", "power", "no package", LOCH_POWERCAP=str(self.folder))
         self.refuse("{source: replay, trace: none.csv}", "none.csv")
-        self.refuse("{source: ipmi, bmc: \"{host}-ipmi\"}", "{host}", "--hostfile")
+        self.refuse('{source: ipmi, bmc: "{host}-ipmi"}', "{host}", "--hostfile")
 
 
 if __name__ == "__main__":

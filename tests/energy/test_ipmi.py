@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 import unittest
+from typing import Any
 
 import bmc
 from bmc import PASSWORD, SENSOR, USER, Bmc
@@ -18,7 +19,7 @@ from loch.power.samples import Span, integrate
 
 @unittest.skipIf(bmc.missing(), f"no {bmc.missing()} here")
 class Ipmi(Power):
-    def start(self, has_dcmi: bool, **more: object) -> Bmc:
+    def start(self, has_dcmi: bool, **more: Any) -> Bmc:
         started = Bmc(has_dcmi, **more)
         self.addCleanup(started.close)
         return started
@@ -29,9 +30,18 @@ class Ipmi(Power):
         report = self.report(*started.flags, "--rate", "10", "--duration", "600ms", IPMI_PASSWORD=PASSWORD)
         self.assertAlmostEqual(report["mean"], 143.0)
         self.assertEqual(report["per_node"], [report["mean"]])
-        self.assertEqual(report["source"] | {"tool": ""}, {
-            "kind": "ipmi", "reading": "dcmi", "sensor": None, "bmc": "127.0.0.1", "interface": "lanplus", "tool": "",
-            "why_no_dcmi": None})
+        self.assertEqual(
+            report["source"] | {"tool": ""},
+            {
+                "kind": "ipmi",
+                "reading": "dcmi",
+                "sensor": None,
+                "bmc": "127.0.0.1",
+                "interface": "lanplus",
+                "tool": "",
+                "why_no_dcmi": None,
+            },
+        )
         self.assertIn("ipmitool", report["source"]["tool"])
 
     def test_a_sensor_where_it_has_none(self) -> None:
@@ -54,20 +64,26 @@ class Ipmi(Power):
         self.assertEqual(report["source"]["why_no_dcmi"], "its DCMI power reading is deactivated")
         started.draw(90)
         time.sleep(0.2)
-        report = self.report(*started.flags, "--sensor", SENSOR, "--rate", "10", "--duration", "300ms", IPMI_PASSWORD=PASSWORD)
+        report = self.report(
+            *started.flags, "--sensor", SENSOR, "--rate", "10", "--duration", "300ms", IPMI_PASSWORD=PASSWORD
+        )
         self.assertAlmostEqual(report["mean"], 90.0)
         self.assertEqual(report["source"]["reading"], "sensor")
 
     def test_several_sensors_are_for_people_to_choose_from(self) -> None:
         started = self.start(False, sensors=("PSU1 Power", "PSU2 Power"))
         self.assert_refused(self.call(*started.flags, IPMI_PASSWORD=PASSWORD), "--sensor", "PSU1 Power, PSU2 Power")
-        self.assert_refused(self.call(*started.flags, "--sensor", "PSU3 Power", IPMI_PASSWORD=PASSWORD), "PSU3", "PSU1 Power")
+        self.assert_refused(
+            self.call(*started.flags, "--sensor", "PSU3 Power", IPMI_PASSWORD=PASSWORD), "PSU3", "PSU1 Power"
+        )
 
     def test_a_silent_bmc_is_told_within_seconds(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:  # bound and never read
             udp.bind(("127.0.0.1", 0))
             began = time.monotonic()
-            done = self.call("--bmc", "127.0.0.1", "--port", str(udp.getsockname()[1]), "--user", USER, IPMI_PASSWORD=PASSWORD)
+            done = self.call(
+                "--bmc", "127.0.0.1", "--port", str(udp.getsockname()[1]), "--user", USER, IPMI_PASSWORD=PASSWORD
+            )
             self.assert_refused(done, "127.0.0.1 port", "no BMC answers there")
             self.assertLess(time.monotonic() - began, 8)  # 2 s of ipmitool's, half a second of ours, and a slow machine
 
@@ -81,8 +97,20 @@ class Ipmi(Power):
         started = self.start(True)
         draw = f"echo %d > next && mv next '{started.dcmi_watts}'"
         command = f"{draw % 200}; sleep 1; {draw % 100}; sleep 1"
-        report = self.report(*started.flags, "--rate", "10", "--idle", "300ms", "--samples", "raw.csv", "--", "sh", "-c", command,
-                             IPMI_PASSWORD=PASSWORD)
+        report = self.report(
+            *started.flags,
+            "--rate",
+            "10",
+            "--idle",
+            "300ms",
+            "--samples",
+            "raw.csv",
+            "--",
+            "sh",
+            "-c",
+            command,
+            IPMI_PASSWORD=PASSWORD,
+        )
         raw = trace.read(self.folder / "raw.csv")
         self.assertEqual({each.watts for each in raw}, {100.0, 200.0})
         for name in ("run", "idle_before", "idle_after"):
@@ -105,9 +133,26 @@ class Ipmi(Power):
     def test_the_stand_in_answers_another_tool_alike(self) -> None:
         started = self.start(True)
         started.draw(99)
-        done = subprocess.run(["ipmi-dcmi", "-D", "LAN_2_0", "-h", f"127.0.0.1:{started.port}", "-u", USER, "-p", PASSWORD,
-                               "-W", "opensesspriv", "--get-system-power-statistics"], capture_output=True, text=True, timeout=60,
-                              check=False)
+        done = subprocess.run(
+            [
+                "ipmi-dcmi",
+                "-D",
+                "LAN_2_0",
+                "-h",
+                f"127.0.0.1:{started.port}",
+                "-u",
+                USER,
+                "-p",
+                PASSWORD,
+                "-W",
+                "opensesspriv",
+                "--get-system-power-statistics",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         self.assertRegex(done.stdout, r"Current Power\s*: 99 Watts", done.stderr)
 
 

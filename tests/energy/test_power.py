@@ -8,6 +8,7 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from collections.abc import Sequence
 
 from support import TOOL, S, Power
 
@@ -19,7 +20,7 @@ from loch.power.sources import Rapl
 TRAPEZOID = [(0, 100), (1, 100), (2, 200), (4, 200), (5, 100), (6, 100)]
 
 
-def samples(rows: list[tuple[float, float]]) -> list[Sample]:
+def samples(rows: Sequence[tuple[float, float]]) -> list[Sample]:
     return [Sample(round(t * S), "a", "test", w) for t, w in rows]
 
 
@@ -62,16 +63,20 @@ class Counters(Power):
 
     def machine(self) -> dict[str, Path]:
         (self.folder / "powercap/intel-rapl").mkdir(parents=True)
-        return {"package": self.zone("intel-rapl:0", "package-0", 999_000_000), "core": self.zone("intel-rapl:0:0", "core", 5),
-                "dram": self.zone("intel-rapl:0:1", "dram", 100), "psys": self.zone("intel-rapl:1", "psys", 7),
-                "again": self.zone("intel-rapl-mmio:0", "package-0", 999_000_000)}
+        return {
+            "package": self.zone("intel-rapl:0", "package-0", 999_000_000),
+            "core": self.zone("intel-rapl:0:0", "core", 5),
+            "dram": self.zone("intel-rapl:0:1", "dram", 100),
+            "psys": self.zone("intel-rapl:1", "psys", 7),
+            "again": self.zone("intel-rapl-mmio:0", "package-0", 999_000_000),
+        }
 
     def test_watts_are_the_counters_difference_and_survive_the_wrap(self) -> None:
         energy, clock = self.machine(), iter([0, 2 * S, 4 * S])
         rapl = Rapl(self.folder / "powercap", lambda: next(clock))
         energy["package"].write_text("49000000\n")  # 1 J to the end of the counter and 49 J after it
-        energy["dram"].write_text("10000100\n")     # 10 J
-        for name in ("core", "psys", "again"):      # in the package, over it, or the package once more
+        energy["dram"].write_text("10000100\n")  # 10 J
+        for name in ("core", "psys", "again"):  # in the package, over it, or the package once more
             energy[name].write_text("900000000\n")
         first = rapl.sample()
         self.assertEqual((first.watts, first.t_ns), (30.0, S))
@@ -89,11 +94,24 @@ class Counters(Power):
                 beside = energy["package"].with_name("next")
                 beside.write_text(f"{int(1e6 * (100 + 40 * (time.monotonic() - began)))}\n")
                 beside.replace(energy["package"])
+
         thread = threading.Thread(target=draw)
         thread.start()
         try:
-            report = self.report("--source", "rapl", "--rate", "10", "--idle", "500ms", "--samples", "raw.csv", "--", "sleep",
-                                 "1", LOCH_POWERCAP=str(self.folder / "powercap"))
+            report = self.report(
+                "--source",
+                "rapl",
+                "--rate",
+                "10",
+                "--idle",
+                "500ms",
+                "--samples",
+                "raw.csv",
+                "--",
+                "sleep",
+                "1",
+                LOCH_POWERCAP=str(self.folder / "powercap"),
+            )
         finally:
             done.set()
             thread.join()
@@ -115,11 +133,15 @@ class Counters(Power):
 
 class Replay(Power):
     def test_a_trace_is_integrated_as_it_is(self) -> None:
-        report = self.report("--source", "replay", "--trace", self.trace(TRAPEZOID), "--idle", "1s", "--samples", "raw.csv")
+        report = self.report(
+            "--source", "replay", "--trace", self.trace(TRAPEZOID), "--idle", "1s", "--samples", "raw.csv"
+        )
         self.assertEqual((report["joules"], report["mean"], report["above_idle"]), (700.0, 175.0, 75.0))
         self.assertEqual((report["joules_above_idle"], report["seconds"], report["rate_hz"]), (300.0, 4.0, None))
         host = report["hosts"][0]
-        self.assertEqual((host["samples"], host["longest_gap_s"], host["idle_w"], host["source"]), (4, 2.0, 100.0, "test"))
+        self.assertEqual(
+            (host["samples"], host["longest_gap_s"], host["idle_w"], host["source"]), (4, 2.0, 100.0, "test")
+        )
         self.assertEqual((self.folder / "raw.csv").read_text(), (self.folder / "watts.csv").read_text())
 
     def test_the_window_of_a_result_is_what_counts(self) -> None:
@@ -129,7 +151,9 @@ class Replay(Power):
         self.assertIsNone(report["joules_above_idle_per_operation"])
 
     def test_it_goes_into_a_copy_of_the_result(self) -> None:
-        done = self.call("--trace", self.trace(TRAPEZOID), "--idle", "1s", "--result", self.result((2, 4)), "--into", "out.json")
+        done = self.call(
+            "--trace", self.trace(TRAPEZOID), "--idle", "1s", "--result", self.result((2, 4)), "--into", "out.json"
+        )
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         out = json.loads((self.folder / "out.json").read_text())
         self.assertEqual(out["operations"]["ok"], 900)
@@ -152,12 +176,15 @@ class Replay(Power):
         self.assertEqual((report["span"], report["command"]), ("command", ["sh", "-c", "sleep 0.2"]))
 
     def test_damaged_traces_name_file_and_line(self) -> None:
-        for text, where in (("t,w\n1,2\n", "bad.csv:1"), ("t_ns,host,source,watts\n1,a,x\n", "bad.csv:2"),
-                            ("t_ns,host,source,watts\n1,a,x,1\n2,a,x,many\n", "bad.csv:3"),
-                            ("t_ns,host,source,watts\n1,a,x,-1\n", "bad.csv:2"),
-                            ("t_ns,host,source,watts\n1,a,x,nan\n", "bad.csv:2"),
-                            ("t_ns,host,source,watts\n5,a,x,1\n5,a,x,1\n", "forward in time"),
-                            ("t_ns,host,source,watts\n", "no sample")):
+        for text, where in (
+            ("t,w\n1,2\n", "bad.csv:1"),
+            ("t_ns,host,source,watts\n1,a,x\n", "bad.csv:2"),
+            ("t_ns,host,source,watts\n1,a,x,1\n2,a,x,many\n", "bad.csv:3"),
+            ("t_ns,host,source,watts\n1,a,x,-1\n", "bad.csv:2"),
+            ("t_ns,host,source,watts\n1,a,x,nan\n", "bad.csv:2"),
+            ("t_ns,host,source,watts\n5,a,x,1\n5,a,x,1\n", "forward in time"),
+            ("t_ns,host,source,watts\n", "no sample"),
+        ):
             with self.subTest(text):
                 (self.folder / "bad.csv").write_text(text)
                 self.assert_refused(self.call("--trace", "bad.csv"), "bad.csv", where)
@@ -165,7 +192,9 @@ class Replay(Power):
 
     def test_results_that_watts_cannot_be_about(self) -> None:
         self.trace(TRAPEZOID)
-        self.assert_refused(self.call("--trace", "watts.csv", "--result", self.result((2, 4), fabric="sim")), "simulated")
+        self.assert_refused(
+            self.call("--trace", "watts.csv", "--result", self.result((2, 4), fabric="sim")), "simulated"
+        )
         (self.folder / "list.json").write_text("[]")
         self.assert_refused(self.call("--trace", "watts.csv", "--result", "list.json"), "list.json")
 
@@ -173,21 +202,33 @@ class Replay(Power):
 class Flags(Power):
     def test_refusals_name_the_flag(self) -> None:
         self.trace(TRAPEZOID)
-        for words, names in ((["--sorce", "ipmi"], ["--sorce"]), (["--source", "psu"], ["--source", "ipmi"]),
-                             (["--rate", "0"], ["--rate", "samples a second"]), (["--idle", "10"], ["--idle", "unit"]),
-                             (["--port", "99999"], ["--port"]), (["--source", "replay"], ["--trace"]),
-                             (["--source", "rapl", "--bmc", "x"], ["--bmc", "ipmi"]), (["--into", "x"], ["--result"]),
-                             (["--json", "/nonexistent/x"], ["/nonexistent/x"]), (["--"], ["COMMAND"]),
-                             (["--host", "-x"], ["--host"]), (["--host=-oProxyCommand=x"], ["--host", "name of a host"]),
-                             (["--host=--"], ["--host", "value"]), (["--duration", "9" * 400 + "s"], ["--duration", "unit"]), (["stray"], ["stray"]),
-                             (["--trace", "watts.csv", "--duration", "1s", "--", "true"], ["--duration"]),
-                             (["--trace", "watts.csv", "--idle", "3s"], ["baseline"]),
-                             (["--trace", "watts.csv", "--", "no-such-command"], ["no-such-command"])):
+        for words, names in (
+            (["--sorce", "ipmi"], ["--sorce"]),
+            (["--source", "psu"], ["--source", "ipmi"]),
+            (["--rate", "0"], ["--rate", "samples a second"]),
+            (["--idle", "10"], ["--idle", "unit"]),
+            (["--port", "99999"], ["--port"]),
+            (["--source", "replay"], ["--trace"]),
+            (["--source", "rapl", "--bmc", "x"], ["--bmc", "ipmi"]),
+            (["--into", "x"], ["--result"]),
+            (["--json", "/nonexistent/x"], ["/nonexistent/x"]),
+            (["--"], ["COMMAND"]),
+            (["--host", "-x"], ["--host"]),
+            (["--host=-oProxyCommand=x"], ["--host", "name of a host"]),
+            (["--host=--"], ["--host", "value"]),
+            (["--duration", "9" * 400 + "s"], ["--duration", "unit"]),
+            (["stray"], ["stray"]),
+            (["--trace", "watts.csv", "--duration", "1s", "--", "true"], ["--duration"]),
+            (["--trace", "watts.csv", "--idle", "3s"], ["baseline"]),
+            (["--trace", "watts.csv", "--", "no-such-command"], ["no-such-command"]),
+        ):
             with self.subTest(words):
                 self.assert_refused(self.call(*words), *names)
 
     def test_a_failing_command_gives_its_status_and_no_joules(self) -> None:
-        self.assert_refused(self.call("--trace", self.trace(TRAPEZOID), "--", "sh", "-c", "exit 3"), "status 3", status=3)
+        self.assert_refused(
+            self.call("--trace", self.trace(TRAPEZOID), "--", "sh", "-c", "exit 3"), "status 3", status=3
+        )
 
     def test_help_has_units_and_defaults(self) -> None:
         done = self.call("--help")
@@ -201,21 +242,34 @@ class Flags(Power):
         As real ssh does it: its words joined with blanks are what a shell there reads."""
         ssh = self.folder / "bin/ssh"
         ssh.parent.mkdir()
-        ssh.write_text("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec sh -c \"$*\"\n")
+        ssh.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n')
         ssh.chmod(0o755)
         tree = self.folder / "powercap/intel-rapl:0"
         tree.mkdir(parents=True)
         for file, text in (("name", "package-0"), ("energy_uj", "1"), ("max_energy_range_uj", "1000")):
             (tree / file).write_text(text + "\n")
-        report = self.report("--source", "rapl", "--host", "node7", "--rate", "20", "--duration", "500ms",
-                             PATH=f"{ssh.parent}:/usr/bin:/bin", LOCH_POWERCAP=str(tree.parent))
+        report = self.report(
+            "--source",
+            "rapl",
+            "--host",
+            "node7",
+            "--rate",
+            "20",
+            "--duration",
+            "500ms",
+            PATH=f"{ssh.parent}:/usr/bin:/bin",
+            LOCH_POWERCAP=str(tree.parent),
+        )
         self.assertEqual([each["host"] for each in report["hosts"]], ["node7"])
         self.assertEqual((report["source"]["kind"], report["mean"]), ("remote", 0.0))
 
     def test_an_end_by_a_signal_reaches_the_command(self) -> None:
         trap = "trap 'echo told > told; exit 5' TERM; echo > ready; while :; do sleep 0.05; done"
-        process = subprocess.Popen(["/usr/bin/python3", *TOOL, "--trace", self.trace(TRAPEZOID), "--", "sh", "-c", trap],
-                                   cwd=self.folder, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            ["/usr/bin/python3", *TOOL, "--trace", self.trace(TRAPEZOID), "--", "sh", "-c", trap],
+            cwd=self.folder,
+            stderr=subprocess.DEVNULL,
+        )
         until = time.monotonic() + 20
         while not (self.folder / "ready").exists() and time.monotonic() < until:
             time.sleep(0.02)

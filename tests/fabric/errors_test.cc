@@ -4,13 +4,13 @@
 
 #include <array>
 
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
 
 WorkRequest to_node_1(Cluster* cluster, Verb verb, std::uint64_t offset, std::uint32_t length) {
-  return detail::one_sided(verb, cluster->remote[1], offset, cluster->at(0, 0), length, nullptr);
+  return one_sided(verb, cluster->remote[1], offset, cluster->at(0, 0), length, nullptr);
 }
 
 struct Refusal {

@@ -1,3 +1,4 @@
+// Runs the races of the litmus tests and counts their outcomes.
 #include "tests/fabric/litmus.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ constexpr std::uint64_t block_words = 64;
 
 WorkRequest one(Cluster* cluster, NodeId self, Verb verb, NodeId peer, std::uint64_t there,
                 std::uint64_t here, std::uint32_t length) {
-  return detail::one_sided(verb, cluster->remote[peer], there, cluster->at(self, here), length, nullptr);
+  return one_sided(verb, cluster->remote[peer], there, cluster->at(self, here), length, nullptr);
 }
 
 std::uint64_t twice(std::uint64_t number) { return number << 32 | number; }

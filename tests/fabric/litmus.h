@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 

@@ -106,10 +106,10 @@ coro::Task<void> reads_then_write(Cluster* cluster, std::uint32_t reads, Nanos* 
   std::vector<WorkRequest> chain;
   for (std::uint32_t i = 0; i < reads; ++i) {
     chain.push_back(
-        detail::one_sided(Verb::read, cluster->remote[1], 4096, cluster->at(0, 64 + i * 64), 64, nullptr));
+        one_sided(Verb::read, cluster->remote[1], 4096, cluster->at(0, 64 + i * 64), 64, nullptr));
   }
   cluster->set_word(0, 0, 1);
-  chain.push_back(detail::one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr));
+  chain.push_back(one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr));
   *started = worker.now();
   const WcStatus status = co_await worker.post_and_wait(chain);
   EXPECT_EQ(status, WcStatus::success);

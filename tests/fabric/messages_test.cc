@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "common/fabric/memory.h"
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
@@ -235,8 +235,7 @@ TEST_P(FabricTest, UnreliableMessagesWithoutABufferAreDropped) {
 coro::Task<void> write_with_immediate(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   cluster->fill(0, 0, 200, 5);
-  WorkRequest request =
-      detail::one_sided(Verb::write, cluster->remote[1], 512, cluster->at(0, 0), 200, nullptr);
+  WorkRequest request = one_sided(Verb::write, cluster->remote[1], 512, cluster->at(0, 0), 200, nullptr);
   request.has_immediate = true;
   request.immediate = 77;
   const Completion done = co_await worker.execute(request);

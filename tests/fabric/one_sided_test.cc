@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
@@ -12,7 +12,7 @@ constexpr std::array<std::uint32_t, 9> lengths{1, 7, 8, 63, 64, 65, 4096, 5000, 
 
 WorkRequest request_of(Verb verb, const RemoteRegion& remote, std::uint64_t offset, LocalSlice local,
                        std::uint32_t length) {
-  return detail::one_sided(verb, remote, offset, local, length, nullptr);
+  return one_sided(verb, remote, offset, local, length, nullptr);
 }
 
 coro::Task<void> read_all_lengths(Cluster* cluster) {

@@ -6,7 +6,7 @@
 
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/memory.h"
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
@@ -95,7 +95,7 @@ void request(Cluster* cluster, NodeId node, Client* client, std::uint32_t slot) 
   store_word_release(from.data() + operand_word, operand_of(sequence));
   store_word_release(from.data() + sequence_word, sequence << 8 | (client->attempt[slot] & 0xff));
   const std::uint64_t place = slots_at + ((node - 1u) * window + slot) * slot_bytes;
-  WorkRequest write = detail::one_sided(Verb::write, cluster->remote[0], place, from, 16, nullptr);
+  WorkRequest write = one_sided(Verb::write, cluster->remote[0], place, from, 16, nullptr);
   write.transport = Transport::uc;
   write.is_inline = worker.capabilities().max_inline_bytes >= 16;
   worker.post_detached(write);

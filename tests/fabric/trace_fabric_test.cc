@@ -1,3 +1,4 @@
+// Tests that the tracing decorator writes a span for each signaled request.
 #include "common/fabric/trace/trace_fabric.h"
 
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include <map>
 
 #include "common/fabric/shm/shm.h"
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
@@ -21,8 +22,8 @@ coro::Task<void> traffic(Cluster* cluster) {
     EXPECT_TRUE(read.ok());
   }
   std::array<WorkRequest, 2> chain{
-      detail::one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr),
-      detail::one_sided(Verb::write, cluster->remote[1], memory_bytes, cluster->at(0, 0), 8, nullptr)};
+      one_sided(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 8, nullptr),
+      one_sided(Verb::write, cluster->remote[1], memory_bytes, cluster->at(0, 0), 8, nullptr)};
   chain[0].is_signaled = false;
   const WcStatus status = co_await worker.post_and_wait(chain);
   EXPECT_EQ(status, WcStatus::remote_access);

@@ -1,6 +1,6 @@
 // Conformance: watches, timers, clocks, the end of a run.
 #include "common/fabric/memory.h"
-#include "tests/fabric/backend.h"
+#include "tests/support/backends.h"
 
 namespace loch::fabric {
 namespace {
@@ -178,8 +178,8 @@ coro::Task<void> call_slots(Cluster* cluster, NodeId self, std::uint64_t calls) 
   Worker& worker = *cluster->clients[self];
   for (std::uint64_t call = 1; call <= calls; ++call) {
     cluster->set_word(self, 0, call);
-    WorkRequest request = detail::one_sided(Verb::write, cluster->remote[0], 8192 + self * 64u,
-                                            cluster->at(self, 0), 8, nullptr);
+    WorkRequest request =
+        one_sided(Verb::write, cluster->remote[0], 8192 + self * 64u, cluster->at(self, 0), 8, nullptr);
     worker.post_detached(request);
     WatchWord answer = word_equals(cluster, self, 512, call);
     answer.peer = NodeId{0};

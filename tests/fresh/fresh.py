@@ -26,8 +26,11 @@ def drawn_base() -> int:
 
 def storing_protocols() -> list[str]:
     listed = subprocess.run([BENCH, "list", "protocols", "--json"], capture_output=True, check=True)
-    return [each["name"] for each in json.loads(listed.stdout)
-            if each["consistency"] != "none" and each["name"] not in BASELINES]
+    return [
+        each["name"]
+        for each in json.loads(listed.stdout)
+        if each["consistency"] != "none" and each["name"] not in BASELINES
+    ]
 
 
 def main() -> int:
@@ -37,8 +40,20 @@ def main() -> int:
     print(f"fresh seeds from {base} (LOCH_FRESH_BASE={base} runs them again), {seconds:g} s for {', '.join(protocols)}")
     failed = []
     for protocol in protocols:
-        command = [BENCH, "fuzz", "--protocol", protocol, "--first-seed", str(base), "--seeds", str(SEEDS_MAX),
-                   "--time", f"{max(1, round(1000 * seconds / len(protocols)))}ms", "--jobs", "1"]
+        command = [
+            BENCH,
+            "fuzz",
+            "--protocol",
+            protocol,
+            "--first-seed",
+            str(base),
+            "--seeds",
+            str(SEEDS_MAX),
+            "--time",
+            f"{max(1, round(1000 * seconds / len(protocols)))}ms",
+            "--jobs",
+            "1",
+        ]
         print(f"\n{protocol}: {' '.join(command[1:])}", flush=True)
         if status := subprocess.run(command, check=False).returncode:
             failed.append(f"{protocol} (status {status})")

@@ -23,7 +23,9 @@ class Found(unittest.TestCase):
             with self.subTest(path.name):
                 before = json.loads(path.read_text())["shows"]
                 self.assertNotEqual(before["verdict"], "holds")
-                ran = subprocess.run([BENCH, "fuzz", "--replay", str(path)], capture_output=True, text=True, check=False)
+                ran = subprocess.run(
+                    [BENCH, "fuzz", "--replay", str(path)], capture_output=True, text=True, check=False
+                )
                 self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
                 self.assertIn("nothing shows", ran.stdout)
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 FRESH = Path(__file__).with_name("fresh.py")
 # Stands in for loch-bench: three protocols that store, of which `leaky` has a finding, and two that do not count.
@@ -34,10 +35,16 @@ class Fresh(unittest.TestCase):
         self.bench.write_text(BENCH)
         self.bench.chmod(self.bench.stat().st_mode | stat.S_IXUSR)
 
-    def fresh(self, **given: str) -> subprocess.CompletedProcess[str]:
+    def fresh(self, **given: Any) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("LOCH_")}
-        return subprocess.run([sys.executable, str(FRESH)], cwd=self.folder, capture_output=True, text=True, check=False,
-                              env={**env, "LOCH_BIN": str(self.bench), "LEAKS": "none", **given})
+        return subprocess.run(
+            [sys.executable, str(FRESH)],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**env, "LOCH_BIN": str(self.bench), "LEAKS": "none", **given},
+        )
 
     def test_the_protocols_that_store_share_the_time(self) -> None:
         done = self.fresh(LOCH_FRESH_BASE="5", LOCH_FRESH_SECONDS="60")

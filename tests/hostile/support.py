@@ -7,14 +7,33 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 PYTHON = "/usr/bin/python3"
 BOUND_S = 30.0  # of a call that refuses something; the machine may be busy
 # Runs in a moment; `loch run` and `plot` take it through all their stages.
-SIM = ["bench", "--protocol", "nessie", "--fabric", "sim", "--nodes", "2", "--clients", "1", "--keys", "200", "--value-size",
-       "64", "--warmup", "50us", "--duration", "300us"]
+SIM = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "sim",
+    "--nodes",
+    "2",
+    "--clients",
+    "1",
+    "--keys",
+    "200",
+    "--value-size",
+    "64",
+    "--warmup",
+    "50us",
+    "--duration",
+    "300us",
+]
 EXPERIMENT = """\
 name: tiny
 title: Tiny
@@ -54,24 +73,40 @@ class Hostile(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def call(self, command: list[str], timeout: float = BOUND_S, stdout: object = subprocess.PIPE,
-             stderr: object = subprocess.PIPE, **env: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        self,
+        command: Sequence[str | bytes],
+        timeout: float = BOUND_S,
+        stdout: Any = subprocess.PIPE,
+        stderr: Any = subprocess.PIPE,
+        **env: Any,
+    ) -> subprocess.CompletedProcess[str]:
         """A call that must end within the bound."""
         environment = {**os.environ, "LOCH_BIN": BINARY, "LOCH_BUILD": str(self.folder / "build"), **env}
-        return subprocess.run(command, cwd=self.folder, env=environment, stdout=stdout, stderr=stderr, text=True,
-                              timeout=timeout, check=False, stdin=subprocess.DEVNULL, errors="replace")
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            errors="replace",
+        )
 
-    def bench(self, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def bench(self, *arguments: str | bytes, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.call([BINARY, *SIM, *arguments], **more)
 
-    def loch(self, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def loch(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """run, plot, score or reference."""
         return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", *arguments], **more)
 
-    def power(self, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def power(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", "power", *arguments], **more)
 
-    def in_shell(self, text: str, *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def in_shell(self, text: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """A line of bash, in which "$@" are the arguments: for redirections and limits."""
         return self.call(["bash", "-c", text, "bash", *arguments], **more)
 
@@ -81,7 +116,7 @@ class Hostile(unittest.TestCase):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return name
 
-    def fake_ssh(self) -> dict[str, str]:
+    def fake_ssh(self) -> dict[str, Any]:
         """The environment in which ssh is the one above."""
         self.write("bin/ssh", SSH)
         (self.folder / "bin/ssh").chmod(0o755)
@@ -89,8 +124,11 @@ class Hostile(unittest.TestCase):
 
     def left(self) -> list[str]:
         """The files of the test's folder, but for what Python keeps of itself."""
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*")
-                      if not path.is_dir() and not path.is_relative_to(self.folder / "build"))
+        return sorted(
+            str(path.relative_to(self.folder))
+            for path in self.folder.rglob("*")
+            if not path.is_dir() and not path.is_relative_to(self.folder / "build")
+        )
 
     def assert_refused(self, done: subprocess.CompletedProcess[str], *names: str, status: int = 2) -> None:
         """One line that holds each of `names`, nothing on standard output."""

@@ -9,8 +9,22 @@ import unittest
 from support import BINARY, EXPERIMENT, PYTHON, ROOT, Hostile
 
 POWER = EXPERIMENT.replace("fabric: sim", "fabric: shm").replace("repeats: 1}", "repeats: 1, power: {power}}")
-HOSTS = ("-oProxyCommand=touch ran", "x; touch ran", "$(touch ran)", "`touch ran`", "a b", "a\nb", "", "-", "--", "me@-x", "a|b",
-         "x" * 300, "ü", "a\x00b".replace("\x00", "\x01"))
+HOSTS = (
+    "-oProxyCommand=touch ran",
+    "x; touch ran",
+    "$(touch ran)",
+    "`touch ran`",
+    "a b",
+    "a\nb",
+    "",
+    "-",
+    "--",
+    "me@-x",
+    "a|b",
+    "x" * 300,
+    "ü",
+    "a\x00b".replace("\x00", "\x01"),
+)
 SENSORS = ("x; touch ran; :", "$(touch ran)", "`touch ran`", "it's & touch ran", 'a" && touch ran "', "a\ttouch", "*")
 
 
@@ -34,7 +48,9 @@ class Hosts(Hostile):
             self.write("hosts", f"{host} slots=2\n")
             with self.subTest(host):
                 self.assert_refused(self.loch("run", "e.yaml", "--hostfile", "hosts", **self.fake_ssh()), "hosts:1")
-                done = self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", "doctor", "--hostfile", "hosts"], **self.fake_ssh())
+                done = self.call(
+                    [PYTHON, str(ROOT / "tools/loch"), "--no-setup", "doctor", "--hostfile", "hosts"], **self.fake_ssh()
+                )
                 self.assert_refused(done, "hosts:1")
                 self.assertNotIn("asked-by-ssh", self.left())
         self.write("endless", "a\n" * (1 << 20))
@@ -53,9 +69,14 @@ class Hosts(Hostile):
 class Sensors(Hostile):
     def ipmitool(self) -> None:
         """A stand-in that knows one sensor, of whatever name ./sensor holds, and no DCMI."""
-        self.write("bin/ipmitool", '#!/bin/sh\nname=$(cat "$SSH_NOTES/sensor")\ncase "$*" in\n'
-                   '*"sdr list"*) printf "%s,42,Watts,ok\\n" "$name" ;;\n*"sdr get"*) printf "%s\\n" "$*" >>"$SSH_NOTES/asked"\n'
-                   '  printf "%s,42,Watts,ok\\n" "$name" ;;\n*-V*) echo "ipmitool 1" ;;\n*) exit 1 ;;\nesac\n')
+        self.write(
+            "bin/ipmitool",
+            (
+                '#!/bin/sh\nname=$(cat "$SSH_NOTES/sensor")\ncase "$*" in\n*"sdr list"*) printf "%s,42,Watts,ok\\n"'
+                ' "$name" ;;\n*"sdr get"*) printf "%s\\n" "$*" >>"$SSH_NOTES/asked"\n  printf "%s,42,Watts,ok\\n"'
+                ' "$name" ;;\n*-V*) echo "ipmitool 1" ;;\n*) exit 1 ;;\nesac\n'
+            ),
+        )
         (self.folder / "bin/ipmitool").chmod(0o755)
 
     def test_a_sensor_reaches_the_other_host_as_one_word(self) -> None:
@@ -65,8 +86,19 @@ class Sensors(Hostile):
         for sensor in SENSORS:
             with self.subTest(sensor):
                 self.write("sensor", sensor)
-                done = self.power("--source", "ipmi", "--host", "node7", "--sensor", sensor, "--rate", "20", "--duration",
-                                  "300ms", **environment)
+                done = self.power(
+                    "--source",
+                    "ipmi",
+                    "--host",
+                    "node7",
+                    "--sensor",
+                    sensor,
+                    "--rate",
+                    "20",
+                    "--duration",
+                    "300ms",
+                    **environment,
+                )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertAlmostEqual(json.loads(done.stdout)["mean"], 42)
                 self.assertNotIn("ran", self.left())
@@ -78,8 +110,25 @@ class Sensors(Hostile):
         environment = self.fake_ssh()
         self.ipmitool()
         self.write("sensor", "Total Power")
-        done = self.call([PYTHON, str(here / "tools/loch"), "--no-setup", "power", "--source", "ipmi", "--host", "node7", "--sensor",
-                          "Total Power", "--rate", "20", "--duration", "300ms"], **environment)
+        done = self.call(
+            [
+                PYTHON,
+                str(here / "tools/loch"),
+                "--no-setup",
+                "power",
+                "--source",
+                "ipmi",
+                "--host",
+                "node7",
+                "--sensor",
+                "Total Power",
+                "--rate",
+                "20",
+                "--duration",
+                "300ms",
+            ],
+            **environment,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["mean"], 42)
         self.assertNotIn("ran", self.left())
@@ -92,7 +141,9 @@ class Sensors(Hostile):
         for power in ('{source: ipmi, sensor: "x; touch ran; :"}', "{source: rapl}", "{source: ipmi, bmc: node7-ipmi}"):
             self.write("evilpower.yaml", POWER.replace("{power}", power))
             with self.subTest(power):
-                done = self.loch("run", "evilpower.yaml", "--hostfile", "hosts", "--dry-run", **environment, IPMI_PASSWORD="x")
+                done = self.loch(
+                    "run", "evilpower.yaml", "--hostfile", "hosts", "--dry-run", **environment, IPMI_PASSWORD="x"
+                )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("2 points", done.stdout)
                 self.assertFalse({"ran", "asked-by-ssh", "asked"} & set(self.left()), done.stderr)
@@ -131,7 +182,11 @@ class Programs(Hostile):
             self.refuse(text.replace("clients: 1}", f"clients: 1, {name}.binary: ./evil.sh}}"))
             self.refuse(text.replace("keys: 200}", f"keys: 200, {name}.binary: ./evil.sh}}"))
             self.refuse(text.replace("axes: {", f"axes: {{{name}.binary: [./evil.sh], "))
-            self.refuse(text.replace("clients: 1}", f"tune: {{clients: [1], {name}.binary: [./evil.sh]}}, maximize: throughput_ops_s}}"))
+            self.refuse(
+                text.replace(
+                    "clients: 1}", f"tune: {{clients: [1], {name}.binary: [./evil.sh]}}, maximize: throughput_ops_s}}"
+                )
+            )
             self.refuse(text, "--set", f"{name}.binary=./evil.sh")
             self.refuse(text, "--set", f"systems.CD.{name}.binary=./evil.sh")
             self.refuse(text + f"smoke: {{{name}.binary: ./evil.sh}}\n")
@@ -147,7 +202,9 @@ class Programs(Hostile):
                     found.add(each.split()[0].removeprefix("--"))
         self.assertLessEqual({"redis.binary", "memcached.binary"}, found)
         unknown = {name for name in found if not name.endswith(".binary")} - harmless
-        self.assertEqual(unknown, set(), "an option of type text: name it harmless here, or let options.names_program know it")
+        self.assertEqual(
+            unknown, set(), "an option of type text: name it harmless here, or let options.names_program know it"
+        )
 
 
 if __name__ == "__main__":

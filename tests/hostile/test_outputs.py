@@ -16,8 +16,25 @@ from loch.written import place_of, why_not, write_atomically
 
 FLAGS = ("--json", "--histogram", "--history", "--trace")
 HOG = ["hog", "--duration", "50ms"]
-SIM_LONG = ["bench", "--protocol", "nessie", "--fabric", "sim", "--nodes", "2", "--clients", "2", "--keys", "200",
-            "--value-size", "64", "--warmup", "50us", "--duration", "3ms"]
+SIM_LONG = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "sim",
+    "--nodes",
+    "2",
+    "--clients",
+    "2",
+    "--keys",
+    "200",
+    "--value-size",
+    "64",
+    "--warmup",
+    "50us",
+    "--duration",
+    "3ms",
+]
 
 
 class Devices(Hostile):
@@ -67,7 +84,9 @@ class Devices(Hostile):
             self.assert_device(full)
         for flag in ("--json", "--samples"):
             self.assertEqual(self.power("--trace", "watts.csv", flag, null).returncode, 0)
-            self.assert_refused(self.power("--trace", "watts.csv", flag, full, stdout=subprocess.DEVNULL), "No space left")
+            self.assert_refused(
+                self.power("--trace", "watts.csv", flag, full, stdout=subprocess.DEVNULL), "No space left"
+            )
             self.assert_device(null)
             self.assert_device(full)
         self.assertEqual(self.loch("score", "none", "--json", null, timeout=120).returncode, 0)
@@ -160,9 +179,12 @@ class PythonOutputs(Hostile):
         self.assertIn("folder", why_not(self.folder))
 
     def test_a_write_that_fails_leaves_what_was_there(self) -> None:
-        text = ("import sys, resource; sys.path[:0] = sys.argv[2:]; from loch.written import write_atomically\n"
-                "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\ntry:\n    write_atomically(sys.argv[1], 'y' * 5000)\n"
-                "except OSError as error:\n    print(error.filename, error.strerror)\n")
+        text = (
+            "import sys, resource; sys.path[:0] = sys.argv[2:]; from loch.written import"
+            " write_atomically\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\ntry:\n   "
+            " write_atomically(sys.argv[1], 'y' * 5000)\nexcept OSError as error:\n    print(error.filename,"
+            " error.strerror)\n"
+        )
         self.write("kept", "before")
         done = self.call([sys.executable, "-c", text, "kept", str(ROOT / "tools")])
         self.assertEqual(done.stdout, "kept File too large\n", done.stderr)
@@ -187,8 +209,17 @@ class Limits(Hostile):
 
     def test_a_run_within_the_limit_of_file_size_fails_in_lines(self) -> None:
         self.write("e.yaml", EXPERIMENT)
-        done = self.in_shell('ulimit -f 1; exec "$@"', "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run", "e.yaml",
-                             "--out", "out", timeout=120)
+        done = self.in_shell(
+            'ulimit -f 1; exec "$@"',
+            "/usr/bin/python3",
+            str(ROOT / "tools/loch"),
+            "--no-setup",
+            "run",
+            "e.yaml",
+            "--out",
+            "out",
+            timeout=120,
+        )
         self.assertIn(done.returncode, (1, 2))
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual([name for name in self.left() if name.endswith(".tmp")], [])
@@ -207,8 +238,10 @@ class FileSystems(Hostile):
             self.skipTest("no mount namespace can be had here")
         (self.folder / "m").mkdir(exist_ok=True)
         self.write("mount.sh", mount + '\nexec "$@"\n')
-        return self.call(["unshare", "-m", "sh", "mount.sh", "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", *arguments],
-                         timeout=timeout)
+        return self.call(
+            ["unshare", "-m", "sh", "mount.sh", "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", *arguments],
+            timeout=timeout,
+        )
 
     def test_an_output_folder_under_a_file(self) -> None:
         self.write("file", "text")
@@ -219,8 +252,13 @@ class FileSystems(Hostile):
     def test_read_only_ground(self) -> None:
         self.assertEqual(self.loch("run", "e.yaml", "--out", "out", timeout=120).returncode, 0)
         frozen = "mount --bind . m && mount -o remount,ro,bind m"
-        for arguments in (("run", "e.yaml", "--out", "m/new"), ("plot", "m/out"), ("score", "m/out", "--json", "m/s.json"),
-                          ("reference", "m/out", "--out", "m/reference"), ("run", "e.yaml", "--out", "m/out", "--fresh")):
+        for arguments in (
+            ("run", "e.yaml", "--out", "m/new"),
+            ("plot", "m/out"),
+            ("score", "m/out", "--json", "m/s.json"),
+            ("reference", "m/out", "--out", "m/reference"),
+            ("run", "e.yaml", "--out", "m/out", "--fresh"),
+        ):
             with self.subTest(arguments):
                 self.assert_refused(self.on(frozen, *arguments), "m/")
 
@@ -228,14 +266,32 @@ class FileSystems(Hostile):
         """Points are whole or not there; nothing half-written is left; with room the same command mends it."""
         for size in ("16k", "64k", "200k"):
             with self.subTest(size):
-                text = (f"mount -t tmpfs -o size={size} none m && trap 'find m -name \"*.tmp\" >left; "
-                        "cat m/points/*.json >points 2>/dev/null' EXIT")
+                text = (
+                    f'mount -t tmpfs -o size={size} none m && trap \'find m -name "*.tmp" >left; '
+                    "cat m/points/*.json >points 2>/dev/null' EXIT"
+                )
                 self.write("full.sh", text + '\n"$@"\n')
                 (self.folder / "m").mkdir(exist_ok=True)
                 if not may_mount():
                     self.skipTest("no mount namespace can be had here")
-                done = self.call(["unshare", "-m", "sh", "full.sh", "/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "run",
-                                  "e.yaml", "--out", "m", "--jobs", "1"], timeout=120)
+                done = self.call(
+                    [
+                        "unshare",
+                        "-m",
+                        "sh",
+                        "full.sh",
+                        "/usr/bin/python3",
+                        str(ROOT / "tools/loch"),
+                        "--no-setup",
+                        "run",
+                        "e.yaml",
+                        "--out",
+                        "m",
+                        "--jobs",
+                        "1",
+                    ],
+                    timeout=120,
+                )
                 self.assertIn(done.returncode, (1, 2), done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
                 self.assertIn("No space left", done.stderr)

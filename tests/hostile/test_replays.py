@@ -6,6 +6,7 @@ import json
 import os
 import unittest
 from pathlib import Path
+from typing import Any
 
 from support import BINARY, Hostile
 
@@ -37,18 +38,31 @@ class Replays(Hostile):
         done = self.replay(self.stored, "--html", "again.html")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("the same run, event by event", done.stdout)
-        self.assertEqual((self.folder / "again.html").read_text(encoding="utf-8"),
-                         (self.folder / "fuzz-herd-1.html").read_text(encoding="utf-8"))
+        self.assertEqual(
+            (self.folder / "again.html").read_text(encoding="utf-8"),
+            (self.folder / "fuzz-herd-1.html").read_text(encoding="utf-8"),
+        )
         done = self.replay(self.stored, "--mutant", "none")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("nothing shows", done.stdout)
 
     def test_junk(self) -> None:
         text = json.dumps(self.stored)
-        for name, content in {"brackets": "[" * 1_000_000, "maps": '{"a":' * 100_000, "empty": "", "cut": text[:400], "binary": bytes(range(256)),
-                              "nan": text.replace('"version": 1', '"version": NaN'), "huge": text.replace('"version": 1', '"version": 1e999'),
-                              "twice": text.replace('"mutant"', '"mutant": "", "mutant"', 1), "list": "[]", "two": text + text,
-                              "yaml": "format: loch-replay\n", "latin": text.replace("churn", "ä").encode("latin-1") + b"\xff"}.items():
+        junk: dict[str, str | bytes] = {
+            "brackets": "[" * 1_000_000,
+            "maps": '{"a":' * 100_000,
+            "empty": "",
+            "cut": text[:400],
+            "binary": bytes(range(256)),
+            "nan": text.replace('"version": 1', '"version": NaN'),
+            "huge": text.replace('"version": 1', '"version": 1e999'),
+            "twice": text.replace('"mutant"', '"mutant": "", "mutant"', 1),
+            "list": "[]",
+            "two": text + text,
+            "yaml": "format: loch-replay\n",
+            "latin": text.replace("churn", "ä").encode("latin-1") + b"\xff",
+        }
+        for name, content in junk.items():
             with self.subTest(name):
                 self.assert_refused(self.replay(content), "f.json")
         for name in ("/dev/zero", "none.json", "."):
@@ -56,16 +70,27 @@ class Replays(Hostile):
                 self.assert_refused(self.call([BINARY, "fuzz", "--replay", name]), name)
 
     def test_scenarios_that_cannot_run(self) -> None:
-        for path, value, said in (
-                (("version",), 2, "version"), (("format",), "loch-corpus", "format"), (("protocol",), "redi", "protocol"),
-                (("mutant",), "no-such", "mutant"), (("hardware",), "/etc/passwd", "hardware"), (("hardware",), "../x", "hardware"),
-                (("settings",), {"herd.log": "-1"}, "herd.log"), (("settings",), {"redis.binary": "/bin/sh"}, "redis.binary"),
-                (("run",), "touch hurt", "run"), (("scenario", "cluster", "nodes"), 10**9, "cluster.nodes"),
-                (("scenario", "cluster", "nodes"), "3", "cluster.nodes"), (("scenario", "cluster", "value_bytes"), 1 << 40, "value_bytes"),
-                (("scenario", "cluster", "server_workers"), 0, "server_workers"), (("scenario", "load", "duration_ns"), 10**15, "duration_ns"),
-                (("scenario", "load", "script", "clients", 0, "node"), 7, "clients"),
-                (("scenario", "load", "script", "clients", 0, "operations", 0, "record"), 4_000, "record"),
-                (("scenario", "load", "mix", "get"), 0.9999, "mix"), (("scenario", "knobs"), {"herd.batch": "x\ny"}, "knobs")):
+        changes: list[tuple[tuple[str | int, ...], Any, str]] = [
+            (("version",), 2, "version"),
+            (("format",), "loch-corpus", "format"),
+            (("protocol",), "redi", "protocol"),
+            (("mutant",), "no-such", "mutant"),
+            (("hardware",), "/etc/passwd", "hardware"),
+            (("hardware",), "../x", "hardware"),
+            (("settings",), {"herd.log": "-1"}, "herd.log"),
+            (("settings",), {"redis.binary": "/bin/sh"}, "redis.binary"),
+            (("run",), "touch hurt", "run"),
+            (("scenario", "cluster", "nodes"), 10**9, "cluster.nodes"),
+            (("scenario", "cluster", "nodes"), "3", "cluster.nodes"),
+            (("scenario", "cluster", "value_bytes"), 1 << 40, "value_bytes"),
+            (("scenario", "cluster", "server_workers"), 0, "server_workers"),
+            (("scenario", "load", "duration_ns"), 10**15, "duration_ns"),
+            (("scenario", "load", "script", "clients", 0, "node"), 7, "clients"),
+            (("scenario", "load", "script", "clients", 0, "operations", 0, "record"), 4_000, "record"),
+            (("scenario", "load", "mix", "get"), 0.9999, "mix"),
+            (("scenario", "knobs"), {"herd.batch": "x\ny"}, "knobs"),
+        ]
+        for path, value, said in changes:
             with self.subTest(f"{path} {value}"):
                 self.assert_refused(self.replay(self.changed(*path, to=value)), "f.json", said)
         self.assertNotIn("hurt", self.left())
@@ -84,8 +109,14 @@ class Replays(Hostile):
 
     def test_flags(self) -> None:
         self.write("f.json", json.dumps(self.stored))
-        for flags in (["--replay", "f.json", "--protocol", "herd"], ["--html", "x.html"], ["--replay", "f.json", "--mutant", "x"],
-                      ["--shrunk"], ["--corpus", "c", "--unfair", "clock"], ["--shrink-runs", "0"]):
+        for flags in (
+            ["--replay", "f.json", "--protocol", "herd"],
+            ["--html", "x.html"],
+            ["--replay", "f.json", "--mutant", "x"],
+            ["--shrunk"],
+            ["--corpus", "c", "--unfair", "clock"],
+            ["--shrink-runs", "0"],
+        ):
             with self.subTest(flags):
                 self.assert_refused(self.call([BINARY, "fuzz", *flags]), "--")
         self.assert_refused(self.call([BINARY, "fuzz", "--replay", "f.json", "--set", "herd.no=1"]), "herd.no")
@@ -108,9 +139,12 @@ class Corpora(Hostile):
         self.assertEqual(self.campaign("--seeds", "8").returncode, 0)
         index = self.folder / "c/corpus.json"
         text = index.read_text(encoding="utf-8")
-        for name, content, said in (("version", text.replace('"version": 1', '"version": 9'), "version"),
-                                    ("protocol", text.replace('"herd"', '"pilaf"', 1), "protocol"), ("junk", "{", "corpus.json:1"),
-                                    ("way out", text.replace('"s000000', '"../s000000', 1), "plain file names")):
+        for name, content, said in (
+            ("version", text.replace('"version": 1', '"version": 9'), "version"),
+            ("protocol", text.replace('"herd"', '"pilaf"', 1), "protocol"),
+            ("junk", "{", "corpus.json:1"),
+            ("way out", text.replace('"s000000', '"../s000000', 1), "plain file names"),
+        ):
             index.write_text(content, encoding="utf-8")
             with self.subTest(name):
                 self.assert_refused(self.campaign("--seeds", "8"), "c/corpus.json", said)
@@ -128,8 +162,12 @@ class Corpora(Hostile):
         for signal in ("INT", "TERM", "KILL"):
             # A kill loses what was counted since the index was last written, five seconds at most.
             seconds = "12" if signal == "KILL" else "3"
-            self.in_shell('timeout --signal="$1" --kill-after=20 "$2" "$3" fuzz --protocol herd --corpus c --for 60s --jobs 2',
-                          signal, seconds, BINARY)
+            self.in_shell(
+                'timeout --signal="$1" --kill-after=20 "$2" "$3" fuzz --protocol herd --corpus c --for 60s --jobs 2',
+                signal,
+                seconds,
+                BINARY,
+            )
             index = json.loads((self.folder / "c/corpus.json").read_text(encoding="utf-8"))
             for entry in index["scenarios"]:
                 self.assertTrue((self.folder / "c/scenarios" / entry["file"]).is_file(), entry)

@@ -22,15 +22,31 @@ class Output(Hostile):
         (self.folder / "none").mkdir()
 
     def commands(self) -> list[list[str]]:
-        return [[BINARY, *SIM], [BINARY, *SIM, "--json", "x.json"], [BINARY, *SIM, "--json", "-"],
-                [BINARY, "bench", "--help"], [BINARY, "bench", "--help", "nessie"],
-                [BINARY, "list", "protocols"], [BINARY, "list", "experiments", "--json"], [BINARY, "list", "--help"],
-                [BINARY, "check", "h.jsonl"], [BINARY, "check", "--help"],
-                [BINARY, "fuzz", "--protocol", "nessie", "--seeds", "2"], [BINARY, "fuzz", "--help"],
-                [BINARY, "calibrate", "--pcie"], [BINARY, "calibrate", "--help"], [BINARY, "--help"],
-                [BINARY, "hog", "--duration", "50ms"], [BINARY, "hog", "--help"],
-                [*LOCH, "run", "e.yaml", "--dry-run"], [*LOCH, "run", "--help"], [*LOCH, "score", "none"],
-                [*POWER, "--trace", "watts.csv"], [*POWER, "--check", "--trace", "watts.csv"], [*POWER, "--help"]]
+        return [
+            [BINARY, *SIM],
+            [BINARY, *SIM, "--json", "x.json"],
+            [BINARY, *SIM, "--json", "-"],
+            [BINARY, "bench", "--help"],
+            [BINARY, "bench", "--help", "nessie"],
+            [BINARY, "list", "protocols"],
+            [BINARY, "list", "experiments", "--json"],
+            [BINARY, "list", "--help"],
+            [BINARY, "check", "h.jsonl"],
+            [BINARY, "check", "--help"],
+            [BINARY, "fuzz", "--protocol", "nessie", "--seeds", "2"],
+            [BINARY, "fuzz", "--help"],
+            [BINARY, "calibrate", "--pcie"],
+            [BINARY, "calibrate", "--help"],
+            [BINARY, "--help"],
+            [BINARY, "hog", "--duration", "50ms"],
+            [BINARY, "hog", "--help"],
+            [*LOCH, "run", "e.yaml", "--dry-run"],
+            [*LOCH, "run", "--help"],
+            [*LOCH, "score", "none"],
+            [*POWER, "--trace", "watts.csv"],
+            [*POWER, "--check", "--trace", "watts.csv"],
+            [*POWER, "--help"],
+        ]
 
     def assert_all_fail(self, redirection: str, *names: str) -> None:
         for command in self.commands():
@@ -54,20 +70,30 @@ class Output(Hostile):
         self.assertTrue((self.folder / "x.json").read_text().startswith("{\n"))
 
     def test_a_reader_that_is_gone_is_no_success(self) -> None:
-        for command in ([BINARY, "list", "experiments", "--json"], [BINARY, "check", "h.jsonl"], [*LOCH, "score", "none"],
-                        [*LOCH, "run", "e.yaml", "--dry-run"]):
+        for command in (
+            [BINARY, "list", "experiments", "--json"],
+            [BINARY, "check", "h.jsonl"],
+            [*LOCH, "score", "none"],
+            [*LOCH, "run", "e.yaml", "--dry-run"],
+        ):
             with self.subTest(command):
                 done = self.in_shell('{ sleep 1; "$@"; echo "status $?" >&2; } | true', *command, timeout=120)
                 self.assertEqual(done.stderr, "status 141\n")  # as of a program that SIGPIPE ends
-                done = self.in_shell('trap "" PIPE; { sleep 1; "$@"; echo "status $?" >&2; } | true', *command, timeout=120)
-                self.assertRegex(done.stderr, r"(^loch \w+: standard output: Broken pipe\nstatus 2\n$)|(^status 141\n$)")
+                done = self.in_shell(
+                    'trap "" PIPE; { sleep 1; "$@"; echo "status $?" >&2; } | true', *command, timeout=120
+                )
+                self.assertRegex(
+                    done.stderr, r"(^loch \w+: standard output: Broken pipe\nstatus 2\n$)|(^status 141\n$)"
+                )
 
     def test_what_check_found_is_said_by_its_status_even_so(self) -> None:
         """A violation stays status 1; status 0 is said only where the report was written."""
         read = '{"client":1,"op":"get","key":"a","value":"2","invoke_ns":3,"return_ns":4,"outcome":"ok"}\n'
         self.write("bad.jsonl", HISTORY + read)
         self.assertEqual(self.call([BINARY, "check", "bad.jsonl", "--initial", "absent"]).returncode, 1)
-        self.assertEqual(self.in_shell('"$@" >/dev/full', BINARY, "check", "bad.jsonl", "--initial", "absent").returncode, 1)
+        self.assertEqual(
+            self.in_shell('"$@" >/dev/full', BINARY, "check", "bad.jsonl", "--initial", "absent").returncode, 1
+        )
         self.assertEqual(self.call([BINARY, "check", "h.jsonl"]).returncode, 0)
 
 
@@ -75,9 +101,17 @@ class Errors(Hostile):
     def test_nowhere_to_complain_to(self) -> None:
         self.write("e.yaml", EXPERIMENT + "unknown: 1\n")
         for redirection in ("2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-"):
-            for command in ([BINARY, *SIM, "--no-such-flag"], [BINARY, "list", "nothing"], [BINARY, "check", "none.jsonl"],
-                            [BINARY, "fuzz", "--protocol", "none"], [BINARY, "hog", "--workers", "x"], [BINARY, "nothing"],
-                            [*LOCH, "run", "e.yaml"], [*LOCH, "nothing"], [*POWER, "--rate", "x"]):
+            for command in (
+                [BINARY, *SIM, "--no-such-flag"],
+                [BINARY, "list", "nothing"],
+                [BINARY, "check", "none.jsonl"],
+                [BINARY, "fuzz", "--protocol", "none"],
+                [BINARY, "hog", "--workers", "x"],
+                [BINARY, "nothing"],
+                [*LOCH, "run", "e.yaml"],
+                [*LOCH, "nothing"],
+                [*POWER, "--rate", "x"],
+            ):
                 with self.subTest(f"{command} {redirection}"):
                     self.assertEqual(self.in_shell(f'"$@" {redirection}', *command).returncode, 2)
 

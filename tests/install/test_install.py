@@ -11,8 +11,27 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-POINT = ["bench", "--protocol", "nessie", "--fabric", "sim", "--hardware", "connectx3-10gbe", "--nodes", "3", "--clients", "2",
-         "--keys", "2000", "--value-size", "256", "--warmup", "200us", "--duration", "1ms"]
+POINT = [
+    "bench",
+    "--protocol",
+    "nessie",
+    "--fabric",
+    "sim",
+    "--hardware",
+    "connectx3-10gbe",
+    "--nodes",
+    "3",
+    "--clients",
+    "2",
+    "--keys",
+    "2000",
+    "--value-size",
+    "256",
+    "--warmup",
+    "200us",
+    "--duration",
+    "1ms",
+]
 EXPERIMENT = """
 name: small
 title: "One simulated point"
@@ -27,22 +46,36 @@ figure: {kind: line, y: [latency_us.get.mean]}
 
 
 class Installed(unittest.TestCase):
+    folder: Path
+    prefix: Path
+    share: Path
+
     @classmethod
     def setUpClass(cls) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch install ")  # with a blank: the command quotes
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         made = cls.folder / "made"
-        subprocess.run([os.environ["LOCH_CMAKE"], "--install", os.environ["LOCH_BUILD_FOLDER"], "--prefix", str(made)],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [os.environ["LOCH_CMAKE"], "--install", os.environ["LOCH_BUILD_FOLDER"], "--prefix", str(made)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         cls.prefix = cls.folder / "prefix"
         made.rename(cls.prefix)  # nothing may have kept the first place
         cls.share = cls.prefix / "share/loch"
 
     def loch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("LOCH_")}
-        return subprocess.run([str(self.prefix / "bin/loch"), *arguments], cwd=self.folder, capture_output=True, text=True,
-                              timeout=200, check=False, env={**kept, "XDG_CACHE_HOME": str(self.folder / "cache")})
+        return subprocess.run(
+            [str(self.prefix / "bin/loch"), *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            env={**kept, "XDG_CACHE_HOME": str(self.folder / "cache")},
+        )
 
     def test_runs_a_simulated_point(self) -> None:
         done = self.loch(*POINT)
@@ -77,7 +110,21 @@ class Installed(unittest.TestCase):
         self.assertIn("nessie-2017-table1", listed.stdout)
         self.assertEqual(self.loch("--where").stdout.strip(), str(self.share.resolve()))
         self.assertEqual(self.loch("--version").stdout.strip(), f"Loch {os.environ['LOCH_VERSION']}")
-        for command in ("run", "bench", "check", "fuzz", "explore", "score", "plot", "power", "doctor", "hog", "calibrate", "completion"):
+        for command in (
+            "run",
+            "bench",
+            "check",
+            "fuzz",
+            "explore",
+            "score",
+            "plot",
+            "power",
+            "doctor",
+            "sequence",
+            "hog",
+            "calibrate",
+            "completion",
+        ):
             done = self.loch(command, "--help")
             self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
         for page in ("README.md", "LICENSE", "CHANGELOG.md", "docs/architecture.md"):
@@ -90,7 +137,11 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.loch("completion", "words", "2", "loch", "bench", "--proto").stdout, "--protocol\n")
 
     def test_what_needs_the_source_tree_says_so(self) -> None:
-        for command, said in (("test", "source tree"), ("reference", "source tree"), ("banch", "unknown command 'banch'")):
+        for command, said in (
+            ("test", "source tree"),
+            ("reference", "source tree"),
+            ("banch", "unknown command 'banch'"),
+        ):
             done = self.loch(command)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(len(done.stderr.splitlines()), 1)

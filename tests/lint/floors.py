@@ -18,7 +18,7 @@ def is_test(name: str) -> bool:
     """Tests, benchmarks and their programs may include anything."""
     if name == "app/main.cc":
         return False
-    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$|^tests/|/testing[./]|/toy_[^/]*$", name))
+    return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$|^tests/|/toy_[^/]*$", name))
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Plan:
 
     floors: list[tuple[str, list[str]]] = field(default_factory=list)  # title, rooms; ground floor first
     may: dict[str, list[str]] = field(default_factory=dict)
-    only: dict[str, str] = field(default_factory=dict)                 # beginning of a header's name: the room
+    only: dict[str, str] = field(default_factory=dict)  # beginning of a header's name: the room
     protocols: tuple[str, ...] = ()
 
     def level(self, room: str) -> int:
@@ -35,8 +35,8 @@ class Plan:
 
     def place_of(self, name: str) -> str | None:
         """The folder of the table, or of a protocol, that a file lies in: the longest that fits."""
-        fits = [room for room in (*self.may, *self.protocols) if name.startswith(room + "/")]
-        return max(fits, key=len, default=None)
+        fits: list[str] = [room for room in (*self.may, *self.protocols) if name.startswith(room + "/")]
+        return max(fits, key=len) if fits else None
 
     def fault(self, name: str, target: str) -> str | None:
         """Why file `name` may not include `target`; None if it may."""
@@ -54,7 +54,9 @@ class Plan:
             return f"{name.rsplit('/', 1)[0]} is no room of docs/floors.txt"
         row = PROTOCOL if own == PROTOCOL or own in self.protocols else own
         if other in self.protocols:
-            return "a protocol includes no other protocol" if row == PROTOCOL else "nothing but tests includes a protocol"
+            return (
+                "a protocol includes no other protocol" if row == PROTOCOL else "nothing but tests includes a protocol"
+            )
         return None if other in self.may[row] else f"{row}'s line of docs/floors.txt does not name {other}"
 
 
@@ -120,16 +122,20 @@ def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
 
 
 WIDTH, FLOOR, BOX = 1180, 92, 34  # pixels
-STYLE = ("text{font-family:DejaVu Sans,sans-serif;font-size:11px;fill:#222}.t{font-size:10px;fill:#777}"
-         "rect.r{fill:#fff;stroke:#456;stroke-width:1}rect.p{fill:#fdf3e3;stroke:#a60}rect.f{fill:#f2f5f8}"
-         "path{fill:none;stroke:#456;stroke-width:1;opacity:.45}")
+STYLE = (
+    "text{font-family:DejaVu Sans,sans-serif;font-size:11px;fill:#222}.t{font-size:10px;fill:#777}"
+    "rect.r{fill:#fff;stroke:#456;stroke-width:1}rect.p{fill:#fdf3e3;stroke:#a60}rect.f{fill:#f2f5f8}"
+    "path{fill:none;stroke:#456;stroke-width:1;opacity:.45}"
+)
 
 
 def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
     """The house: a band a floor, the program on top; an arrow points down to what is included. One that follows from
     others (a room reaches it through a room in between) is left out."""
-    floors = [(title, [each for room in rooms for each in (plan.protocols if room == PROTOCOL else [room])])
-              for title, rooms in plan.floors]
+    floors = [
+        (title, [each for room in rooms for each in (plan.protocols if room == PROTOCOL else [room])])
+        for title, rooms in plan.floors
+    ]
     height = FLOOR * len(floors) + 30
     places: dict[str, tuple[float, float, float]] = {}  # centre, top, width
     body: list[str] = []
@@ -149,15 +155,20 @@ def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
             continue
         (x1, y1, _), (x2, y2, _) = places[own], places[other]
         y1 += BOX
-        body.append(f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + 26:.0f} {x2:.0f} {y2 - 30:.0f} {x2:.0f} {y2:.0f}">'
-                    f"<title>{escape(own)} includes {escape(other)}: {count} files</title></path>")
+        body.append(
+            f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + 26:.0f} {x2:.0f} {y2 - 30:.0f} {x2:.0f} {y2:.0f}">'
+            f"<title>{escape(own)} includes {escape(other)}: {count} files</title></path>"
+        )
     for room, (x, y, width) in places.items():
         kind = "p" if room in plan.protocols else "r"
-        body.append(f'<rect class="{kind} r" rx="4" x="{x - width / 2:.0f}" y="{y}" width="{width:.0f}" height="{BOX}"/>'
-                    f'<text x="{x:.0f}" y="{y + 21}" text-anchor="middle">{escape(room.removeprefix("common/"))}</text>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-            f"<title>The rooms of Loch and their includes</title><style>{STYLE}</style>\n"
-            + "\n".join(body) + "\n</svg>\n")
+        body.append(
+            f'<rect class="{kind} r" rx="4" x="{x - width / 2:.0f}" y="{y}" width="{width:.0f}" height="{BOX}"/>'
+            f'<text x="{x:.0f}" y="{y + 21}" text-anchor="middle">{escape(room.removeprefix("common/"))}</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+        f"<title>The rooms of Loch and their includes</title><style>{STYLE}</style>\n" + "\n".join(body) + "\n</svg>\n"
+    )
 
 
 def _reach(made: Counter[tuple[str, str]]) -> dict[str, set[str]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import floors
+import lengths
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES_MAX = 700  # a file is read in one sitting
@@ -27,11 +28,14 @@ VERSIONS = {  # where the version stands besides CMakeLists.txt
 def files() -> list[Path]:
     """Tracked files; without git, all that are not output."""
     if shutil.which("git") and (ROOT / ".git").exists():
-        listing = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"],
-                                 capture_output=True, check=True).stdout
+        listing = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True
+        ).stdout
         found = [ROOT / os.fsdecode(name) for name in listing.split(b"\0") if name]
     else:
-        found = [p for p in ROOT.rglob("*") if not re.match(r"(build[^/]*|results|\.git)(/|$)", str(p.relative_to(ROOT)))]
+        found = [
+            p for p in ROOT.rglob("*") if not re.match(r"(build[^/]*|results|\.git)(/|$)", str(p.relative_to(ROOT)))
+        ]
     return [path for path in found if path.is_file()]
 
 
@@ -39,6 +43,20 @@ def source_faults(path: Path, name: str) -> Iterator[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > LINES_MAX:
         yield f"{name}: {len(lines)} lines; a file has at most {LINES_MAX}"
+    if path.suffix in (".cc", ".h"):
+        yield from lengths.faults(name, "\n".join(lines))
+
+
+def opening_faults(path: Path, name: str) -> Iterator[str]:
+    """A .cc file opens with a sentence on what it does: a comment of four words or more that ends."""
+    said: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("//"):
+            break
+        said.append(line[2:].strip())
+    text = " ".join(said)
+    if not re.search(r"[.:?]( |$)", text) or len(text.split()) < 4:
+        yield f"{name}:1: expected a sentence on what the file does, as a comment in its first line"
 
 
 def includes() -> dict[str, list[str]]:
@@ -47,7 +65,9 @@ def includes() -> dict[str, list[str]]:
     for path in files():
         if path.suffix in (".cc", ".h"):
             lines = path.read_text(encoding="utf-8").splitlines()
-            found[path.relative_to(ROOT).as_posix()] = [each.group(1) for each in map(floors.INCLUDE.match, lines) if each]
+            found[path.relative_to(ROOT).as_posix()] = [
+                each.group(1) for each in map(floors.INCLUDE.match, lines) if each
+            ]
     return found
 
 
@@ -58,15 +78,35 @@ def python_faults(path: Path, name: str) -> Iterator[str]:
         yield f"{name}:{getattr(error, 'lineno', 0)}: {error}"
 
 
+def anchors(path: Path) -> set[str]:
+    """The headings of a page, as GitHub turns them into the ends of links."""
+    found: set[str] = set()
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for heading in re.findall(r"^#+ (.*)$", text, re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.add(slug if slug not in found else f"{slug}-{sum(each.rsplit('-', 1)[0] == slug for each in found) + 1}")
+    return found | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
 def link_faults(path: Path, name: str) -> Iterator[str]:
-    """Links of a page to files that are not there; code is no link."""
-    text = re.sub(r"```.*?```|`[^`\n]*`", lambda code: re.sub(r"[^\n]", " ", code.group()), path.read_text(encoding="utf-8"),
-                  flags=re.S)
+    """Links of a page to files or headings that are not there; code is no link."""
+    text = re.sub(
+        r"```.*?```|`[^`\n]*`",
+        lambda code: re.sub(r"[^\n]", " ", code.group()),
+        path.read_text(encoding="utf-8"),
+        flags=re.S,
+    )
     for number, line in enumerate(text.splitlines(), 1):
         for target in LINK.findall(line):
-            place = target.split("#")[0]
-            if place and "://" not in place and not place.startswith("mailto:") and not (path.parent / place).exists():
+            place, _, heading = target.partition("#")
+            if "://" in place or place.startswith("mailto:"):
+                continue
+            page = path.parent / place if place else path
+            if not page.exists():
                 yield f"{name}:{number}: links to {target}, which is not there"
+            elif heading and page.suffix == ".md" and heading not in anchors(page):
+                yield f"{name}:{number}: links to {target}; {page.name} has no such heading"
 
 
 # Numbers by which code and pages name holes of the published designs, failures and published values. Each is explained
@@ -78,7 +118,7 @@ OTHER_PAPERS = re.compile(r"\bPROTOCOLS\b(?! =)")
 
 def explained() -> set[str]:
     found: set[str] = set()
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         for bold in re.findall(r"\*\*([A-Z]\d[^*]*)\*\*", page.read_text(encoding="utf-8")):
             found.update(NUMBERED.findall(bold))
     for values in (ROOT / "plots/published").glob("*.yaml"):
@@ -92,11 +132,76 @@ def explained() -> set[str]:
 def number_faults(path: Path, name: str, known: set[str]) -> Iterator[str]:
     """Numbers that no page explains; those of tests' own figures and of experiments' systems are no such numbers."""
     text = path.read_text(encoding="utf-8")
-    said = "\n".join(SAID_IN_CODE.findall(text)) if path.suffix != ".md" else re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    said = (
+        "\n".join(SAID_IN_CODE.findall(text))
+        if path.suffix != ".md"
+        else re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    )
     for number in sorted(set(NUMBERED.findall(said)) - known):
-        yield f"{name}: {number} is explained in no page: it stands nowhere in bold in docs/, and plots/published has no such value"
+        yield (
+            f"{name}: {number} is explained in no page: it stands nowhere in bold in docs/, and plots/published has no"
+            " such value"
+        )
     if OTHER_PAPERS.search(said):
         yield f"{name}: refers to PROTOCOLS, which is no page of docs/"
+
+
+NAMED = re.compile(r"\[`([\w:~]+)`\]\(([^)\s#]+\.(?:cc|h|py))\)")
+
+
+def named_faults(path: Path, name: str) -> Iterator[str]:
+    """Links whose text is a name in code and whose target is a file of code that does not hold it."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for called, target in NAMED.findall(line):
+            code = path.parent / target
+            if code.exists() and not re.search(rf"\b{called.split('::')[-1]}\b", code.read_text(encoding="utf-8")):
+                yield f"{name}:{number}: {target} has no {called}"
+
+
+def decision_faults(root: Path) -> Iterator[str]:
+    """Records of decisions are numbered without a gap, dated, and each has its row in the index."""
+    index = (root / "docs/decisions.md").read_text(encoding="utf-8")
+    records = sorted((root / "docs/decisions").glob("*.md"))
+    for number, path in enumerate(records, 1):
+        name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        if not re.match(rf"{number:04d}-[a-z0-9-]+\.md$", path.name) or not text.startswith(f"# {number:04d}: "):
+            yield f"{name}: expected the record of number {number:04d}, in its name and its title"
+        missing = [each for each in ("Context", "Decision", "Consequences") if f"\n## {each}\n" not in text]
+        if missing or not re.search(r"^\*\d{4}-\d\d-\d\d, ", text, re.M):
+            yield f"{name}: a record has a date, a context, a decision and consequences"
+        if f"(decisions/{path.name})" not in index:
+            yield f"{name}: has no row in docs/decisions.md"
+
+
+def retired_words(path: Path) -> dict[str, str]:
+    """tests/lint/words.txt: words that were renamed, and what is said instead."""
+    found: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            old, _, new = line.partition(":")
+            found.update({word.strip(): new.strip() for word in old.split(",")})
+    return found
+
+
+def word_faults(path: Path, name: str, retired: dict[str, str]) -> Iterator[str]:
+    """Retired words in comments, docstrings and pages. Names of options, files and keys are in backticks or quotes, or joined by
+    a hyphen, dot or underscore, and stay."""
+    if not retired:
+        return
+    text = path.read_text(encoding="utf-8")
+    found = re.compile(
+        r"(?<![\w.\-/`\"'=])(?<!loch )("
+        + "|".join(map(re.escape, sorted(retired, key=len, reverse=True)))
+        + r")(?![\w\-`\"':=])"
+    )
+    code = re.sub(r"```.*?```|`[^`\n]*`", lambda each: re.sub(r"[^\n]", " ", each.group()), text, flags=re.S)
+    pieces = (
+        [(0, code)] if path.suffix == ".md" else [(each.start(), each.group()) for each in SAID_IN_CODE.finditer(code)]
+    )
+    for start, piece in pieces:
+        for each in found.finditer(piece):
+            line = text.count("\n", 0, start + each.start()) + 1
+            yield f"{name}:{line}: says {each.group(1)!r}; say {retired[each.group(1)]!r} (tests/lint/words.txt)"
 
 
 def version_faults() -> Iterator[str]:
@@ -120,18 +225,29 @@ def shell_faults(path: Path, name: str) -> Iterator[str]:
 
 def faults() -> Iterator[str]:
     yield from version_faults()
+    yield from decision_faults(ROOT)
     yield from floors.faults(ROOT, includes())
     known = explained()
+    retired = retired_words(ROOT / "tests/lint/words.txt")
     for path in files():
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix in (".cc", ".h", ".md", ".py") and not name.startswith(("reference/", "tests/runner/", "tests/lint/")):
+        if path.suffix in (".cc", ".h", ".md", ".py") and not name.startswith(
+            ("reference/", "CHANGELOG", "docs/settings.md")
+        ):
+            yield from word_faults(path, name, retired)
+        if path.suffix in (".cc", ".h", ".md", ".py") and not name.startswith(
+            ("reference/", "tests/runner/", "tests/lint/")
+        ):
             yield from number_faults(path, name, known)
         if path.suffix in SOURCES:
             yield from source_faults(path, name)
+        if path.suffix == ".cc":
+            yield from opening_faults(path, name)
         if path.suffix == ".py":
             yield from python_faults(path, name)
         if path.suffix == ".md" and not name.startswith("reference/"):  # those name figures that are drawn on demand
             yield from link_faults(path, name)
+            yield from named_faults(path, name)
         with path.open("rb") as opened:
             head = opened.readline(64)
         if head.startswith(b"#!") and (b"bash" in head or head.rstrip().endswith(b"/sh")):

@@ -75,7 +75,9 @@ class Folder(unittest.TestCase):
 class Edits(Folder):
     def test_a_small_file_has_these_and_no_others(self) -> None:
         found = finder.find(tree_with(SMALL, self.folder), "room/small.cc")
-        as_text = {(each.line, each.kind, each.before, "2|4" if each.kind == "constant" else each.after) for each in found}
+        as_text = {
+            (each.line, each.kind, each.before, "2|4" if each.kind == "constant" else each.after) for each in found
+        }
         self.assertEqual(as_text, EXPECTED)
         self.assertEqual(len({each.id for each in found}), len(found))
 
@@ -99,7 +101,9 @@ Task run(Worker worker, bool rules_breaks) {
 }
 """
         found = finder.find(tree_with(text, self.folder), "room/small.cc", re.compile("rules_breaks"))
-        self.assertEqual({(each.line, each.kind, each.before) for each in found}, {(7, "dropped await", "co_await worker.post()")})
+        self.assertEqual(
+            {(each.line, each.kind, each.before) for each in found}, {(7, "dropped await", "co_await worker.post()")}
+        )
 
     def test_what_does_not_parse_is_said(self) -> None:
         with self.assertRaisesRegex(ValueError, "room/small.cc does not parse"):
@@ -166,8 +170,11 @@ class Judging(Folder):
     def judged(self, compiles: bool, statuses: dict[str, int | None]) -> tuple[Verdict, FakeScratch]:
         tree = tree_with(SMALL, self.folder)
         scratch = FakeScratch(tree, compiles, statuses)
-        judges = [Judge("unit tests", "small_test", ("small_test",), "small_test"),
-                  Judge("fuzz", "fuzz small", ("bench",), "bench"), Judge("fuzz", "fuzz mutant", ("bench",), "bench", status=1)]
+        judges = [
+            Judge("unit tests", "small_test", ("small_test",), "small_test"),
+            Judge("fuzz", "fuzz small", ("bench",), "bench"),
+            Judge("fuzz", "fuzz mutant", ("bench",), "bench", status=1),
+        ]
         bench = Bench(scratch, lambda _: None)  # type: ignore[arg-type]
         bench.prepare(judges)
         scratch.asked.clear()
@@ -205,8 +212,10 @@ class Judging(Folder):
 
     def test_patience_is_times_the_limit(self) -> None:
         judge = Judge("unit tests", "small_test", (), "x")
-        benches = [Bench(FakeScratch(self.folder, True, {}), lambda _: None, patience)  # type: ignore[arg-type]
-                   for patience in (1, 4)]
+        benches = [
+            Bench(FakeScratch(self.folder, True, {}), lambda _: None, patience)  # type: ignore[arg-type]
+            for patience in (1, 4)
+        ]
         for bench in benches:
             bench.prepare([judge])
         usual, patient = (bench.limit_of(judge) for bench in benches)
@@ -226,7 +235,9 @@ class Kept(Folder):
 
     def test_a_resumed_run_does_not_judge_again(self) -> None:
         results = Results(self.path)
-        results.add("room", self.edits[0], "-a\n+b", Verdict("killed", "small_test", "unit tests", "status 1", 2.0), 300)
+        results.add(
+            "room", self.edits[0], "-a\n+b", Verdict("killed", "small_test", "unit tests", "status 1", 2.0), 300
+        )
         with self.path.open("a") as file:
             file.write('{"version": 1, "ro')  # killed while it wrote
         again = Results(self.path)
@@ -238,13 +249,17 @@ class Kept(Folder):
 
     def test_what_is_judged_again_counts_as_judged_last(self) -> None:
         results = Results(self.path)
-        verdicts = (Verdict("survived"), Verdict("killed", "small_test", "unit tests", "time limit"),
-                    Verdict("killed", "small_test", "unit tests", "status 1"))
+        verdicts = (
+            Verdict("survived"),
+            Verdict("killed", "small_test", "unit tests", "time limit"),
+            Verdict("killed", "small_test", "unit tests", "status 1"),
+        )
         for edit, verdict in zip(self.edits, verdicts):
             results.add("room", edit, "-a\n+b", verdict, 300)
 
         def in_doubt(again: list[str], *excused: Accepted) -> list[bool]:
             return [results.is_in_doubt("room", edit, 300, again, list(excused)) for edit in self.edits[:4]]
+
         self.assertEqual(in_doubt([]), [False] * 4)
         self.assertEqual(in_doubt(["survived"]), [True, False, False, False])
         same = Accepted(self.edits[0].path, "-a\n+b", "equivalent", "it is the same")
@@ -258,8 +273,11 @@ class Kept(Folder):
 
     def test_the_rate_is_of_those_that_compile(self) -> None:
         results = Results(self.path)
-        for edit, outcome, stage in zip(self.edits, ("killed", "killed", "killed", "survived", "not compiled"),
-                                        ("unit tests", "fuzz", "explore", "", "")):
+        for edit, outcome, stage in zip(
+            self.edits,
+            ("killed", "killed", "killed", "survived", "not compiled"),
+            ("unit tests", "fuzz", "explore", "", ""),
+        ):
             results.add("room", edit, "-x\n+y", Verdict(outcome, "judge", stage), 300)
         report = results.report(["room"], [])
         self.assertIn("| room | 5 | 1 | 1 | 1 | 1 | 0 | 1 | 0 | 75% |", report)
@@ -284,9 +302,11 @@ class Kept(Folder):
             text = (ROOT / row.path).read_text().splitlines()
             gone = [line[1:] for line in row.diff.splitlines() if line.startswith("-")]
             self.assertTrue(gone and row.why, row.path)
-            places = [at + 1 for at in range(len(text)) if text[at:at + len(gone)] == gone]
-            self.assertTrue(places == [row.line or places[0]] if len(places) == 1 else row.line in places,
-                            f"{ACCEPTED.name}: {row.path} has these lines at {places}: {gone}")
+            places = [at + 1 for at in range(len(text)) if text[at : at + len(gone)] == gone]
+            self.assertTrue(
+                places == [row.line or places[0]] if len(places) == 1 else row.line in places,
+                f"{ACCEPTED.name}: {row.path} has these lines at {places}: {gone}",
+            )
 
     def test_an_accepted_edit_needs_its_kind(self) -> None:
         path = self.folder / "accepted.json"
@@ -298,8 +318,11 @@ class Kept(Folder):
 
     def test_a_file_of_another_kind_is_refused(self) -> None:
         self.path.parent.mkdir()
-        for text, said in (("{}\n", "not of version 1"), ("hello\n", "expected a JSON object"),
-                           (json.dumps({"version": 1}) + "\n", 'lacks "by"')):
+        for text, said in (
+            ("{}\n", "not of version 1"),
+            ("hello\n", "expected a JSON object"),
+            (json.dumps({"version": 1}) + "\n", 'lacks "by"'),
+        ):
             self.path.write_text(text)
             with self.assertRaisesRegex(ResultsError, said):
                 Results(self.path)
@@ -307,8 +330,12 @@ class Kept(Folder):
 
 class CommandLine(unittest.TestCase):
     def refused(self, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "mutate", *arguments], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "mutate", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         return done.stderr

@@ -11,14 +11,24 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {"one-sided": ["no-lock"], "rpc": ["no-duplicate-detection", "removed-key-found"],
-         "log": ["no-duplicate-detection", "compaction-keeps-oldest"]}
+KINDS = {
+    "one-sided": ["no-lock"],
+    "rpc": ["no-duplicate-detection", "removed-key-found"],
+    "log": ["no-duplicate-detection", "compaction-keeps-oldest"],
+}
 POINT = ["--nodes", "3", "--clients", "2", "--keys", "500", "--value-size", "256", "--operations", "3000", "--verify"]
 
 
 class Built(unittest.TestCase):
+    folder: Path
+    tree: Path
+    work: Path
+    before: Any
+    own: Any
+
     @classmethod
     def setUpClass(cls) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-new-")
@@ -28,8 +38,12 @@ class Built(unittest.TestCase):
         # As the working tree is, with what has not been committed. Its build folder lies in it, as everybody's does: ccache
         # knows paths below the source folder alone.
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(cls.tree)], check=True)
-        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                                check=True, capture_output=True, text=True).stdout
+        listed = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
         for name in filter(None, listed.split("\0")):
             if (ROOT / name).is_file():
                 (cls.tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -45,13 +59,22 @@ class Built(unittest.TestCase):
 
     @classmethod
     def status(cls) -> str:
-        return subprocess.run(["git", "-C", str(cls.tree), "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", "-C", str(cls.tree), "status", "--porcelain"], check=True, capture_output=True, text=True
+        ).stdout
 
     @classmethod
     def loch(cls, *arguments: str, status: int = 0, protocols: str = "") -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("LOCH_")}
-        done = subprocess.run([str(cls.tree / "loch"), *arguments], cwd=cls.folder, capture_output=True, text=True, timeout=1500,
-                              check=False, env={**kept, "LOCH_BUILD": str(cls.tree / "build"), "LOCH_PROTOCOLS": protocols})
+        done = subprocess.run(
+            [str(cls.tree / "loch"), *arguments],
+            cwd=cls.folder,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+            env={**kept, "LOCH_BUILD": str(cls.tree / "build"), "LOCH_PROTOCOLS": protocols},
+        )
         if done.returncode != status:
             raise AssertionError(f"{arguments}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
         return done
@@ -71,8 +94,20 @@ class Built(unittest.TestCase):
         found = self.loch("fuzz", "--protocol", name, "--seeds", "200", "--jobs", "1", protocols=protocols)
         self.assertIn("nothing found", found.stdout + found.stderr)
         for mutant in KINDS[kind]:
-            self.loch("fuzz", "--protocol", name, "--mutant", mutant, "--seeds", "50", "--jobs", "1", "--no-shrink", status=1,
-                      protocols=protocols)
+            self.loch(
+                "fuzz",
+                "--protocol",
+                name,
+                "--mutant",
+                mutant,
+                "--seeds",
+                "50",
+                "--jobs",
+                "1",
+                "--no-shrink",
+                status=1,
+                protocols=protocols,
+            )
         explored = self.loch("explore", name, "PUT K | GET K", protocols=protocols)
         self.assertIn("complete:", explored.stdout + explored.stderr)
         out = self.folder / f"out-{name}"
@@ -86,12 +121,18 @@ class Built(unittest.TestCase):
     def run_its_tests(self, names: list[str]) -> None:
         """The tests that the folders came with; ninja links them with what ./loch has built."""
         release = self.tree / "build/release"
-        made = subprocess.run(["cmake", "--build", str(release), "--target", *(f"{name}_test" for name in names)],
-                              capture_output=True, text=True, check=False)
+        made = subprocess.run(
+            ["cmake", "--build", str(release), "--target", *(f"{name}_test" for name in names)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(made.returncode, 0, made.stdout[-3000:])
         for name in names:
             (program,) = (path for path in release.rglob(f"{name}_test") if path.is_file())
-            ran = subprocess.run([str(program)], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+            ran = subprocess.run(
+                [str(program)], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+            )
             self.assertEqual(ran.returncode, 0, ran.stdout[-3000:] + ran.stderr[-1000:])
             self.assertRegex(ran.stdout, r"\[  PASSED  \] [4-9] tests")
 
@@ -115,7 +156,9 @@ class Built(unittest.TestCase):
         self.loch("list", "protocols")
         done = self.loch("list", "protocols", protocols=str(broken), status=2)
         self.assertEqual(done.stdout, "")
-        self.assertRegex(done.stderr.strip().splitlines()[-1], re.escape(str(source)) + r":\d+:\d+: error: .*undeclared_name")
+        self.assertRegex(
+            done.stderr.strip().splitlines()[-1], re.escape(str(source)) + r":\d+:\d+: error: .*undeclared_name"
+        )
         self.assertIn("nessie", self.loch("list", "protocols").stdout)
         (broken / "CMakeLists.txt").write_text("no_such_command()\n", encoding="utf-8")
         done = self.loch("list", "protocols", protocols=str(broken), status=2)
@@ -128,6 +171,14 @@ class Built(unittest.TestCase):
         self.look_at(self.tree / "own_inside", "one-sided", "")
         self.run_its_tests(["own_inside"])
         self.assertEqual(self.status(), self.before + "?? own_inside/\n")
+        source = self.tree / "own_inside/module.cc"
+        good = source.read_text(encoding="utf-8")
+        source.write_text(good + "\nint broken = undeclared_name;\n", encoding="utf-8")
+        said = self.loch("list", "protocols", status=1).stderr.strip().splitlines()[-1]
+        self.assertRegex(said, r"own_inside does not build: own_inside/module\.cc:\d+:\d+: error: .*undeclared_name")
+        self.assertIn("own_inside", self.loch("--no-setup", "list", "protocols").stdout)
+        source.write_text(good, encoding="utf-8")
+        self.loch("list", "protocols")
 
 
 if __name__ == "__main__":

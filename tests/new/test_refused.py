@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,9 +18,16 @@ class Refused(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def loch(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(ROOT / "loch"), *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60,
-                              check=False, env={**os.environ, "LOCH_BUILD": str(self.folder / "build"), **env})
+    def loch(self, *arguments: str, **env: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(ROOT / "loch"), *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "LOCH_BUILD": str(self.folder / "build"), **env},
+        )
 
     def assert_refused(self, done: subprocess.CompletedProcess[str], said: str) -> None:
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
@@ -28,10 +36,19 @@ class Refused(unittest.TestCase):
         self.assertFalse((self.folder / "build").exists(), "something was built")
 
     def test_names(self) -> None:
-        for name, said in (("Mine", "small letters"), ("1mine", "small letters"), ("my-own", "small letters"), ("../x", "small letters"),
-                           ("class", "that word"), ("kv", "that word"), ("nessie", "folder of Loch"), ("tests", "folder of Loch"),
-                           ("pilaf", "pilaf_em of Loch"), ("seq_rpc", "sequencer of Loch"),
-                           ("memcached", "baselines of Loch")):
+        for name, said in (
+            ("Mine", "small letters"),
+            ("1mine", "small letters"),
+            ("my-own", "small letters"),
+            ("../x", "small letters"),
+            ("class", "that word"),
+            ("kv", "that word"),
+            ("nessie", "folder of Loch"),
+            ("tests", "folder of Loch"),
+            ("pilaf", "pilaf_em of Loch"),
+            ("seq_rpc", "sequencer of Loch"),
+            ("memcached", "baselines of Loch"),
+        ):
             self.assert_refused(self.loch("new", name, "--like", "rpc", "--at", "."), said)
         self.assertEqual(list(self.folder.iterdir()), [])
 
@@ -59,8 +76,12 @@ class Refused(unittest.TestCase):
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="nowhere"), "no such folder")
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="nessie"), "a folder of Loch has that name")
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="mine:mine"), "named twice")
-        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="."), "nessie: a folder of Loch has that name")
-        self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS="empty"), "no module.h there, nor in a folder there")
+        self.assert_refused(
+            self.loch("list", "protocols", LOCH_PROTOCOLS="."), "nessie: a folder of Loch has that name"
+        )
+        self.assert_refused(
+            self.loch("list", "protocols", LOCH_PROTOCOLS="empty"), "no module.h there, nor in a folder there"
+        )
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS=str(ROOT)), "lies in the tree")
         self.assert_refused(self.loch("list", "protocols", LOCH_PROTOCOLS=str(ROOT / "nessie")), "lies in the tree")
 

@@ -40,7 +40,7 @@ struct Outcome {
   }
 };
 
-// A machine with an RDMA device says so: the suite runs over that device alone (tests/fabric/backend.h).
+// A machine with an RDMA device says so: the suite runs over that device alone (tests/support/backends.h).
 bool has_device() { return std::getenv("LOCH_TEST_VERBS") != nullptr; }
 
 class EveryProtocol : public ::testing::TestWithParam<std::string> {
@@ -128,6 +128,50 @@ TEST_P(EveryProtocol, OverThisMachine) {
   expect_sound(*result, 1);
   // Real time is a shared machine's: an operation may time out, and few do.
   EXPECT_GE(result->tally().completed(), result->tally().total() * 9 / 10);
+}
+
+// Keys and values of different sizes, on both fabrics: each value is verified to have the size of its
+// version. Who stores nothing refuses, in one line.
+TEST_P(EveryProtocol, SizesOfADistribution) {
+  const kv::DataSupport takes = module_.data(kv::Options(module_.options()));
+  const Words sizes = {"--set",
+                       "key-size=128",
+                       "--key-size-distribution",
+                       "etc",
+                       "--value-size",
+                       "900",
+                       "--value-size-min",
+                       "8",
+                       "--value-size-distribution",
+                       "etc"};
+  if (takes.values == kv::Sizing::one) {
+    Words all = {"--protocol", GetParam()};
+    all.insert(all.end(), sizes.begin(), sizes.end());
+    const auto parsed = parse_bench(all, registry_);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const auto valid = validate(*parsed, module_);
+    ASSERT_FALSE(valid);
+    EXPECT_EQ(valid.error().message,
+              fmt::format("key-size-distribution: {} stores keys of one size; expected fixed", GetParam()));
+    return;
+  }
+  for (const std::string& on : has_device() ? Words{"verbs"} : Words{"sim", "shm"}) {
+    Words flags = {
+        "--fabric",  on,    "--nodes",      "3",
+        "--clients", "2",   "--keys",       "60",
+        "--get",     "0.5", "--delete",     "0.1",
+        "--warmup",  "0s",  "--operations", std::to_string(on == "sim" ? 3'000 : shm_operations / 10)};
+    flags.insert(flags.end(), sizes.begin(), sizes.end());
+    const auto result = run(flags);
+    if (!result) continue;
+    expect_sound(*result, 1);
+    const measure::SizeTally seen = std::move(result->tally().sizes);
+    EXPECT_GT(seen.value_bytes.count(), 100U);
+    EXPECT_LT(seen.value_bytes.percentile(30), 16);
+    EXPECT_GT(seen.value_bytes.percentile(95), 100);
+    EXPECT_LE(seen.value_bytes.max(), 900);
+    EXPECT_GT(seen.key_bytes.max(), seen.key_bytes.min());
+  }
 }
 
 TEST_P(EveryProtocol, ManyOutstandingOperations) {

@@ -24,10 +24,18 @@ RUN = (sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml")
 MANY = SMALL.replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K]").replace("repeats: 2", f"repeats: {REPEATS}")
 FEW = SMALL.replace("repeats: 2", "repeats: 1")
 # Of each kind of trouble a point, and a system that is measured.
-TROUBLED = FEW.replace("paper: {source: nessie-2017, item: Table 1}\n", "").replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K, 16K]").replace(
-    "repeats: 1}", "repeats: 1, timeout: 3s}").replace(
-    "  CD: {protocol: nessie, clients: 12}",
-    "  CD: {protocol: nessie, clients: 12}\n  here: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1}")
+TROUBLED = (
+    FEW.replace("paper: {source: nessie-2017, item: Table 1}\n", "")
+    .replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K, 16K]")
+    .replace("repeats: 1}", "repeats: 1, timeout: 3s}")
+    .replace(
+        "  CD: {protocol: nessie, clients: 12}",
+        (
+            "  CD: {protocol: nessie, clients: 12}\n  here: {protocol: nessie, fabric: shm, cluster: {nodes: 2},"
+            " clients: 1}"
+        ),
+    )
+)
 # Its settings lie beside it, so that it is the same binary whatever they are.
 WRAPPER = f"""#!/bin/sh
 folder=${{0%/*}}
@@ -45,8 +53,8 @@ exec {shlex.quote(str(FAKE))} "$@"
 class EngineCases:
     """Mixed into a TestCase whose class has `flags`, a tuple, and `cluster_environment`, a mapping."""
 
-    flags = ()
-    cluster_environment = {}
+    flags: tuple[str, ...] = ()
+    cluster_environment: dict[str, str] = {}
 
     @classmethod
     def setUpClass(cls):
@@ -61,15 +69,27 @@ class EngineCases:
 
     def run_on(self, text=MANY, more=(), **settings):
         prepare(self.folder, text, **settings)
-        return call(self.folder, *RUN[3:], "--out", "there", *self.flags, *more,
-                    **{"LOCH_BIN": str(self.folder / "bench"), **self.cluster_environment})
+        return call(
+            self.folder,
+            *RUN[3:],
+            "--out",
+            "there",
+            *self.flags,
+            *more,
+            **{"LOCH_BIN": str(self.folder / "bench"), **self.cluster_environment},
+        )
 
     def start_on(self, **settings):
         """The same, still running; returns when a tenth of its points has ended."""
         prepare(self.folder, MANY, **settings)
-        runner = subprocess.Popen([*RUN, "--out", "there", *self.flags], cwd=self.folder, text=True, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, env={**os.environ, "LOCH_BIN": str(self.folder / "bench"),
-                                                               **self.cluster_environment})
+        runner = subprocess.Popen(
+            [*RUN, "--out", "there", *self.flags],
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LOCH_BIN": str(self.folder / "bench"), **self.cluster_environment},
+        )
         self.addCleanup(runner.stderr.close)
         self.addCleanup(runner.kill)
         self.wait_for(lambda: len(self.stored()) >= POINTS // 10, "nothing ended")
@@ -95,8 +115,14 @@ class EngineCases:
         there, local = self.folder / "there", self.local / "local"
         for name in ("table.csv", "figure.svg", "figure.pdf"):
             self.assertEqual((there / name).read_bytes(), (local / name).read_bytes(), name)
-        reports = [[line for line in (place / "report.md").read_text(encoding="utf-8").splitlines()
-                    if not line.startswith("* The points took")] for place in (there, local)]
+        reports = [
+            [
+                line
+                for line in (place / "report.md").read_text(encoding="utf-8").splitlines()
+                if not line.startswith("* The points took")
+            ]
+            for place in (there, local)
+        ]
         self.assertEqual(*reports)
         self.assertEqual(plain(there), plain(local))
 
@@ -140,8 +166,13 @@ class EngineCases:
         self.assert_clean()
 
     def test_points_that_fail_die_and_hang(self):
-        done = self.run_on(TROUBLED, ONCE=2048, ALWAYS=4096, FAKE_FAIL="value-size=8192,fabric=sim",
-                           FAKE_HANG="value-size=16384,fabric=sim")
+        done = self.run_on(
+            TROUBLED,
+            ONCE=2048,
+            ALWAYS=4096,
+            FAKE_FAIL="value-size=8192,fabric=sim",
+            FAKE_HANG="value-size=16384,fabric=sim",
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, self.told_again)
         failed = [line for line in done.stderr.splitlines() if line.startswith("failed ")]
@@ -189,8 +220,13 @@ def plain(out):
     """Stored points without what differs from run to run."""
     points = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in (out / "points").glob("*.json")}
     for document in points.values():
-        for section, key in (("runner", "elapsed_s"), ("runner", "argv"), ("sim", "wall_s"), ("provenance", "argv"),
-                             ("provenance", "time")):
+        for section, key in (
+            ("runner", "elapsed_s"),
+            ("runner", "argv"),
+            ("sim", "wall_s"),
+            ("provenance", "argv"),
+            ("provenance", "time"),
+        ):
             del document[section][key]
     return points
 

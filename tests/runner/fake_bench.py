@@ -50,20 +50,51 @@ def result(given):
         return {"histogram": [[mean / 2, 300], [mean, 500], [3 * mean, 190], [9 * mean, 10]]}
 
     def latency(mean):
-        return {"mean": mean, "min": mean / 2, "p50": mean, "p90": 2 * mean, "p95": 2.4 * mean, "p99": 3 * mean,
-                "p99_9": 5 * mean, "max": 9 * mean, "count": 1000, **buckets(mean)}
+        return {
+            "mean": mean,
+            "min": mean / 2,
+            "p50": mean,
+            "p90": 2 * mean,
+            "p95": 2.4 * mean,
+            "p99": 3 * mean,
+            "p99_9": 5 * mean,
+            "max": 9 * mean,
+            "count": 1000,
+            **buckets(mean),
+        }
+
     payload = size * 7 / 15
     return {
-        "schema": 1, "loch": {"version": "0.1.0", "commit": "0" * 40, "dirty": False}, "protocol": given["protocol"],
-        "fabric": given["fabric"], "hardware": given.get("hardware", ""), "seed": int(given["seed"]),
-        "config": {"value_size": size, "clients": clients, "nodes": nodes}, "duration_s": 0.05,
-        "throughput_ops_s": rate, "goodput_bytes_s": rate * size,
-        "operations": {"total": int(rate * 0.05), "get": rate * 0.025, "put": rate * 0.025, "delete": 0, "corrupt": 0,
-                       "error": int(rate * 0.05 * float(os.environ.get("FAKE_ERRORS", "0")))},
+        "schema": 1,
+        "loch": {"version": "0.1.0", "commit": "0" * 40, "dirty": False},
+        "protocol": given["protocol"],
+        "fabric": given["fabric"],
+        "hardware": given.get("hardware", ""),
+        "seed": int(given["seed"]),
+        "config": {"value_size": size, "clients": clients, "nodes": nodes},
+        "duration_s": 0.05,
+        "throughput_ops_s": rate,
+        "goodput_bytes_s": rate * size,
+        "operations": {
+            "total": int(rate * 0.05),
+            "get": rate * 0.025,
+            "put": rate * 0.025,
+            "delete": 0,
+            "corrupt": 0,
+            "error": int(rate * 0.05 * float(os.environ.get("FAKE_ERRORS", "0"))),
+        },
         "latency_us": {"all": latency((get + put) / 2), "get": latency(get), "put": latency(put)},
-        "verbs": {"read": 5000, "cas": 500, "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0,
-                                                       "cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
-        "wire_bytes": {"total": 10**6, "payload_per_get": 2 * payload - 48, "payload_per_put": 48, "payload_per_delete": 0},
+        "verbs": {
+            "read": 5000,
+            "cas": 500,
+            "per_put": {"read": 6.0, "index_read": 5.0, "cas": 1.0, "cdf": {"total": [[6, 0.6], [7, 1.0]]}},
+        },
+        "wire_bytes": {
+            "total": 10**6,
+            "payload_per_get": 2 * payload - 48,
+            "payload_per_put": 48,
+            "payload_per_delete": 0,
+        },
         "caveats": ["not steady: <half>"] if matches(given, "FAKE_CAVEAT") else [],
         "nodes": [{"node": i} for i in range(nodes)],
         "provenance": {"argv": sys.argv, "time": time.time()},
@@ -76,14 +107,36 @@ def main(argv):
         names = {"protocols": ["nessie", "nessie-sd"], "fabrics": ["sim", "shm"]}[argv[1]]
         print(json.dumps([{"name": name} for name in names]))
         return 0
-    if argv[:2] == ["bench", "--help"]:
-        print("  --nessie.filter-bits N (7)   filter bits\n  --nessie.variant hardened|published")
+    if argv[:1] == ["describe"]:
+        with open(os.path.join(os.environ["LOCH_HOME"], "tools/loch/runner/flags.json"), encoding="utf-8") as flags_:
+            options = [{"key": "nessie.filter-bits"}, {"key": "nessie.variant"}]
+            print(json.dumps({"flags": json.load(flags_), "protocols": [{"name": "nessie", "options": options}]}))
         return 0
     if argv[:1] == ["calibrate"]:
-        rows = [{"id": "V167", "hardware": "connect-ib-2x56g", "what": "outbound UD SEND", "unit": "M/s", "published": 80,
-                 "obtained": 84, "error": 0.05, "claim": None, "holds": True},
-                {"id": "V177", "hardware": "connect-ib-2x56g", "what": "misses", "unit": "1", "published": None,
-                 "obtained": 0.9, "error": None, "claim": "grow with N", "holds": True}]
+        rows = [
+            {
+                "id": "V167",
+                "hardware": "connect-ib-2x56g",
+                "what": "outbound UD SEND",
+                "unit": "M/s",
+                "published": 80,
+                "obtained": 84,
+                "error": 0.05,
+                "claim": None,
+                "holds": True,
+            },
+            {
+                "id": "V177",
+                "hardware": "connect-ib-2x56g",
+                "what": "misses",
+                "unit": "1",
+                "published": None,
+                "obtained": 0.9,
+                "error": None,
+                "claim": "grow with N",
+                "holds": True,
+            },
+        ]
         with open(argv[2], "w", encoding="utf-8") as stream:
             json.dump(rows, stream)
         return 0

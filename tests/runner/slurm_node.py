@@ -65,13 +65,20 @@ def _prefixes():
 
 def _found(program):
     """Its path; Debian names the daemons slurmd-wlm and the like."""
-    places = (prefix / folder / name for prefix in _prefixes() for folder in ("bin", "sbin") for name in (program, f"{program}-wlm"))
+    places = (
+        prefix / folder / name
+        for prefix in _prefixes()
+        for folder in ("bin", "sbin")
+        for name in (program, f"{program}-wlm")
+    )
     return next((place for place in places if place.is_file()), None)
 
 
 def _plugins():
     """The folder of plugins, and of the library that the programs want."""
-    return next((path.parent for prefix in _prefixes() for path in prefix.glob("lib/*/slurm-wlm/libslurmfull.so")), None)
+    return next(
+        (path.parent for prefix in _prefixes() for path in prefix.glob("lib/*/slurm-wlm/libslurmfull.so")), None
+    )
 
 
 def _free_port():
@@ -89,8 +96,11 @@ class SlurmNode:
         self.processes = {}
         library = _plugins()
         path = f"{_found('sbatch').parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
-        self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path,
-                            "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")}
+        self.environment = {
+            "SLURM_CONF": str(self.folder / "slurm.conf"),
+            "PATH": path,
+            "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":"),
+        }
         self._configure(library)
 
     def _configure(self, library):
@@ -99,16 +109,31 @@ class SlurmNode:
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(64))
-        values = {"host": socket.gethostname().split(".")[0], "node": "only", "controller_port": _free_port(),
-                  "node_port": _free_port(), "user": getpass.getuser(), "folder": self.folder, "plugins": library,
-                  "cpus": self.cpus}
+        values = {
+            "host": socket.gethostname().split(".")[0],
+            "node": "only",
+            "controller_port": _free_port(),
+            "node_port": _free_port(),
+            "user": getpass.getuser(),
+            "folder": self.folder,
+            "plugins": library,
+            "cpus": self.cpus,
+        }
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(**values), encoding="utf-8")
 
     def __enter__(self):
         try:
-            self._start("munged", "--foreground", "--force", "--num-threads=1", f"--socket={self.folder}/munge.socket",
-                        f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munge.pid",
-                        f"--log-file={self.folder}/munge.log", f"--seed-file={self.folder}/munge.seed")
+            self._start(
+                "munged",
+                "--foreground",
+                "--force",
+                "--num-threads=1",
+                f"--socket={self.folder}/munge.socket",
+                f"--key-file={self.folder}/munge.key",
+                f"--pid-file={self.folder}/munge.pid",
+                f"--log-file={self.folder}/munge.log",
+                f"--seed-file={self.folder}/munge.seed",
+            )
             self._wait(lambda: (self.folder / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c", "-f", self.environment["SLURM_CONF"])
             self.start_node()
@@ -131,26 +156,37 @@ class SlurmNode:
 
     def start_node(self):
         """slurmd, at first or after it was stopped."""
-        self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d",
-                    str(_found("slurmstepd")))
+        self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d", str(_found("slurmstepd")))
 
     def said(self, program, *argv):
         """What a client program prints."""
-        return subprocess.run([_found(program), *argv], env={**os.environ, **self.environment}, text=True,
-                              capture_output=True, check=False, timeout=30).stdout
+        return subprocess.run(
+            [_found(program), *argv],
+            env={**os.environ, **self.environment},
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=30,
+        ).stdout
 
     def _start(self, program, *argv):
         with open(self.folder / f"{program}.out", "ab") as out:
             self.processes[program] = subprocess.Popen(
-                [_found(program), *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                env={**os.environ, **self.environment})
+                [_found(program), *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, **self.environment},
+            )
 
     def _wait(self, is_there, what):
         deadline = time.monotonic() + READY_S
         while not is_there():
             dead = [name for name, process in self.processes.items() if process.poll() is not None]
             if dead or time.monotonic() > deadline:
-                told = "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}"
-                                 for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")))
+                told = "\n".join(
+                    f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}"
+                    for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out"))
+                )
                 raise RuntimeError(f"{what} is not ready ({', '.join(dead) or 'too late'})\n{told}")
             time.sleep(0.1)

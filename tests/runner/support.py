@@ -13,7 +13,8 @@ from loch.runner import located, overrides, schema
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "runner" / "fake_bench.py"
 
-SMALL = textwrap.dedent("""\
+SMALL = textwrap.dedent(
+    """\
     name: small
     title: A small experiment
     paper: {source: nessie-2017, item: Table 1}
@@ -26,7 +27,8 @@ SMALL = textwrap.dedent("""\
     axes: {value_size: [2K, 4K, 8K]}
     measure: {warmup: 1ms, duration: 2ms, repeats: 2}
     figure: {kind: line, y: latency_us.get.mean}
-    """)
+    """
+)
 
 
 def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
@@ -42,9 +44,15 @@ def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
 
 def call(folder, *argv, **environment):
     """Runs tools/loch in a folder, with the fake binary; returns the finished process."""
-    return subprocess.run([sys.executable, str(ROOT / "tools/loch"), "--no-setup", *map(str, argv)], text=True,
-                          capture_output=True, cwd=folder, env={**os.environ, "LOCH_BIN": str(FAKE), **environment},
-                          check=False, timeout=240)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "tools/loch"), "--no-setup", *map(str, argv)],
+        text=True,
+        capture_output=True,
+        cwd=folder,
+        env={**os.environ, "LOCH_BIN": str(FAKE), **environment},
+        check=False,
+        timeout=240,
+    )
 
 
 class Folder(unittest.TestCase):

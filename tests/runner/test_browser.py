@@ -13,8 +13,18 @@ import matplotlib.image
 from support import SMALL, call
 
 CHROMIUM = shutil.which("chromium")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
 # What the page looks like from inside. Its own policy forbids scripts, so a copy without the policy is looked at.
 PROBE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({width: innerWidth, needed: document.documentElement.scrollWidth,
@@ -32,7 +42,9 @@ class Browser(unittest.TestCase):
         cls.folder = Path(scratch.name)
         (cls.folder / "yaml").mkdir()
         for name, width in (("one", "one"), ("two", "two")):
-            text = SMALL.replace("name: small", f"name: {name}").replace("{kind: line,", f"{{kind: line, width: {width},")
+            text = SMALL.replace("name: small", f"name: {name}").replace(
+                "{kind: line,", f"{{kind: line, width: {width},"
+            )
             (cls.folder / "yaml" / f"{name}.yaml").write_text(text, encoding="utf-8")
         done = call(cls.folder, "run", "yaml", "--out", "all")
         assert done.returncode == 0, done.stderr
@@ -40,13 +52,20 @@ class Browser(unittest.TestCase):
 
     def browse(self, path, *flags):
         with tempfile.TemporaryDirectory() as profile:
-            done = subprocess.run([CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, path.as_uri()], text=True,
-                                  capture_output=True, timeout=240, check=False)
+            done = subprocess.run(
+                [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, path.as_uri()],
+                text=True,
+                capture_output=True,
+                timeout=240,
+                check=False,
+            )
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return done.stdout
 
     def test_it_fits_a_phone_and_fetches_nothing(self):
-        text, removed = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", self.page.read_text(encoding="utf-8"))
+        text, removed = re.subn(
+            r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", self.page.read_text(encoding="utf-8")
+        )
         self.assertEqual(removed, 1)
         probed = self.folder / "probed.html"
         probed.write_text(text.replace("</body>", PROBE + "</body>"), encoding="utf-8")

@@ -13,22 +13,36 @@ import unittest
 from pathlib import Path
 
 from support import ROOT, SMALL, Folder, call
-from loch.runner import page
+from loch.runner import blocks, page
+from loch.runner.blocks import Code, Heading, Lines, Paragraph, Plain, Point, Strong
 
-TUNED = SMALL.replace("name: small", "name: tuned").replace(
-    "clients: 12", "tune: {clients: [6, 9, 12]}, maximize: throughput_ops_s").replace("repeats: 2", "repeats: 1")
-LOCAL = SMALL.replace("name: small", "name: local").replace("fabric: sim", "fabric: shm").replace(
-    "hardware: connectx3-10gbe\n", "").replace("{nodes: 15}", "{nodes: 2}").replace("repeats: 2", "repeats: 1").replace(
-    "paper: {source: nessie-2017, item: Table 1}\n", "")
-CDF = SMALL.replace("name: small", "name: spread").replace("{kind: line, y: latency_us.get.mean}",
-                                                           "{kind: cdf, y: [latency_us.get, verbs.per_put.cdf.total]}")
+TUNED = (
+    SMALL.replace("name: small", "name: tuned")
+    .replace("clients: 12", "tune: {clients: [6, 9, 12]}, maximize: throughput_ops_s")
+    .replace("repeats: 2", "repeats: 1")
+)
+LOCAL = (
+    SMALL.replace("name: small", "name: local")
+    .replace("fabric: sim", "fabric: shm")
+    .replace("hardware: connectx3-10gbe\n", "")
+    .replace("{nodes: 15}", "{nodes: 2}")
+    .replace("repeats: 2", "repeats: 1")
+    .replace("paper: {source: nessie-2017, item: Table 1}\n", "")
+)
+CDF = SMALL.replace("name: small", "name: spread").replace(
+    "{kind: line, y: latency_us.get.mean}", "{kind: cdf, y: [latency_us.get, verbs.per_put.cdf.total]}"
+)
 
 
 def write_all(folder):
     """The four experiments in a folder of their own."""
     (folder / "yaml").mkdir()
-    for name, text in (("a", SMALL + "claims: ['CD.latency_us.get.mean > CD.latency_us.put.mean']\n"), ("b", TUNED),
-                       ("c", LOCAL), ("d", CDF)):
+    for name, text in (
+        ("a", SMALL + "claims: ['CD.latency_us.get.mean > CD.latency_us.put.mean']\n"),
+        ("b", TUNED),
+        ("c", LOCAL),
+        ("d", CDF),
+    ):
         (folder / "yaml" / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 
@@ -60,9 +74,12 @@ class Interrupted(Folder):
         whole = self.bytes_of("whole")
         for kills in range(3):
             runner = subprocess.Popen(
-                [sys.executable, str(ROOT / "tools/loch"), "--no-setup", *argv, "all"], cwd=self.folder,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.1", FAKE_HANG="value-size=8192,seed=2"))
+                [sys.executable, str(ROOT / "tools/loch"), "--no-setup", *argv, "all"],
+                cwd=self.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="0.1", FAKE_HANG="value-size=8192,seed=2"),
+            )
             deadline = time.monotonic() + 120
             while ran(self.count) < 5 * (kills + 1) and time.monotonic() < deadline and runner.poll() is None:
                 time.sleep(0.01)
@@ -84,8 +101,17 @@ class Campaign(unittest.TestCase):
         cls.folder = Path(scratch.name)
         cls.count = cls.folder / "count"
         write_all(cls.folder)
-        cls.done = call(cls.folder, "run", "yaml", "--out", "all", "--jobs", "2", FAKE_COUNT=str(cls.count),
-                        FAKE_FAIL="value-size=4096,seed=2")
+        cls.done = call(
+            cls.folder,
+            "run",
+            "yaml",
+            "--out",
+            "all",
+            "--jobs",
+            "2",
+            FAKE_COUNT=str(cls.count),
+            FAKE_FAIL="value-size=4096,seed=2",
+        )
         cls.made = call(cls.folder, "reference", "all", "--out", "reference")
         cls.root = cls.folder / "reference"
 
@@ -120,8 +146,11 @@ class Campaign(unittest.TestCase):
         self.assertEqual(ran(self.count), before)
         for name in ("small", "tuned", "local", "spread"):
             for file in ("figure.svg", "figure.pdf", "figure.png"):
-                self.assertEqual((self.root / name / file).read_bytes(), (self.folder / "all" / name / file).read_bytes(),
-                                 f"{name}/{file}")
+                self.assertEqual(
+                    (self.root / name / file).read_bytes(),
+                    (self.folder / "all" / name / file).read_bytes(),
+                    f"{name}/{file}",
+                )
         self.assertEqual((self.root / "report.html").read_text().count("<section id="), 4)
 
     def test_reference_results_score_as_the_run_does(self):
@@ -132,8 +161,11 @@ class Campaign(unittest.TestCase):
         self.assertGreater(first["summary"]["numbers"], 3)
 
     def test_reference_results_are_small_and_name_no_place_of_this_machine(self):
-        kept = {path: path.read_text(encoding="utf-8") for path in self.root.glob("**/*")
-                if path.suffix in (".csv", ".json", ".md", ".yaml")}
+        kept = {
+            path: path.read_text(encoding="utf-8")
+            for path in self.root.glob("**/*")
+            if path.suffix in (".csv", ".json", ".md", ".yaml")
+        }
         self.assertEqual(len(kept), 1 + 4 * 5)
         self.assertLess(sum(map(len, kept.values())), 60_000)
         for path, text in kept.items():
@@ -168,7 +200,7 @@ class Campaign(unittest.TestCase):
     def test_pdfs_embed_their_fonts_and_pages_need_nothing_else(self):
         for name in ("small", "spread"):
             data = (self.folder / "all" / name / "figure.pdf").read_bytes()
-            self.assertIn(b"/FontFile2", data)       # TrueType inside: type 42
+            self.assertIn(b"/FontFile2", data)  # TrueType inside: type 42
             self.assertNotIn(b"/Type3", data)
             self.assertNotRegex(data, rb"/CreationDate|/ModDate")
             text = (self.folder / "all" / name / "report.html").read_text()
@@ -176,22 +208,38 @@ class Campaign(unittest.TestCase):
             self.assertNotIn("url(", text)
 
 
-class Page(unittest.TestCase):
-    def test_markdown_of_reports_becomes_html(self):
-        text = ("# A <title>\n\nOne `a < b` and\n**bold** line.\n\n## Claims: 1 of 2\n\n* held: `x > y` (3 places)\n\n"
-                "* **NOT held**: `x|y`: 1 < 2 is false\n\n| id | error |\n|---|---|\n| a \\| b | −12.5% |\n| c | – |\n")
-        made = page.of_markdown(text)
-        self.assertIn("<h1>A &lt;title&gt;</h1>", made)
-        self.assertIn("<p>One <code>a &lt; b</code> and <b>bold</b> line.</p>", made)
-        self.assertIn('<li class="held">held: <code>x &gt; y</code> (3 places)</li>', made)
-        self.assertIn('<li class="not-held">', made)
-        self.assertIn('<td>a | b</td><td class="number fair">−12.5%</td>', made)
-        self.assertIn('<td class="number">–</td>', made)
-        self.assertEqual(made.count("<ul>"), 1)
+def test_a_report_becomes_markdown_and_html_alike():
+    report = blocks.Report(
+        (
+            Heading(1, (Plain("A <title>"),)),
+            Paragraph((Plain("One "), Code("a < b"), Plain(" and "), Strong("strong"), Plain(" *words*."))),
+            blocks.List((Point((Plain("held: "), Code("x > y")), True), Point((Strong("NOT held"),), False))),
+            blocks.table(["id", "error"], [["a | b", "−12.5%"], ["c", "–"]], slice(1, None), {1: [-0.125, None]}),
+            Heading(2, (Plain("Obtained"),)),
+            Paragraph((Lines("1. one\n# two"),)),
+        ),
+        detail=4,
+    )
+    assert blocks.markdown(report) == (
+        "# A \\<title>\n\nOne `a < b` and **strong** \\*words\\*.\n\n* held: `x > y`\n\n* **NOT held**\n\n"
+        "| id | error |\n|---|---|\n| a \\| b | −12.5% |\n| c | – |\n\n## Obtained\n\n1\\. one\n\\# two\n"
+    )
+    made = page.render(report)
+    for part in (
+        "<h1>A &lt;title&gt;</h1>",
+        "<p>One <code>a &lt; b</code> and <b>strong</b> *words*.</p>",
+        '<li class="held">held: <code>x &gt; y</code></li>',
+        '<li class="not-held"><b>NOT held</b></li>',
+        '<td>a | b</td><td class="number fair">−12.5%</td>',
+        '<td class="number">–</td>',
+    ):
+        assert part in made, made
+    assert made.index("<details") < made.index("<h2>Obtained</h2>") < made.index("</details>")
 
-    def test_shades_are_those_of_the_figures(self):
-        self.assertEqual([page._shade(each) for each in ("+5.0%", "−10.0%", "0.0%", "+24%", "+26.1%", "–")],
-                         ["close", "near", "close", "fair", "far", ""])
+
+def test_shades_are_those_of_the_figures():
+    errors = (0.05, -0.1, 0.0, 0.24, 0.261, None)
+    assert [page.shade(each) for each in errors] == ["close", "near", "close", "fair", "far", ""]
 
 
 if __name__ == "__main__":

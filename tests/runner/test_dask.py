@@ -45,28 +45,51 @@ class GivenCluster(DaskCases, unittest.TestCase):
         super().setUp()
         self.scratch = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.scheduler = self.start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        self.scheduler = self.start(
+            "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
+        )
         self.address = self.said_by("scheduler", r"Scheduler at:\s+(tcp://[0-9.:]+)")
-        self.workers = [self.start("distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
-                                   "--local-directory", str(self.scratch), "--memory-limit", "0") for _ in range(2)]
+        self.workers = [
+            self.start(
+                "distributed.cli.dask_worker",
+                self.address,
+                "--nthreads",
+                "1",
+                "--no-nanny",
+                "--no-dashboard",
+                "--local-directory",
+                str(self.scratch),
+                "--memory-limit",
+                "0",
+            )
+            for _ in range(2)
+        ]
         self.said_by("worker", r"(Registered to:[^$]*Registered to:)")
         self.flags = ("--on", "dask", "--dask-scheduler", self.address)
 
     def start(self, module, *argv):
         with open(self.scratch / f"{module.rpartition('_')[2]}.log", "ab") as log:
-            process = subprocess.Popen([sys.executable, "-m", module, *argv], cwd=self.scratch, stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=log)
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *argv],
+                cwd=self.scratch,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
         def end():
             process.kill()
             process.wait()
+
         self.addCleanup(end)
         return process
 
     def said_by(self, name, pattern):
         """What its log says, once it does."""
         log = self.scratch / f"{name}.log"
-        self.wait_for(lambda: log.exists() and re.search(pattern, log.read_text(encoding="utf-8")), f"{name} is not ready")
+        self.wait_for(
+            lambda: log.exists() and re.search(pattern, log.read_text(encoding="utf-8")), f"{name} is not ready"
+        )
         return re.search(pattern, log.read_text(encoding="utf-8"))[1]
 
     def test_a_worker_killed_in_the_middle(self):
@@ -94,7 +117,9 @@ class GivenCluster(DaskCases, unittest.TestCase):
     def test_workers_that_do_not_see_the_project_are_refused(self):
         engine = Dask(self.address, "--dask-scheduler", 1)
         self.addCleanup(engine.stop)
-        with self.assertRaisesRegex(BadInput, r"--on dask: tcp://.* cannot read /nowhere/bench or .*; all workers must have"):
+        with self.assertRaisesRegex(
+            BadInput, r"--on dask: tcp://.* cannot read /nowhere/bench or .*; all workers must have"
+        ):
             engine.check("/nowhere/bench")
 
 
@@ -114,6 +139,7 @@ class BadFlags(Folder):
 
     def test_without_the_package_one_line_names_it(self):
         with mock.patch.object(importlib.util, "find_spec", return_value=None):
-            with self.assertRaisesRegex(BadInput, r"--on dask needs the package python3-distributed \(as root: apt-get install"):
+            with self.assertRaisesRegex(
+                BadInput, r"--on dask needs the package python3-distributed \(as root: apt-get install"
+            ):
                 Dask(None, "", 1).check("/bin/true")
-

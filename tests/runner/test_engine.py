@@ -42,25 +42,40 @@ class Engines(Folder):
         self.endings = []
 
     def add(self, *argv, timeout_s=10.0):
-        self.engine.add(engine.order([str(FAKE), *argv], timeout_s, {"PATH": os.environ["PATH"]}),
-                        lambda ending: self.endings.append(ending), lambda _: None)
+        self.engine.add(
+            engine.order([str(FAKE), *argv], timeout_s, {"PATH": os.environ["PATH"]}),
+            lambda ending: self.endings.append(ending),
+            lambda _: None,
+        )
 
     def look(self):
         self.engine._looked = -1e9
         self.engine.look()
 
     def run_task(self, *words):
-        return subprocess.run([sys.executable, "-B", str(engine.TASK), str(self.engine.folder), *map(str, words)], check=False,
-                              capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "-B", str(engine.TASK), str(self.engine.folder), *map(str, words)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
     def test_only_what_is_named_of_the_environment_is_written_down(self):
         with mock.patch.dict(os.environ, IPMI_PASSWORD="secret"):
-            what = engine.order(["x"], 1.0, {"LOCH_HOME": "/l", "IPMI_PASSWORD": "secret", "PATH": "/bin", "AWS_KEY": "secret"})
+            what = engine.order(
+                ["x"], 1.0, {"LOCH_HOME": "/l", "IPMI_PASSWORD": "secret", "PATH": "/bin", "AWS_KEY": "secret"}
+            )
         self.assertEqual(what["environment"], {"LOCH_HOME": "/l", "PATH": "/bin"})
 
     def test_a_damaged_record_is_a_lost_point(self):
-        for text in ("", "{", "[]", '{"elapsed_s": 1}', json.dumps({"elapsed_s": "long", "exit_status": 0, "timed_out": False,
-                                                                    "cannot_start": "", "host": {}})):
+        for text in (
+            "",
+            "{",
+            "[]",
+            '{"elapsed_s": 1}',
+            json.dumps({"elapsed_s": "long", "exit_status": 0, "timed_out": False, "cannot_start": "", "host": {}}),
+        ):
             self.add("bench")
             self.look()
             (self.engine.folder / f"{self.engine.given[-1]}.ended.json").write_text(text, encoding="utf-8")
@@ -95,7 +110,9 @@ class Engines(Folder):
         with mock.patch.object(Noting, "_store", lambda _, number, ending: (None, (number, ending))):
             endings = dict(kept for _, kept in self.engine._collect())
         self.assertEqual(json.loads(endings[0].result.read_text(encoding="utf-8"))["protocol"], "nessie")
-        self.assertEqual((endings[0].exit_status, endings[0].timed_out, endings[0].host["name"]), (0, False, os.uname().nodename))
+        self.assertEqual(
+            (endings[0].exit_status, endings[0].timed_out, endings[0].host["name"]), (0, False, os.uname().nodename)
+        )
         self.assertEqual(endings[3].exit_status, 1)
         self.assertIn("KeyError", endings[3].output.read_text(encoding="utf-8"))
 
@@ -106,6 +123,7 @@ class Engines(Folder):
 
     def test_whatever_is_left_of_it_goes_with_the_next_run(self):
         from loch.runner.points import Store
+
         left = self.folder / ".engine.1.tmp"
         (left / "deep").mkdir(parents=True)
         store = Store(self.folder, str(FAKE))
@@ -121,7 +139,12 @@ class Leases(Folder):
         now = time.monotonic()
         with mock.patch.object(time, "monotonic", lambda: now):
             lease = task.Lease(path)
-            for passed, text, is_held in ((170, "0\n", True), (340, "1\n", True), (510, "1\n", True), (530, "1\n", False)):
+            for passed, text, is_held in (
+                (170, "0\n", True),
+                (340, "1\n", True),
+                (510, "1\n", True),
+                (530, "1\n", False),
+            ):
                 with mock.patch.object(time, "monotonic", lambda: now + passed):
                     path.write_text(text, encoding="utf-8")
                     self.assertEqual(lease.is_held(), is_held, passed)

@@ -9,13 +9,16 @@ from loch.runner.errors import nearest
 
 class Units(unittest.TestCase):
     def test_sizes_are_powers_of_1024(self):
-        self.assertEqual([units.parse_size(t) for t in ("512", 512, "2K", "1.5M", "20G", "4KiB")],
-                         [512, 512, 2048, 1572864, 20 * 2**30, 4096])
+        self.assertEqual(
+            [units.parse_size(t) for t in ("512", 512, "2K", "1.5M", "20G", "4KiB")],
+            [512, 512, 2048, 1572864, 20 * 2**30, 4096],
+        )
         self.assertEqual([units.parse_size(t) for t in ("", "K", "1.3", "-1", "2X", True)], [None] * 6)
 
     def test_durations_need_a_unit(self):
-        self.assertEqual([units.parse_duration(t) for t in ("5us", "50ms", "10s", "1.5us")],
-                         [5_000, 50_000_000, 10**10, 1_500])
+        self.assertEqual(
+            [units.parse_duration(t) for t in ("5us", "50ms", "10s", "1.5us")], [5_000, 50_000_000, 10**10, 1_500]
+        )
         self.assertIsNone(units.parse_duration("50"))
 
     def test_formatting_reads_back(self):
@@ -46,12 +49,15 @@ class Expressions(unittest.TestCase):
                 expression.parse_arithmetic(text)
 
     def test_claims_have_conditions_and_other_places(self):
-        claim = expression.parse_claim("CD.latency_us.all.mean < 1.1 * SD.latency_us.all.mean "
-                                       "where value_size >= 16K and get == 0.5")
-        self.assertEqual([name.path for name in expression.names(claim)],
-                         ["CD.latency_us.all.mean", "SD.latency_us.all.mean"])
-        self.assertEqual([(c.left.path, c.sign, c.right) for c in claim.where],
-                         [("value_size", ">=", 16384.0), ("get", "==", 0.5)])
+        claim = expression.parse_claim(
+            "CD.latency_us.all.mean < 1.1 * SD.latency_us.all.mean " "where value_size >= 16K and get == 0.5"
+        )
+        self.assertEqual(
+            [name.path for name in expression.names(claim)], ["CD.latency_us.all.mean", "SD.latency_us.all.mean"]
+        )
+        self.assertEqual(
+            [(c.left.path, c.sign, c.right) for c in claim.where], [("value_size", ">=", 16384.0), ("get", "==", 0.5)]
+        )
         place = expression.parse_claim("CD[value_size=2K].throughput_ops_s > 0").left
         self.assertEqual((place.path, place.at), ("CD.throughput_ops_s", (("value_size", 2048.0),)))
 
@@ -71,6 +77,7 @@ class Derived(unittest.TestCase):
 
         def derived(text):
             return tables._derived(expression.parse_arithmetic(text), tables.flatten(document), document)
+
         self.assertEqual(derived("nodes.1.counters.misses / duration_s"), 8)
         for missing in ("nodes.2.counters.misses", "nodes.first.counters.misses", "nodes.1.counters", "nodes"):
             self.assertIsNone(derived(missing), missing)

@@ -8,14 +8,20 @@ from support import SMALL, Folder
 from plots import cdf, stats, style
 from loch.runner import report
 
-BOTH = SMALL.replace("  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:")
+BOTH = SMALL.replace(
+    "  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:"
+)
 
 
 class Figures(Folder):
     def draw(self, figure, text=SMALL, **environment):
         """Runs and draws an experiment with another figure: section; returns its folder."""
-        path = self.write(re.sub(r"figure: .*", f"figure: {figure}", text).replace(
-            "measure:", "derive: {gb_sent: wire_bytes.payload_per_get * operations.get / duration_s * 112 / 1e9}\nmeasure:"))
+        path = self.write(
+            re.sub(r"figure: .*", f"figure: {figure}", text).replace(
+                "measure:",
+                "derive: {gb_sent: wire_bytes.payload_per_get * operations.get / duration_s * 112 / 1e9}\nmeasure:",
+            )
+        )
         done = self.loch("run", path, "--out", "out", **environment)
         self.assertEqual(done.returncode, 1 if environment else 0, done.stderr)
         folder = self.folder / "out"
@@ -48,31 +54,38 @@ class Figures(Folder):
 
     def test_what_is_measured_on_a_device_names_it(self):
         system = SimpleNamespace(name="CD", is_measured=True, params={"fabric": "verbs"})
-        stored = SimpleNamespace(runner={"host": {"cpu": "some CPU", "cores": 1}},
-                                 document={"capabilities": {"device": "rxe0 (Soft-RoCE)"}})
-        row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="CD"))
+        stored = SimpleNamespace(
+            runner={"host": {"cpu": "some CPU", "cores": 1}}, document={"capabilities": {"device": "rxe0 (Soft-RoCE)"}}
+        )
+        row = SimpleNamespace(ok=True, result=stored, point=SimpleNamespace(system="CD"))
         results = SimpleNamespace(experiment=SimpleNamespace(measure=None), rows=[row])
         self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
     def test_what_goes_over_sockets_or_their_model_says_so(self):
         measure = SimpleNamespace(seed=1, repeats=3)
         for fabric, transport, label in (
-                ("shm", "unix socket", "measured (unix socket on some CPU, 2 cores)"),
-                ("verbs", "tcp", "measured (tcp on some CPU, 2 cores)"),
-                ("sim", "modelled tcp over ipoib", "simulated (modelled tcp over ipoib, connectx2-20g-ib, seeds 1 to 3)"),
-                ("sim", "verbs", "simulated (connectx2-20g-ib, seeds 1 to 3)")):
-            system = SimpleNamespace(name="M", is_measured=fabric != "sim",
-                                     params={"fabric": fabric, "hardware": "connectx2-20g-ib"})
-            stored = SimpleNamespace(runner={"host": {"cpu": "some CPU", "cores": 2}},
-                                     document={"capabilities": {"device": "rxe0"}, "transport": transport})
-            row = SimpleNamespace(ok=True, stored=stored, point=SimpleNamespace(system="M"))
+            ("shm", "unix socket", "measured (unix socket on some CPU, 2 cores)"),
+            ("verbs", "tcp", "measured (tcp on some CPU, 2 cores)"),
+            ("sim", "modelled tcp over ipoib", "simulated (modelled tcp over ipoib, connectx2-20g-ib, seeds 1 to 3)"),
+            ("sim", "verbs", "simulated (connectx2-20g-ib, seeds 1 to 3)"),
+        ):
+            system = SimpleNamespace(
+                name="M", is_measured=fabric != "sim", params={"fabric": fabric, "hardware": "connectx2-20g-ib"}
+            )
+            stored = SimpleNamespace(
+                runner={"host": {"cpu": "some CPU", "cores": 2}},
+                document={"capabilities": {"device": "rxe0"}, "transport": transport},
+            )
+            row = SimpleNamespace(ok=True, result=stored, point=SimpleNamespace(system="M"))
             results = SimpleNamespace(experiment=SimpleNamespace(measure=measure, axes={}), rows=[row])
             self.assertEqual(report.origin(results, system), label)
 
     def test_an_axis_of_hardware_is_named(self):
         system = SimpleNamespace(name="M", is_measured=False, params={"fabric": "sim"})
         experiment = SimpleNamespace(measure=SimpleNamespace(seed=1, repeats=1), axes={"hardware": ["new", "old"]})
-        self.assertEqual(report.origin(SimpleNamespace(experiment=experiment, rows=[]), system), "simulated (new, old, seed 1)")
+        self.assertEqual(
+            report.origin(SimpleNamespace(experiment=experiment, rows=[]), system), "simulated (new, old, seed 1)"
+        )
 
     def test_bars(self):
         folder = self.draw("{kind: bars, y: latency_us.all.mean}", text=BOTH)
@@ -98,9 +111,14 @@ class Figures(Folder):
     def test_cdf_of_percentiles_and_of_whole_distributions(self):
         self.redraws_alike(self.draw("{kind: cdf, y: latency_us.get}"))
         self.redraws_alike(self.draw("{kind: cdf, y: verbs.per_put.cdf.total}", text=BOTH))
-        document = {"operations": {"put": 8}, "verbs": {"per_put": {"cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
-                    "latency_us": {"get": {"count": 4, "p50": 2, "p99": 9, "histogram": [[1.5, 1], [3, 3]]},
-                                   "put": {"count": 4, "p50": 2, "p99": 9}}}
+        document = {
+            "operations": {"put": 8},
+            "verbs": {"per_put": {"cdf": {"total": [[6, 0.6], [7, 1.0]]}}},
+            "latency_us": {
+                "get": {"count": 4, "p50": 2, "p99": 9, "histogram": [[1.5, 1], [3, 3]]},
+                "put": {"count": 4, "p50": 2, "p99": 9},
+            },
+        }
         self.assertEqual(cdf.distribution(document, "verbs.per_put.cdf.total"), ([(6.0, 0.6), (7.0, 1.0)], 8.0))
         self.assertEqual(cdf.distribution(document, "latency_us.get"), ([(1.5, 0.25), (3.0, 1.0)], 4.0))
         self.assertEqual(cdf.distribution(document, "latency_us.put"), ([(2.0, 0.5), (9.0, 0.99)], 4.0))

@@ -17,12 +17,15 @@ class Grid(unittest.TestCase):
         self.assertEqual(len({point_hash(point) for point in points}), 6)
 
     def test_zip_and_exclude(self):
-        text = SMALL.replace("axes: {value_size: [2K, 4K, 8K]}",
-                             "axes: {value_size: [2K, 4K, 8K], window: [1, 2, 3], get: [0.5, 0.9]}")
+        text = SMALL.replace(
+            "axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K, 4K, 8K], window: [1, 2, 3], get: [0.5, 0.9]}"
+        )
         text += "zip: [[value_size, window]]\nexclude: [{value_size: [4K, 8K], get: 0.9}]\n"
         places = grid.combinations(read(text.replace("get: 0.5, distribution", "distribution")), read(SMALL).systems[0])
-        self.assertEqual([tuple(place.values()) for place in places],
-                         [(2048, 1, 0.5), (2048, 1, 0.9), (4096, 2, 0.5), (8192, 3, 0.5)])
+        self.assertEqual(
+            [tuple(place.values()) for place in places],
+            [(2048, 1, 0.5), (2048, 1, 0.9), (4096, 2, 0.5), (8192, 3, 0.5)],
+        )
         self.assertEqual(list(places[0]), ["value_size", "window", "get"])
 
     def test_data_per_node_becomes_keys(self):
@@ -31,7 +34,9 @@ class Grid(unittest.TestCase):
         self.assertEqual(keys, [int(20 * 2**30 * 0.1 * 15 / size) for size in (2048, 4096, 8192)])
 
     def test_where_some_nodes_only_serve_they_alone_hold_data(self):
-        text = SMALL.replace("keys: 1000", "data_per_node: 20G").replace("clients: 12", "clients: 12, cluster: {server_nodes: 2}")
+        text = SMALL.replace("keys: 1000", "data_per_node: 20G").replace(
+            "clients: 12", "clients: 12, cluster: {server_nodes: 2}"
+        )
         point = grid.points(read(text))[0]
         self.assertEqual((point.params["keys"], point.params["server_nodes"]), (int(20 * 2**30 * 2 / 2048), 2))
 
@@ -47,10 +52,14 @@ class Grid(unittest.TestCase):
         self.assertNotEqual([point_hash(p) for p in first], [point_hash(p) for p in other])
 
     def test_tuning_candidates_work_out_expressions(self):
-        text = SMALL.replace("clients: 12", "tune: {servers: [1, 2, 3], clients: 12 - servers}, maximize: throughput_ops_s")
+        text = SMALL.replace(
+            "clients: 12", "tune: {servers: [1, 2, 3], clients: 12 - servers}, maximize: throughput_ops_s"
+        )
         experiment = read(text)
         tried = grid.candidates(experiment.systems[0], {"value_size": 2048})
-        self.assertEqual(tried, [{"servers": 1, "clients": 11}, {"servers": 2, "clients": 10}, {"servers": 3, "clients": 9}])
+        self.assertEqual(
+            tried, [{"servers": 1, "clients": 11}, {"servers": 2, "clients": 10}, {"servers": 3, "clients": 9}]
+        )
         points = grid.tuning_points(experiment)
         self.assertEqual((len(points), points[0].params["duration"]), (9, 500_000))
 
@@ -70,21 +79,35 @@ class Grid(unittest.TestCase):
         self.assertIn("3 is not among 0, 4", str(caught.exception))
 
     def test_a_tuned_value_must_be_possible(self):
-        text = SMALL.replace("clients: 12", "tune: {servers: [1, 12], clients: 12 - servers}, maximize: throughput_ops_s")
+        text = SMALL.replace(
+            "clients: 12", "tune: {servers: [1, 12], clients: 12 - servers}, maximize: throughput_ops_s"
+        )
         with self.assertRaises(BadInput) as caught:
             grid.tuning_points(read(text))
         self.assertIn("systems.CD.tune.clients", str(caught.exception))
 
     def test_the_name_of_a_point_follows_from_its_parameters(self):
-        one, two = (grid.points(read(SMALL.replace("title: A small", title)))[0] for title in ("title: A small", "title: B"))
+        one, two = (
+            grid.points(read(SMALL.replace("title: A small", title)))[0] for title in ("title: A small", "title: B")
+        )
         self.assertEqual(point_hash(one), point_hash(two))
         self.assertNotEqual(point_hash(one), point_hash(grid.points(read(SMALL, ["clients=3"]))[0]))
 
     def test_arguments_are_the_flags_of_bench(self):
-        argv = options.arguments(grid.points(read(SMALL, ["verify=true", "pin=false", "nessie.filter-bits=3", "keys=1M"]))[0].params)
+        argv = options.arguments(
+            grid.points(read(SMALL, ["verify=true", "pin=false", "nessie.filter-bits=3", "keys=1M"]))[0].params
+        )
         text = " ".join(argv)
-        for part in ("--protocol nessie", "--fabric sim", "--value-size 2048", "--duration 2ms", "--get 0.5", "--seed 1",
-                     "--nessie.filter-bits 3", "--key-size 128"):
+        for part in (
+            "--protocol nessie",
+            "--fabric sim",
+            "--value-size 2048",
+            "--duration 2ms",
+            "--get 0.5",
+            "--seed 1",
+            "--nessie.filter-bits 3",
+            "--key-size 128",
+        ):
             self.assertIn(part, text)
         self.assertIn("--verify", argv)
         self.assertIn("--pin=false", argv)

@@ -2,14 +2,17 @@
 
 import copy
 import unittest
+from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
 
 from support import SMALL, read
-from loch.runner import grid
+from loch.runner import grid, located
 from loch.runner.errors import BadInput
 
-FULL = SMALL.replace("clients: 12}", "tune: {servers: [1, 2], clients: 12 - servers}, maximize: throughput_ops_s}") + """\
+FULL = (
+    SMALL.replace("clients: 12}", "tune: {servers: [1, 2], clients: 12 - servers}, maximize: throughput_ops_s}")
+    + """\
 zip: [[get, window]]
 exclude: [{system: CD, value_size: 2K}]
 scale: 0.5
@@ -18,8 +21,27 @@ derive: {gb: duration_s * 2}
 claims: ["CD.throughput_ops_s > 0 where value_size >= 4K"]
 smoke: {measure.repeats: 1}
 """
+)
 FULL = FULL.replace("get: 0.5, ", "").replace("[2K, 4K, 8K]", "[2K, 4K, 8K], get: [0.1, 0.2], window: [1, 2]")
-JUNK = [None, "", "x", -1, 0, 1e400, True, [], {}, [None], {"x": None}, [[[]]], "1 - ", "\u0000", "9" * 30, [1, 1], 2**70]
+JUNK: list[Any] = [
+    None,
+    "",
+    "x",
+    -1,
+    0,
+    1e400,
+    True,
+    [],
+    {},
+    [None],
+    {"x": None},
+    [[[]]],
+    "1 - ",
+    "\u0000",
+    "9" * 30,
+    [1, 1],
+    2**70,
+]
 
 
 def places(node, path=()):
@@ -32,7 +54,7 @@ def places(node, path=()):
 
 class Junk(unittest.TestCase):
     def attempt(self, document):
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        text = located.dump(document)
         try:
             experiment = read(text)
             grid.plan(experiment)
@@ -41,7 +63,7 @@ class Junk(unittest.TestCase):
             self.assertIn(".yaml", str(error))
 
     def test_every_value_by_every_junk(self):
-        document = yaml.safe_load(FULL)
+        document = YAML(typ="safe").load(FULL)
         read(FULL)
         for path in places(document):
             for junk in JUNK:
@@ -54,7 +76,7 @@ class Junk(unittest.TestCase):
                     self.attempt(changed)
 
     def test_every_key_left_out(self):
-        document = yaml.safe_load(FULL)
+        document = YAML(typ="safe").load(FULL)
         for path in places(document):
             changed = copy.deepcopy(document)
             node = changed

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import yaml
+from ruamel.yaml import YAML
 
 from support import SMALL, Folder, call, read
 from plots import curve, draw, frame, style, table
@@ -17,11 +17,16 @@ from plots.series import _origins, groups
 from loch.runner import grid, outputs, published
 from loch.runner.errors import BadInput
 
-SWEEP = SMALL.replace("{value_size: [2K, 4K, 8K]}", "{value_size: [2K, 4K], clients: [3, 6, 9]}").replace(
-    "  CD: {protocol: nessie, clients: 12}",
-    "  CD: {protocol: nessie, nessie.variant: published}\n"
-    "  CDh: {protocol: nessie, hardened_of: CD, label: \"CD, hardened\"}\n"
-    "  SD: {protocol: nessie-sd, only: {value_size: [2K]}}").replace("repeats: 2", "repeats: 1")
+SWEEP = (
+    SMALL.replace("{value_size: [2K, 4K, 8K]}", "{value_size: [2K, 4K], clients: [3, 6, 9]}")
+    .replace(
+        "  CD: {protocol: nessie, clients: 12}",
+        "  CD: {protocol: nessie, nessie.variant: published}\n"
+        '  CDh: {protocol: nessie, hardened_of: CD, label: "CD, hardened"}\n'
+        "  SD: {protocol: nessie-sd, only: {value_size: [2K]}}",
+    )
+    .replace("repeats: 2", "repeats: 1")
+)
 ALONG = "{kind: curve, x: throughput_ops_s, y: [latency_us.all.mean], along: clients, panels: value_size, width: two}"
 
 
@@ -39,7 +44,7 @@ class Kinds(Folder):
     def svg(self, figure):
         """Draws the stored points with another figure: section; the SVG."""
         manifest = json.loads((self.home / "out" / "manifest.json").read_text())
-        manifest["experiment"]["figure"] = yaml.safe_load(figure)
+        manifest["experiment"]["figure"] = YAML(typ="safe").load(figure)
         copy = self.folder / "copy"
         copy.mkdir(exist_ok=True)
         (copy / "manifest.json").write_text(json.dumps(manifest))
@@ -56,8 +61,10 @@ class Kinds(Folder):
 
     def test_simulations_that_differ_by_their_model_are_named_once(self):
         self.assertEqual(_origins(["simulated (a, seed 1)", "simulated (a, seed 1)"]), ["simulated (a, seed 1)"])
-        self.assertEqual(_origins(["simulated (a, seed 1)", "simulated (tcp, a, seed 1)", "measured (shm on X, 2 cores)"]),
-                         ["simulated (a, seed 1): verbs, tcp", "measured (shm on X, 2 cores)"])
+        self.assertEqual(
+            _origins(["simulated (a, seed 1)", "simulated (tcp, a, seed 1)", "measured (shm on X, 2 cores)"]),
+            ["simulated (a, seed 1): verbs, tcp", "measured (shm on X, 2 cores)"],
+        )
         self.assertEqual(_origins(["simulated (tcp, a, seeds 1 to 3)"]), ["simulated (tcp, a, seeds 1 to 3)"])
 
     def test_a_system_that_is_not_drawn_runs_all_the_same(self):
@@ -68,8 +75,10 @@ class Kinds(Folder):
         self.assertEqual([s.name for s in groups(results)[0].systems], ["CD", "CDh"])
 
     def test_panels_are_one_a_value_with_one_legend(self):
-        svg, _ = self.svg("{kind: line, x: clients, y: [throughput_ops_s, latency_us.get.mean], panels: value_size, "
-                          "width: two, published: false}")
+        svg, _ = self.svg(
+            "{kind: line, x: clients, y: [throughput_ops_s, latency_us.get.mean], panels: value_size, "
+            "width: two, published: false}"
+        )
         self.assertEqual(self.panels(svg), 4)
         self.assertEqual(svg.count('<g id="legend_'), 1)
         svg, _ = self.svg("{kind: bars, x: clients, panels: {axis: value_size, labels: {2K: small, 4K: large}}}")
@@ -80,8 +89,11 @@ class Kinds(Folder):
         shown = {(panel.at, line.label): line for panel in panels(results) for line in panel.lines}
         self.assertEqual({label for _, label in shown}, {"CD", "CD, hardened"})
         small = shown[(("value_size", 2048),), "CD"]
-        wanted = [results.median("CD", {"value_size": 2048, "clients": n}, "throughput_ops_s")
-                  / results.median("SD", {"value_size": 2048, "clients": n}, "throughput_ops_s") for n in small.x]
+        wanted = [
+            results.median("CD", {"value_size": 2048, "clients": n}, "throughput_ops_s")
+            / results.median("SD", {"value_size": 2048, "clients": n}, "throughput_ops_s")
+            for n in small.x
+        ]
         self.assertEqual(small.middle, wanted)
         self.assertEqual({at for at, _ in shown}, {(("value_size", 2048),)})  # SD does not run at 4 KB
         self.assertIn("SD's", re.sub("<!-- | -->", "", svg))
@@ -90,20 +102,38 @@ class Kinds(Folder):
         place = "[clients=6,value_size=2K].throughput_ops_s"
 
         def cell(name, over, kind):
-            return published.Cell("V1", "a ratio", "", None, 1.5, kind=kind,
-                                  obtained=published.expression.parse_arithmetic(f"{name}{place} / {over}{place}"))
-        item = published.PublishedItem("p", "f", "c", "", (cell("CD", "SD", "E"), cell("CD", "SD", "T"), cell("CD", "CDh", "E")))
+            return published.Cell(
+                "V1",
+                "a ratio",
+                "",
+                None,
+                1.5,
+                kind=kind,
+                obtained=published.expression.parse_arithmetic(f"{name}{place} / {over}{place}"),
+            )
+
+        item = published.PublishedItem(
+            "p", "f", "c", "", (cell("CD", "SD", "E"), cell("CD", "SD", "T"), cell("CD", "CDh", "E"))
+        )
         with mock.patch.object(published, "find", return_value=item):
             _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size, relative_to: SD}")
             found = panels(results)
-            self.assertEqual({line.label: line.published for line in found[0].lines}, {"CD": [(6, 1.5)], "CD, hardened": []})
+            self.assertEqual(
+                {line.label: line.published for line in found[0].lines}, {"CD": [(6, 1.5)], "CD, hardened": []}
+            )
             self.assertFalse(any(panel.has_ratio for panel in found))
             _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
             self.assertFalse(any(line.published for panel in panels(results) for line in panel.lines))
 
     def test_a_table_has_nothing_where_a_system_does_not_run(self):
-        single = published.Cell("V2", "a sum", "", None, 3.0, obtained=published.expression.parse_arithmetic(
-            "SD[clients=9,value_size=2K].throughput_ops_s / 2"))
+        single = published.Cell(
+            "V2",
+            "a sum",
+            "",
+            None,
+            3.0,
+            obtained=published.expression.parse_arithmetic("SD[clients=9,value_size=2K].throughput_ops_s / 2"),
+        )
         with mock.patch.object(published, "find", return_value=published.PublishedItem("p", "f", "c", "", (single,))):
             _, results = self.svg("{kind: table, x: value_size, rows: [throughput_ops_s]}")
             compared = {(c.system, c.field, c.axes): c for c in published.compare(results)}
@@ -115,8 +145,11 @@ class Kinds(Folder):
 
         def handles(*labels):
             return [style.matplotlib.lines.Line2D([], [], label=label) for label in labels]
+
         self.assertEqual(frame.legend_size(handles("Nessie (CD)", "NessieSD", "NessieHY"), 3.4)[0], 3)
-        self.assertEqual(frame.legend_size(handles("Pilaf Put (verb messages)", "Pilaf-VO Get (verb messages)"), 3.4)[0], 1)
+        self.assertEqual(
+            frame.legend_size(handles("Pilaf Put (verb messages)", "Pilaf-VO Get (verb messages)"), 3.4)[0], 1
+        )
         ticks = [256, 2048, 4096, 16384, 32768, 131072]
         places = {tick: float(tick) for tick in ticks}
         names = {tick: grid.show("value_size", tick) for tick in ticks}
@@ -129,7 +162,9 @@ class Kinds(Folder):
         done = call(self.folder, "run", "zipped.yaml", "--out", "zipped")
         self.assertEqual(done.returncode, 0, done.stderr)
         results, _, _ = outputs.load(self.folder / "zipped")
-        results.experiment = read(text.replace("kind: line, y: latency_us.get.mean", "kind: line, x: clients, y: throughput_ops_s"))
+        results.experiment = read(
+            text.replace("kind: line, y: latency_us.get.mean", "kind: line, x: clients, y: throughput_ops_s")
+        )
         self.assertEqual([len(line.x) for panel in panels(results) for line in panel.lines], [3] * 5)
 
     def test_one_field_has_one_unit_in_all_panels(self):
@@ -139,10 +174,18 @@ class Kinds(Folder):
         self.assertGreater(frame.largest(found[0], found), 0)
 
     def test_published_values_stand_in_the_panel_that_they_belong_to(self):
-        cells = tuple(published.Cell(f"V{i}", "throughput_ops_s", "CD", 3, 1e6, axis="clients",
-                                     where=(("value_size", size),)) for i, size in ((1, 2048), (2, 4096)))
-        single = published.Cell("V3", "one number", "", None, 2e6, obtained=published.expression.parse_arithmetic(
-            "SD[clients=9,value_size=2K].throughput_ops_s"))
+        cells = tuple(
+            published.Cell(f"V{i}", "throughput_ops_s", "CD", 3, 1e6, axis="clients", where=(("value_size", size),))
+            for i, size in ((1, 2048), (2, 4096))
+        )
+        single = published.Cell(
+            "V3",
+            "one number",
+            "",
+            None,
+            2e6,
+            obtained=published.expression.parse_arithmetic("SD[clients=9,value_size=2K].throughput_ops_s"),
+        )
         item = published.PublishedItem("p", "f", "c", "", (*cells, single))
         with mock.patch.object(published, "find", return_value=item):
             svg, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
@@ -171,7 +214,9 @@ class Kinds(Folder):
         self.assertIn("<pattern id=", svg)  # hatched
 
     def test_a_table_may_have_the_systems_as_columns(self):
-        svg, results = self.svg("{kind: table, rows: [throughput_ops_s, latency_us.all.mean], across: systems, width: two}")
+        svg, results = self.svg(
+            "{kind: table, rows: [throughput_ops_s, latency_us.all.mean], across: systems, width: two}"
+        )
         group = groups(results)[0]
         rows = table._rows(results, group)
         self.assertEqual(len(rows), 2 * 3 * 2)
@@ -192,7 +237,9 @@ class Kinds(Folder):
         self.assertEqual(winners.shade("#0072B2", 1.01)[0], winners.to_rgb("#eeeeee"))
 
     def test_axes_may_be_cut_and_logarithmic(self):
-        svg, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, x_log: true, y_max: 2e+6, panels: value_size}")
+        svg, results = self.svg(
+            "{kind: line, x: clients, y: throughput_ops_s, x_log: true, y_max: 2e+6, panels: value_size}"
+        )
         self.assertIn("<svg", svg)
         self.assertEqual((results.experiment.figure.x_log, results.experiment.figure.y_max), (True, 2e6))
 
@@ -206,26 +253,32 @@ class Schema(unittest.TestCase):
         self.assertEqual([len(grid.combinations(trimmed, system)) for system in trimmed.systems], [3, 3, 0])
 
     def test_labels_of_panels_go_with_their_values(self):
-        text = SWEEP.replace("{kind: line, y: latency_us.get.mean}",
-                             "{kind: line, x: clients, panels: {axis: value_size, labels: {2K: small, 4K: large}}}")
+        text = SWEEP.replace(
+            "{kind: line, y: latency_us.get.mean}",
+            "{kind: line, x: clients, panels: {axis: value_size, labels: {2K: small, 4K: large}}}",
+        )
         self.assertEqual(read(text).figure.panel_labels, {2048: "small", 4096: "large"})
         self.assertEqual(read(text, ["value_size=4K"]).figure.panel_labels, {4096: "large"})
 
     def test_what_cannot_be_drawn_is_refused(self):
-        for figure, part in (("{kind: curve, y: throughput_ops_s}", "a curve needs x:"),
-                             ("{kind: curve, x: throughput_ops_s, along: gets}", "gets is no axis"),
-                             ("{kind: line, x: clients, panels: clients}", "other than clients"),
-                             ("{kind: line, panels: {axis: clients, labels: {5: five}}}", "not among the values of clients"),
-                             ("{kind: table, rows: [throughput_ops_s], across: clients}", "expected systems"),
-                             ("{kind: line, across: systems}", "goes with kind table, not with line"),
-                             ("{kind: line, y_max: none}", "expected a number above 0"),
-                             ("{kind: map, down: get}", "get is no axis")):
+        for figure, part in (
+            ("{kind: curve, y: throughput_ops_s}", "a curve needs x:"),
+            ("{kind: curve, x: throughput_ops_s, along: gets}", "gets is no axis"),
+            ("{kind: line, x: clients, panels: clients}", "other than clients"),
+            ("{kind: line, panels: {axis: clients, labels: {5: five}}}", "not among the values of clients"),
+            ("{kind: table, rows: [throughput_ops_s], across: clients}", "expected systems"),
+            ("{kind: line, across: systems}", "goes with kind table, not with line"),
+            ("{kind: line, y_max: none}", "expected a number above 0"),
+            ("{kind: map, down: get}", "get is no axis"),
+        ):
             with self.subTest(figure=figure), self.assertRaises(BadInput) as caught:
                 read(SWEEP.replace("{kind: line, y: latency_us.get.mean}", figure))
             self.assertIn(part, str(caught.exception))
-        for old, new, part in (("hardened_of: CD", "hardened_of: CDh", "expected another system"),
-                               ("only: {value_size: [2K]}", "only: {value_size: [3K]}", "3072 is not among 2048, 4096"),
-                               ("only: {value_size: [2K]}", "only: {get: [1]}", "no axis")):
+        for old, new, part in (
+            ("hardened_of: CD", "hardened_of: CDh", "expected another system"),
+            ("only: {value_size: [2K]}", "only: {value_size: [3K]}", "3072 is not among 2048, 4096"),
+            ("only: {value_size: [2K]}", "only: {get: [1]}", "no axis"),
+        ):
             with self.subTest(new=new), self.assertRaises(BadInput) as caught:
                 read(SWEEP.replace(old, new))
             self.assertIn(part, str(caught.exception))

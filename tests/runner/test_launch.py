@@ -25,8 +25,13 @@ class Hostfiles(Folder):
         self.assertEqual([(h.name, h.slots) for h in hosts], [("n1", 2), ("user@n2.example", 3), ("n3", 2)])
 
     def test_nonsense_is_named_with_its_line(self):
-        for text, named in (("a\n-oProxyCommand=x\n", "hosts:2: -oProxyCommand"), ("a slots=0\n", "hosts:1: slots=0"),
-                            ("a slot=2\n", "hosts:1: slot=2"), ("a,b\n", "hosts:1: a,b"), ("# none\n", "names no host")):
+        for text, named in (
+            ("a\n-oProxyCommand=x\n", "hosts:2: -oProxyCommand"),
+            ("a slots=0\n", "hosts:1: slots=0"),
+            ("a slot=2\n", "hosts:1: slot=2"),
+            ("a,b\n", "hosts:1: a,b"),
+            ("# none\n", "names no host"),
+        ):
             with self.assertRaisesRegex(BadInput, named):
                 self.read(text)
         with self.assertRaisesRegex(BadInput, "No such file"):
@@ -38,12 +43,22 @@ class CommandLines(Folder):
         return launch.from_flags(str(self.write(text, "hosts")), interface, environment)
 
     def test_mpirun_puts_one_rank_on_each_host_and_survives_a_loss(self):
-        argv = self.make("a\nb\nc slots=4\nd\n").command(point(), ["loch-bench", "bench"], {"LOCH_HOME": "/x", "LOCH_BIN": "/y"})
+        argv = self.make("a\nb\nc slots=4\nd\n").command(
+            point(), ["loch-bench", "bench"], {"LOCH_HOME": "/x", "LOCH_BIN": "/y"}
+        )
         self.assertEqual(argv[0], "mpirun")
         self.assertEqual(argv[-2:], ["loch-bench", "bench"])
         text = " ".join(argv)
-        for wanted in ("--enable-recovery", "--host a:1,b:1,c:1 -n 3", "--bind-to none", f"--wdir {os.getcwd()}", "-x LOCH_HOME",
-                       "--mca routed direct", "--mca plm_rsh_no_tree_spawn 1", "--mca plm_rsh_agent ssh -o BatchMode=yes"):
+        for wanted in (
+            "--enable-recovery",
+            "--host a:1,b:1,c:1 -n 3",
+            "--bind-to none",
+            f"--wdir {os.getcwd()}",
+            "-x LOCH_HOME",
+            "--mca routed direct",
+            "--mca plm_rsh_no_tree_spawn 1",
+            "--mca plm_rsh_agent ssh -o BatchMode=yes",
+        ):
             self.assertIn(wanted, text)
         self.assertNotIn("LOCH_BIN", text)
         self.assertNotIn("if_include", text)
@@ -58,7 +73,9 @@ class CommandLines(Folder):
     def test_the_interface_is_given_to_both_layers_and_loopback_where_all_is_here(self):
         text = " ".join(self.make("a\nb\nc\n", interface="10.1.0.0/16").command(point(), [], {}))
         self.assertIn("--mca btl_tcp_if_include 10.1.0.0/16 --mca oob_tcp_if_include 10.1.0.0/16", text)
-        self.assertIn("--mca btl_tcp_if_include lo", " ".join(self.make("localhost slots=3\n").command(point("shm"), [], {})))
+        self.assertIn(
+            "--mca btl_tcp_if_include lo", " ".join(self.make("localhost slots=3\n").command(point("shm"), [], {}))
+        )
         with self.assertRaisesRegex(BadInput, "--interface -x"):
             self.make("a\n", interface="-x")
         with self.assertRaisesRegex(BadInput, "goes with --hostfile"):
@@ -71,7 +88,14 @@ class CommandLines(Folder):
     def test_srun_inside_an_allocation(self):
         argv = self.make("a\nb\nc\nd\n", SLURM_JOB_ID="7").command(point(), ["loch-bench"], {})
         self.assertEqual(argv[0], "srun")
-        for wanted in ("--ntasks=3", "--ntasks-per-node=1", "--mpi=pmix", "--no-kill", "--kill-on-bad-exit=0", "--nodelist=a,b,c"):
+        for wanted in (
+            "--ntasks=3",
+            "--ntasks-per-node=1",
+            "--mpi=pmix",
+            "--no-kill",
+            "--kill-on-bad-exit=0",
+            "--nodelist=a,b,c",
+        ):
             self.assertIn(wanted, argv)
         self.assertNotIn("env", argv)
         over = self.make("a\nb\nc\nd\n", interface="eth0", SLURM_JOB_ID="7").command(point(), ["loch-bench"], {})
@@ -97,7 +121,9 @@ class CommandLines(Folder):
         with self.assertRaisesRegex(BadInput, "1 slot on a, its first host"):
             self.make("a\nb\nc\n").check(experiment, [point("shm")])
         with self.assertRaisesRegex(BadInput, "the Slurm job 7 has 2 hosts"):
-            launch.from_flags(None, None, {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}).check(experiment, [point()])
+            launch.from_flags(None, None, {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}).check(
+                experiment, [point()]
+            )
 
 
 FAKE_MPIRUN = """#!/bin/sh
@@ -121,8 +147,20 @@ class LostHosts(Folder):
         self.hosts = self.write("localhost slots=2\n", "hosts")
 
     def run_it(self, status, **environment):
-        done = self.loch("run", self.path, "--fabric", "shm", "--set", "nodes=2", "--set", "repeats=1", "--hostfile", self.hosts,
-                         PATH=f"{self.tools}:{os.environ['PATH']}", **environment)
+        done = self.loch(
+            "run",
+            self.path,
+            "--fabric",
+            "shm",
+            "--set",
+            "nodes=2",
+            "--set",
+            "repeats=1",
+            "--hostfile",
+            self.hosts,
+            PATH=f"{self.tools}:{os.environ['PATH']}",
+            **environment,
+        )
         self.assertEqual(done.returncode, status, done.stderr)
         return [json.loads(path.read_text()) for path in (self.folder / "results" / "small" / "points").glob("*.json")]
 

@@ -9,7 +9,8 @@ from support import SMALL, Folder, read
 from loch.runner import claims, expression, located, outputs, published, targets
 from loch.runner.errors import BadInput
 
-ITEM = textwrap.dedent("""\
+ITEM = textwrap.dedent(
+    """\
     citation: "a paper"
     items:
       Figure 5:
@@ -34,7 +35,8 @@ ITEM = textwrap.dedent("""\
             where: {get: 0.9}
             first_id: 920
             metrics: {latency_us.get.mean: {CD: [20]}}
-    """)
+    """
+)
 
 
 class Published(Folder):
@@ -72,34 +74,44 @@ class Reading(Published):
     def test_numbers_have_kinds_and_pointers(self):
         self.items()
         cells = self.item().cells
-        self.assertEqual([(c.id, c.value, c.kind, c.calibration) for c in cells],
-                         [("V900a", 1.5, "E", False), ("V901", None, "E", False), ("V902", 2048, "T", False),
-                          ("V903", 3, "E", True), ("V904", 3, "E", False)])
+        self.assertEqual(
+            [(c.id, c.value, c.kind, c.calibration) for c in cells],
+            [
+                ("V900a", 1.5, "E", False),
+                ("V901", None, "E", False),
+                ("V902", 2048, "T", False),
+                ("V903", 3, "E", True),
+                ("V904", 3, "E", False),
+            ],
+        )
         self.assertEqual(cells[3].explained, "docs/fidelity.md#method")
 
     def test_cells_have_listed_ids_or_counted_ones(self):
         self.items()
-        self.assertEqual([(c.id, c.at, c.where) for c in self.item("Figure 6").cells],
-                         [("V910", 2048, (("get", 0.5),)), ("V920", 8192, (("get", 0.9),))])
+        self.assertEqual(
+            [(c.id, c.at, c.where) for c in self.item("Figure 6").cells],
+            [("V910", 2048, (("get", 0.5),)), ("V920", 8192, (("get", 0.9),))],
+        )
 
     def test_bad_numbers_are_refused_with_file_and_line(self):
         self.items()
         self.check(SMALL)
         at_2k = 'obtained: "CD[value_size=2K].latency_us.get.mean"'
-        for new, part in ((at_2k.replace("CD[", "CD("), "cannot read"),
-                          (at_2k.replace("[value_size=2K]", ""), "runs at several value_size"),
-                          (at_2k.replace("=2K", "=3K"), "value_size=3K: not among 2K, 4K, 8K"),
-                          (at_2k.replace("value_size", "value_sise"), "did you mean value_size?"),
-                          (at_2k.replace("CD[value_size=2K].latency_us.get.mean", "CD[value_size=2K].x / SD.x"),
-                           "SD is no system"),
-                          (at_2k.replace("=2K", "=*"), "many values"),
-                          ('obtained: "3"', "names no result")):
+        for new, part in (
+            (at_2k.replace("CD[", "CD("), "cannot read"),
+            (at_2k.replace("[value_size=2K]", ""), "runs at several value_size"),
+            (at_2k.replace("=2K", "=3K"), "value_size=3K: not among 2K, 4K, 8K"),
+            (at_2k.replace("value_size", "value_sise"), "did you mean value_size?"),
+            (at_2k.replace("CD[value_size=2K].latency_us.get.mean", "CD[value_size=2K].x / SD.x"), "SD is no system"),
+            (at_2k.replace("=2K", "=*"), "many values"),
+            ('obtained: "3"', "names no result"),
+        ):
             self.refused(at_2k, new, part)
         self.refused("id: V902", "id: 902", "expected an id")
         self.refused("kind: T", "kind: F", "expected one of E (exact), D (derived), T (trend)")
         self.refused("value: 2048", "value: two", "expected a number or null")
         self.refused("docs/fidelity.md#method", "fidelity", "expected a place such as")
-        self.refused("what: \"most\", ", "", "what: missing")
+        self.refused('what: "most", ', "", "what: missing")
 
     def test_an_experiment_without_the_systems_leaves_a_number_to_another(self):
         self.items()
@@ -115,6 +127,7 @@ class Reading(Published):
     def test_a_zero_is_met_or_has_no_relative_error(self):
         def error(value, obtained):
             return published.Comparison(published.Cell("V1", "x", "CD", 2048, value), "CD", obtained).error
+
         self.assertEqual(error(0, 0.0), 0)
         self.assertIsNone(error(0, 1.0))
         self.assertIsNone(error(None, 0.0))
@@ -133,6 +146,7 @@ class Answers(Folder):
         def value(text):
             cell = published.Cell("V1", "", "", None, 1.0, obtained=expression.parse_arithmetic(text))
             return published._single(results, cell)
+
         get = {size: results.median("CD", {"value_size": size}, "latency_us.get.mean") for size in (2048, 4096, 8192)}
         ratio = value("CD[value_size=8K].latency_us.get.mean / CD[value_size=2K].latency_us.get.mean")
         self.assertAlmostEqual(ratio.obtained, get[8192] / get[2048])
@@ -146,20 +160,27 @@ class Answers(Folder):
         self.assertIn("CD does not run at value_size 3K", value("CD[value_size=3K].throughput_ops_s").missing)
 
     def test_claims_that_fix_an_axis_are_checked_once(self):
-        results = self.results(SMALL + "claims:\n"
-                               "  - CD[value_size=8K].latency_us.get.mean > CD[value_size=2K].latency_us.get.mean\n"
-                               "  - max(CD[value_size=*].latency_us.get.mean) >= CD.latency_us.get.mean\n"
-                               "  - {claim: CD.latency_us.get.mean < 1, why: docs/fidelity.md#method}\n")
+        results = self.results(
+            SMALL + "claims:\n"
+            "  - CD[value_size=8K].latency_us.get.mean > CD[value_size=2K].latency_us.get.mean\n"
+            "  - max(CD[value_size=*].latency_us.get.mean) >= CD.latency_us.get.mean\n"
+            "  - {claim: CD.latency_us.get.mean < 1, why: docs/fidelity.md#method}\n"
+        )
         verdicts = claims.judge_all(results)
-        self.assertEqual([(v.held, v.places, v.explained) for v in verdicts],
-                         [(True, 1, ""), (True, 3, ""), (False, 3, "docs/fidelity.md#method")])
+        self.assertEqual(
+            [(v.held, v.places, v.explained) for v in verdicts],
+            [(True, 1, ""), (True, 3, ""), (False, 3, "docs/fidelity.md#method")],
+        )
         self.assertIn("value_size 2K", verdicts[2].why)
 
     def test_where_may_name_a_protocol_option(self):
-        results = self.results(SMALL.replace("value_size: [2K, 4K, 8K]", "nessie.filter-bits: [3, 7]").replace(
-            "keys: 1000", "keys: 1000, value_size: 2K").replace("paper: {source: nessie-2017, item: Table 1}\n", "") +
-            "claims: ['CD.throughput_ops_s > 0 where nessie.filter-bits >= 7', "
-            "'CD[nessie.filter-bits=3].throughput_ops_s > 0']\n")
+        results = self.results(
+            SMALL.replace("value_size: [2K, 4K, 8K]", "nessie.filter-bits: [3, 7]")
+            .replace("keys: 1000", "keys: 1000, value_size: 2K")
+            .replace("paper: {source: nessie-2017, item: Table 1}\n", "")
+            + "claims: ['CD.throughput_ops_s > 0 where nessie.filter-bits >= 7', "
+            "'CD[nessie.filter-bits=3].throughput_ops_s > 0']\n"
+        )
         self.assertEqual([(v.held, v.places) for v in claims.judge_all(results)], [(True, 1), (True, 1)])
 
 
@@ -200,7 +221,8 @@ class TheTree(unittest.TestCase):
             return published.is_asked(experiment, cell) and published.wrong_number(experiment, cell) is None
         if cell.axis in experiment.axes:
             return cell.at not in experiment.axes[cell.axis] or any(
-                system.published == cell.series for system in experiment.systems)
+                system.published == cell.series for system in experiment.systems
+            )
         return False
 
 

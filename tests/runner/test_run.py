@@ -58,8 +58,10 @@ class Run(Folder):
         self.run_it()
         rows = self.rows()
         self.assertEqual(list(rows[0])[:6], ["system", "value_size", "repeat", "seed", "status", "point"])
-        self.assertEqual([(r["system"], r["value_size"], r["repeat"]) for r in rows[:3]],
-                         [("CD", "2048", "1"), ("CD", "2048", "2"), ("CD", "4096", "1")])
+        self.assertEqual(
+            [(r["system"], r["value_size"], r["repeat"]) for r in rows[:3]],
+            [("CD", "2048", "1"), ("CD", "2048", "2"), ("CD", "4096", "1")],
+        )
         self.assertGreater(float(rows[0]["latency_us.get.p99_9"]), 0)
         self.assertNotIn("sim.wall_s", rows[0])
 
@@ -76,9 +78,13 @@ class Run(Folder):
         self.run_it("--out", str(self.folder / "whole"))
         whole = {name: (self.folder / "whole" / name).read_bytes() for name in ("table.csv", "figure.svg")}
         self.count.unlink()
-        runner = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path), "--jobs", "1"],
-                                  cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=8192,seed=2"))
+        runner = subprocess.Popen(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path), "--jobs", "1"],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=8192,seed=2"),
+        )
         points = self.out / "points"
         deadline = time.monotonic() + 60
         while len(list(points.glob("*.json"))) < 2 and time.monotonic() < deadline:
@@ -117,9 +123,14 @@ class Run(Folder):
         return str(FAKE).encode() in line and str(self.folder).encode() in line
 
     def test_interrupting_ends_with_130_and_says_how_to_go_on(self):
-        runner = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
-                                  cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                  env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=4096"))
+        runner = subprocess.Popen(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(FAKE_COUNT=str(self.count), FAKE_HANG="value-size=4096"),
+        )
         deadline = time.monotonic() + 60
         while self.ran() < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -154,10 +165,16 @@ class Run(Folder):
 
     def test_results_that_are_none_are_failures(self):
         liar = self.folder / "liar"
-        for body, reason in (("echo '{\"schema\": 2}' > \"$json\"", "expected 1, found 2"),
-                             ("echo '{' > \"$json\"", "no readable"), ("true", "no readable"),
-                             ("kill -9 $$", "SIGKILL")):
-            liar.write_text("#!/bin/bash\nfor json; do :; done\n[ \"$1\" = list ] && exit 1\n" + body + "\n")
+        for body, reason in (
+            ('echo \'{"schema": 2}\' > "$json"', "expected 1, found 2"),
+            ("echo '{' > \"$json\"", "no readable"),
+            ("true", "no readable"),
+            ("kill -9 $$", "SIGKILL"),
+        ):
+            liar.write_text(
+                '#!/bin/bash\nfor json; do :; done\n[ "$1" = list ] && exit 1\n'
+                f'[ "$1" = describe ] && exec {FAKE} describe\n{body}\n'
+            )
             liar.chmod(0o755)
             self.run_it("--fresh", "--set", "value_size=2K", "--set", "repeats=1", status=1, LOCH_BIN=str(liar))
             failure = json.loads(next((self.out / "points").glob("*.failed.json")).read_text())["failure"]
@@ -203,8 +220,11 @@ class Run(Folder):
         self.assertIn("## Tuned", (self.out / "report.md").read_text())
 
     def test_shares_of_the_own_maximum_become_rates(self):
-        self.path = self.write(SMALL.replace("axes: {value_size: [2K, 4K, 8K]}",
-                                             "axes: {value_size: [2K, 4K], share_of_max: [0.2, 0.5, 1]}"))
+        self.path = self.write(
+            SMALL.replace(
+                "axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K, 4K], share_of_max: [0.2, 0.5, 1]}"
+            )
+        )
         self.run_it()
         self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed loops are the points at 1
         rates = {}
@@ -212,7 +232,9 @@ class Run(Folder):
             document = json.loads(path.read_text())
             argv = document["runner"]["argv"]
             rate = float(argv[argv.index("--rate") + 1]) if "--rate" in argv else 0
-            rates.setdefault(document["config"]["value_size"], {}).setdefault(rate, []).append(document["throughput_ops_s"])
+            rates.setdefault(document["config"]["value_size"], {}).setdefault(rate, []).append(
+                document["throughput_ops_s"]
+            )
         for by_rate in rates.values():
             most = statistics.median(by_rate[0])
             for found, wanted in zip(sorted(by_rate), [0, 0.2 * most, 0.5 * most], strict=True):
@@ -229,9 +251,13 @@ class Run(Folder):
         self.assertEqual(done.stderr.count("the store is full"), 4)
 
     def test_two_runs_do_not_share_a_folder(self):
-        slow = subprocess.Popen([sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
-                                cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="2"))
+        slow = subprocess.Popen(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", str(self.path)],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self.environment(FAKE_COUNT=str(self.count), FAKE_SLEEP="2"),
+        )
         try:
             deadline = time.monotonic() + 60
             while self.ran() < 1 and time.monotonic() < deadline:
@@ -255,8 +281,22 @@ class Run(Folder):
         if not shutil.which("mpirun"):
             self.skipTest("mpirun is not installed")
         hosts = self.write("localhost slots=4\n", "hosts")
-        self.run_it("--fabric", "shm", "--set", "nodes=2", "--set", "value_size=2K", "--set", "repeats=2", "--hostfile",
-                    hosts, "--set", "measure.timeout=12s", status=1, FAKE_HANG="seed=2")
+        self.run_it(
+            "--fabric",
+            "shm",
+            "--set",
+            "nodes=2",
+            "--set",
+            "value_size=2K",
+            "--set",
+            "repeats=2",
+            "--hostfile",
+            hosts,
+            "--set",
+            "measure.timeout=12s",
+            status=1,
+            FAKE_HANG="seed=2",
+        )
         kept = [json.loads(path.read_text()) for path in sorted((self.out / "points").glob("*.json"))]
         argv = next(each["runner"]["argv"] for each in kept if "failure" not in each)
         self.assertEqual((argv[0], argv[argv.index("-n") + 1]), ("mpirun", "2"))

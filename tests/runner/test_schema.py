@@ -59,14 +59,20 @@ class Refusals(unittest.TestCase):
         self.change("duration: 2ms", "duration: 2ms, operations: 5", 8, "duration or operations")
         self.change("y: latency_us.get.mean", "x: nodes", 12, "nodes is no axis")
         self.change("y: latency_us.get.mean", "relative_to: CE", 12, "did you mean CD?")
-        self.change("axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K], share_of_max: [0.5, 2]}", 10, "above 0")
-        self.refuse(SMALL.replace("clients: 12}", "clients: 12, rate: 5}").replace("[2K, 4K, 8K]}", "[2K], share_of_max: [1]}"),
-                    8, "systems.CD.rate", "share_of_max")
+        self.change(
+            "axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K], share_of_max: [0.5, 2]}", 10, "above 0"
+        )
+        self.refuse(
+            SMALL.replace("clients: 12}", "clients: 12, rate: 5}").replace("[2K, 4K, 8K]}", "[2K], share_of_max: [1]}"),
+            8,
+            "systems.CD.rate",
+            "share_of_max",
+        )
         self.refuse(SMALL + "zip: [[value_size, keys]]\n", 13, "keys is no axis")
         self.refuse(SMALL + "exclude: [{system: SD}]\n", 13, "SD is not among CD")
         self.refuse(SMALL + "exclude: [{value_size: 3K}]\n", 13, "3072 is not among")
         self.refuse(SMALL + "claims:\n  - CD.x < 1\n  - CD.x <\n", 15, "cannot read the claim")
-        self.refuse(SMALL + "claims: [\"CD.x < 1 where get > 0\"]\n", 13, "no axis")
+        self.refuse(SMALL + 'claims: ["CD.x < 1 where get > 0"]\n', 13, "no axis")
 
     def test_yaml_errors_have_lines(self):
         self.refuse(SMALL + "name: again\n", 13, "given twice", "line 1")
@@ -83,18 +89,32 @@ class Refusals(unittest.TestCase):
         self.change("clients: 12}", "clients: 12, hardware: connectx3-10gb}", 8, "systems.CD.hardware: no profile")
 
     def test_a_claim_about_a_system_that_is_not_there(self):
-        self.refuse(SMALL + "claims:\n  - CD.x > 0\n  - CDD.x > 0\n", 15, "CDD is no system", "which has CD", "did you mean CD?")
+        self.refuse(
+            SMALL + "claims:\n  - CD.x > 0\n  - CDD.x > 0\n", 15, "CDD is no system", "which has CD", "did you mean CD?"
+        )
         self.refuse(SMALL + "claims: [other.x > 0]\n", 13, "other is no system of this experiment, which has CD")
 
 
 class Overrides(unittest.TestCase):
     def test_set_reaches_axes_systems_measure_and_paths(self):
-        experiment = read(SMALL, ["value_size=4K,16K", "clients=3", "repeats=5", "duration=7ms", "figure.kind=bars",
-                                  "nessie.variant=published", "systems.CD.window=2"])
+        experiment = read(
+            SMALL,
+            [
+                "value_size=4K,16K",
+                "clients=3",
+                "repeats=5",
+                "duration=7ms",
+                "figure.kind=bars",
+                "nessie.variant=published",
+                "systems.CD.window=2",
+            ],
+        )
         self.assertEqual(experiment.axes["value_size"], [4096, 16384])
         params = experiment.systems[0].params
-        self.assertEqual((params["clients"], params["duration"], params["nessie.variant"], params["window"]),
-                         (3, 7_000_000, "published", 2))
+        self.assertEqual(
+            (params["clients"], params["duration"], params["nessie.variant"], params["window"]),
+            (3, 7_000_000, "published", 2),
+        )
         self.assertEqual((experiment.measure.repeats, experiment.figure.kind), (5, "bars"))
 
     def test_set_reaches_a_system_by_any_name_and_its_protocol_options(self):
@@ -103,8 +123,13 @@ class Overrides(unittest.TestCase):
         self.assertEqual((params["duration"], params["nessie.filter-bits"]), (9_000_000, "2"))
 
     def test_bad_sets_are_refused(self):
-        for text, part in (("valuesize=4K", "did you mean value_size?"), ("clients", "key=value"),
-                           ("herd.batch=4", "no system"), ("clients=x", "whole number"), ("nodes=", "key=value")):
+        for text, part in (
+            ("valuesize=4K", "did you mean value_size?"),
+            ("clients", "key=value"),
+            ("herd.batch=4", "no system"),
+            ("clients=x", "whole number"),
+            ("nodes=", "key=value"),
+        ):
             with self.assertRaises(BadInput) as caught:
                 read(SMALL, [text])
             self.assertIn(part, str(caught.exception))
@@ -118,6 +143,7 @@ class Overrides(unittest.TestCase):
         def lengths(**more):
             params = read(SMALL, fabric="verbs", **more).systems[0].params
             return params.get("warmup"), params.get("duration"), params.get("operations")
+
         self.assertEqual(lengths(), (500_000_000, 5_000_000_000, None))
         self.assertEqual(lengths(smoke=True), (100_000_000, 500_000_000, None))
         self.assertEqual(lengths(sets=["duration=9s"]), (500_000_000, 9_000_000_000, None))
@@ -129,6 +155,7 @@ class Overrides(unittest.TestCase):
     def test_fabric_makes_clusters_as_small_as_the_hosts_and_says_so(self):
         def system(text=SMALL, **more):
             return read(text, fabric="verbs", nodes_max=3, **more).systems[0]
+
         self.assertEqual((system().params["nodes"], system().label, system().published), (3, "CD, 3 nodes", ""))
         labelled = SMALL.replace("clients: 12}", 'clients: 12, label: "Nessie, 15 nodes", cluster: {nodes: 15}}')
         self.assertEqual((system(labelled).params["nodes"], system(labelled).label), (3, "Nessie, 3 nodes"))
@@ -140,6 +167,7 @@ class Overrides(unittest.TestCase):
     def test_fabric_gives_simulated_systems_no_more_client_workers_than_a_host_has_cores(self):
         def system(text=SMALL, **more):
             return read(text, fabric="verbs", **more).systems[0]
+
         self.assertEqual((system(cores=4).params["clients"], system(cores=4).published), (4, ""))
         self.assertIn("(CD: 1 of 12 client workers", " ".join(read(SMALL, fabric="verbs", cores=1).overrides))
         served = SMALL.replace("clients: 12}", "clients: 12, servers: 2}")
@@ -150,11 +178,17 @@ class Overrides(unittest.TestCase):
         self.assertEqual(system(measured, cores=4).params["clients"], 12)
 
     def test_a_system_has_its_own_cluster_and_fabric(self):
-        text = SMALL.replace("  CD:", "  two: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, duration: 1s, keys: 9}\n  CD:")
+        text = SMALL.replace(
+            "  CD:", "  two: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, duration: 1s, keys: 9}\n  CD:"
+        )
         two, one = read(text).systems
-        self.assertEqual((two.params["fabric"], two.params["nodes"], two.params["duration"], two.params["keys"]),
-                         ("shm", 2, 10**9, 9))
-        self.assertEqual((one.params["fabric"], one.params["nodes"], one.params["hardware"]), ("sim", 15, "connectx3-10gbe"))
+        self.assertEqual(
+            (two.params["fabric"], two.params["nodes"], two.params["duration"], two.params["keys"]),
+            ("shm", 2, 10**9, 9),
+        )
+        self.assertEqual(
+            (one.params["fabric"], one.params["nodes"], one.params["hardware"]), ("sim", 15, "connectx3-10gbe")
+        )
 
     def test_smoke_is_tiny(self):
         experiment = read(SMALL, smoke=True)
@@ -177,16 +211,26 @@ class Overrides(unittest.TestCase):
 class CommandLine(Folder):
     def test_bad_input_ends_with_2_in_one_line_and_writes_nothing(self):
         path = self.write(SMALL.replace("clients: 12", "client: 12"))
-        for argv in (["run", path], ["run", "absent.yaml"], ["run"], ["plot", self.folder], ["score", "absent"],
-                     ["run", path, "--fabric", "verbs"], ["run", path, "--jobs", "0"], ["run", path, "--jobs", "x"]):
+        for argv in (
+            ["run", path],
+            ["run", "absent.yaml"],
+            ["run"],
+            ["plot", self.folder],
+            ["score", "absent"],
+            ["run", path, "--fabric", "verbs"],
+            ["run", path, "--jobs", "0"],
+            ["run", path, "--jobs", "x"],
+        ):
             done = self.loch(*argv)
             self.assertEqual(done.returncode, 2, argv)
             self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["x.yaml"])
 
     def test_what_the_build_lacks_is_refused(self):
-        for change, part in (("protocol: nessie-hy", "expected one of nessie, nessie-sd; did you mean nessie-sd?"),
-                             ("protocol: nessie, nessie.filter-bit: 3", "did you mean nessie.filter-bits?")):
+        for change, part in (
+            ("protocol: nessie-hy", "expected one of nessie, nessie-sd; did you mean nessie-sd?"),
+            ("protocol: nessie, nessie.filter-bit: 3", "did you mean nessie.filter-bits?"),
+        ):
             done = self.loch("run", self.write(SMALL.replace("protocol: nessie", change)))
             self.assertEqual(done.returncode, 2)
             self.assertIn("x.yaml:8:", done.stderr)

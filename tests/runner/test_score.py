@@ -10,11 +10,11 @@ from loch.runner import published, score, targets
 
 CLAIMS = """\
 claims:
-  # V88: a comment names the target
-  - CD.latency_us.get.mean < CD.latency_us.put.mean
-  - CD.latency_us.get.mean < CD.latency_us.delete.mean
-  - CD.latency_us.get.mean > CD.latency_us.put.mean where value_size >= 4K
-  - {claim: CD.latency_us.get.nothing > 0, id: [V89, V90], why: docs/fidelity.md#method}
+  # V87: a comment is no data
+  - {about: V88, claim: CD.latency_us.get.mean < CD.latency_us.put.mean}
+  - {about: V88, claim: CD.latency_us.get.mean < CD.latency_us.delete.mean}
+  - {about: V88, claim: CD.latency_us.get.mean > CD.latency_us.put.mean where value_size >= 4K}
+  - {claim: CD.latency_us.get.nothing > 0, about: [V89, V90], why: docs/fidelity.md#method}
   - "CD[value_size=8K].latency_us.get.mean > CD.latency_us.get.mean where value_size < 8K"
 """
 
@@ -25,8 +25,14 @@ def comparison(number, obtained, value):
 
 class Arithmetic(unittest.TestCase):
     def test_bands_median_and_worst(self):
-        parts = [comparison(1, 105, 100), comparison(2, 91, 100), comparison(3, 124, 100), comparison(4, 60, 100),
-                 comparison(5, 50, None), comparison(6, None, 100)]
+        parts = [
+            comparison(1, 105, 100),
+            comparison(2, 91, 100),
+            comparison(3, 124, 100),
+            comparison(4, 60, 100),
+            comparison(5, 50, None),
+            comparison(6, None, 100),
+        ]
         total = published.score(parts)
         self.assertEqual((total.numbers, total.within_5, total.within_10, total.within_25), (4, 1, 2, 3))
         self.assertAlmostEqual(total.median_error, (0.09 + 0.24) / 2)
@@ -38,6 +44,7 @@ class Arithmetic(unittest.TestCase):
     def test_only_exact_numbers_that_nothing_was_calibrated_on_count(self):
         def one(**more):
             return published.Comparison(published.Cell("V9", "f", "CD", 1, 100.0, **more), "CD", 110.0)
+
         parts = [one(), one(kind="D"), one(kind="T"), one(calibration=True)]
         self.assertEqual([part.counts for part in parts], [True, False, False, False])
         self.assertEqual(published.score(parts).numbers, 1)
@@ -101,9 +108,19 @@ class Scoring(Folder):
         for line in found["targets"]:
             status.setdefault(targets.base(line["id"]), set()).add(line["status"])
         self.assertEqual(sorted(status, key=targets.number), [f"V{i}" for i in range(1, 182)])
-        self.assertEqual([status[f"V{i}"] for i in (1, 2, 4, 88, 89, 109, 167, 181)],
-                         [{"obtained"}, {"withheld"}, {"no result stored"}, {"claims"}, {"claims"}, {"elsewhere"},
-                          {"calibration"}, {"no result stored"}])
+        self.assertEqual(
+            [status[f"V{i}"] for i in (1, 2, 4, 88, 89, 109, 167, 181)],
+            [
+                {"obtained"},
+                {"withheld"},
+                {"no result stored"},
+                {"claims"},
+                {"claims"},
+                {"elsewhere"},
+                {"calibration"},
+                {"no result stored"},
+            ],
+        )
         self.assertEqual(sum(found["summary"]["targets"].values()), 181)
 
     def test_misses_point_to_their_explanation(self):
@@ -117,7 +134,9 @@ class Scoring(Folder):
 
     def test_a_miss_that_nothing_explains_is_said(self):
         line = score.Line("V9", "p", "x", 1.0, 2.0, 1.0, "obtained")
-        sheet = score.Sheet([], [line, replace(line, error=0.2), replace(line, kind="T"), replace(line, explained="docs/x.md#y")])
+        sheet = score.Sheet(
+            [], [line, replace(line, error=0.2), replace(line, kind="T"), replace(line, explained="docs/x.md#y")]
+        )
         self.assertEqual([where for _, where in score.to_explain(sheet)], ["", "docs/x.md#y"])
         self.assertIn("V9, x: +100.0%: **no explanation named**", score.markdown(sheet, self.folder))
 

@@ -22,7 +22,9 @@ WHY_NOT = slurm_node.missing()
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class OneNode(EngineCases, unittest.TestCase):
     flags = ("--on", "slurm", "--slurm-tasks", "2", "--slurm-points", "5")
-    told_again = r"warning: slurm: Slurm's task \d+_\d+ ended before its points: \w+.*; \d+ of its points (is|are) tried again"
+    told_again = (
+        r"warning: slurm: Slurm's task \d+_\d+ ended before its points: \w+.*; \d+ of its points (is|are) tried again"
+    )
     told_lost = r"Slurm's task \d+_\d+ ended before its points: \w+.* \(tried 3 times\)"
 
     @classmethod
@@ -78,9 +80,15 @@ class OneNode(EngineCases, unittest.TestCase):
         return killed
 
     def test_what_sbatch_refuses_is_refused_before_anything_runs(self):
-        for options, told in (("--partition=none", "invalid partition specified: none"), ("script", "expected options of sbatch"),
-                              ("script --partition=main", "expected options of sbatch"), ("--wait", "expected options of sbatch"), ("-p main script", "script"), ("'", "No closing quotation"),
-                              ("--no-such-option", "sbatch refuses such jobs: unrecognized option")):
+        for options, told in (
+            ("--partition=none", "invalid partition specified: none"),
+            ("script", "expected options of sbatch"),
+            ("script --partition=main", "expected options of sbatch"),
+            ("--wait", "expected options of sbatch"),
+            ("-p main script", "script"),
+            ("'", "No closing quotation"),
+            ("--no-such-option", "sbatch refuses such jobs: unrecognized option"),
+        ):
             done = self.run_on(FEW, ("--slurm-options", options))
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
             self.assertIn(told, done.stderr)
@@ -89,8 +97,11 @@ class OneNode(EngineCases, unittest.TestCase):
     def test_a_controller_that_is_away_is_told(self):
         conf = self.folder / "slurm.conf"
         text = (self.node.folder / "slurm.conf").read_text(encoding="utf-8")
-        conf.write_text("".join(line for line in text.splitlines(True) if not line.startswith("SlurmctldPort"))
-                        + "SlurmctldPort=1\nMessageTimeout=2\n", encoding="utf-8")
+        conf.write_text(
+            "".join(line for line in text.splitlines(True) if not line.startswith("SlurmctldPort"))
+            + "SlurmctldPort=1\nMessageTimeout=2\n",
+            encoding="utf-8",
+        )
         self.cluster_environment = {**self.cluster_environment, "SLURM_CONF": str(conf)}
         done = self.run_on(FEW)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
@@ -105,17 +116,21 @@ class BadFlags(Folder):
         for tool in ("env", "python3"):
             (empty / tool).symlink_to(shutil.which(tool))
         done = self.loch("run", "x.yaml", "--on", "slurm", PATH=str(empty))
-        self.assertEqual((done.returncode, done.stderr.splitlines()),
-                         (2, ["--on slurm: there is no sbatch here; run this where jobs of your Slurm cluster are submitted"]))
+        self.assertEqual(
+            (done.returncode, done.stderr.splitlines()),
+            (2, ["--on slurm: there is no sbatch here; run this where jobs of your Slurm cluster are submitted"]),
+        )
         self.assertFalse((self.folder / "results").exists())
 
     def test_flags_are_named(self):
         self.write(FEW)
-        for flags, told in ((("--on", "slrum"), "--on slrum: expected local, slurm or dask; did you mean slurm?"),
-                            (("--slurm-points", "2"), "--slurm-points goes with --on slurm"),
-                            (("--on", "dask", "--slurm-tasks", "2"), "--slurm-tasks goes with --on slurm"),
-                            (("--on", "slurm", "--slurm-tasks", "0"), "--slurm-tasks 0: expected at least 1"),
-                            (("--on", "slurm", "--dask-scheduler", "a:1"), "--dask-scheduler goes with --on dask")):
+        for flags, told in (
+            (("--on", "slrum"), "--on slrum: expected local, slurm or dask; did you mean slurm?"),
+            (("--slurm-points", "2"), "--slurm-points goes with --on slurm"),
+            (("--on", "dask", "--slurm-tasks", "2"), "--slurm-tasks goes with --on slurm"),
+            (("--on", "slurm", "--slurm-tasks", "0"), "--slurm-tasks 0: expected at least 1"),
+            (("--on", "slurm", "--dask-scheduler", "a:1"), "--dask-scheduler goes with --on dask"),
+        ):
             done = self.loch("run", "x.yaml", *flags)
             self.assertEqual((done.returncode, done.stderr.splitlines()), (2, [told]))
 
@@ -126,7 +141,7 @@ class Arrays(Folder):
     def engine(self, points, at_once, array_max=1001):
         asked = self.folder / "asked"
         sbatch = self.folder / "sbatch"
-        sbatch.write_text(f"#!/bin/sh\necho \"$@\" >>{asked}\nwc -l <{asked}\n", encoding="utf-8")
+        sbatch.write_text(f'#!/bin/sh\necho "$@" >>{asked}\nwc -l <{asked}\n', encoding="utf-8")
         sbatch.chmod(0o755)
         before = os.environ["PATH"]
         os.environ["PATH"] = f"{self.folder}:{before}"
@@ -167,12 +182,19 @@ class Arrays(Folder):
         self.assertIn("--array=0-39%10", self.asked.read_text(encoding="utf-8"))
 
     def test_states_are_read(self):
-        states = slurm._states("7|0|FAILED|18944|NonZeroExitCode|\n7|1|OUT_OF_MEMORY|9|OutOfMemory|\n7|2|PENDING|0|Resources|\n"
-                               "7|3|PENDING|0|launch failed requeued held|\n7|N/A|PENDING|0|None|\n7|4|TIMEOUT|3:0|None|\nnonsense\n")
+        states = slurm._states(
+            "7|0|FAILED|18944|NonZeroExitCode|\n7|1|OUT_OF_MEMORY|9|OutOfMemory|\n7|2|PENDING|0|Resources|\n"
+            "7|3|PENDING|0|launch failed requeued held|\n7|N/A|PENDING|0|None|\n7|4|TIMEOUT|3:0|None|\nnonsense\n"
+        )
         self.assertEqual([states["7", i].is_alive for i in range(5)], [False, False, True, False, False])
-        self.assertEqual([states["7", i].text() for i in (0, 1, 4)],
-                         ["its node does not see the result folder or this project; both must be where all nodes have them",
-                          "OUT_OF_MEMORY (OutOfMemory, exit status -9)", "TIMEOUT (exit status 3)"])
+        self.assertEqual(
+            [states["7", i].text() for i in (0, 1, 4)],
+            [
+                "its node does not see the result folder or this project; both must be where all nodes have them",
+                "OUT_OF_MEMORY (OutOfMemory, exit status -9)",
+                "TIMEOUT (exit status 3)",
+            ],
+        )
 
     def test_options_that_are_no_words_are_refused(self):
         for options in ("'", "--comment=\0"):

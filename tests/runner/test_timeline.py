@@ -13,19 +13,42 @@ from plots import draw, timeline
 from loch.runner import execute, grid, launch, options, outputs, reference, stored_json
 from loch.runner.errors import BadInput
 
-OVER_TIME = SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K]}").replace(
-    "figure: {kind: line, y: latency_us.get.mean}", "figure: {kind: timeline, width: two, note: What a reader must know.}").replace(
-    "  CD: {protocol: nessie, clients: 12}",
-    "  CD: {protocol: nessie, clients: 12}\n"
-    "  SD: {protocol: nessie-sd, label: NessieSD}\n"
-    "  shm: {protocol: nessie, fabric: shm, cluster: {nodes: 2, processes: true}}").replace(
-    "duration: 2ms, repeats: 2", "duration: 2ms, timeline: 500us, probe_keys: 40, repeats: 1")
-EVENTS = [{"t_s": 0.01, "event": "kill", "node": 1}, {"t_s": 0.01, "event": "kill", "node": 1},
-          {"t_s": 0.02, "event": "fence", "node": 1}, {"t_s": 0.0201, "event": "scrub", "node": 1},
-          {"t_s": 0.035, "event": "scrub_end", "node": 1}, {"t_s": 0.04, "event": "rejoin", "node": 1},
-          {"t_s": 0.07, "event": "kill", "node": 0}]
-BINS = [{"t_s": 0.01 * i, "ops_s": 0 if i == 1 else 1e5 + i, "p50_us": None if i == 1 else 3.5, "p99_us": None if i == 1 else 9.5,
-         "failed_s": 100.0 * i, "unwritable_keys": 20 if i == 1 else 0} for i in range(5)]
+OVER_TIME = (
+    SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K]}")
+    .replace(
+        "figure: {kind: line, y: latency_us.get.mean}",
+        "figure: {kind: timeline, width: two, note: What a reader must know.}",
+    )
+    .replace(
+        "  CD: {protocol: nessie, clients: 12}",
+        (
+            "  CD: {protocol: nessie, clients: 12}\n"
+            "  SD: {protocol: nessie-sd, label: NessieSD}\n"
+            "  shm: {protocol: nessie, fabric: shm, cluster: {nodes: 2, processes: true}}"
+        ),
+    )
+    .replace("duration: 2ms, repeats: 2", "duration: 2ms, timeline: 500us, probe_keys: 40, repeats: 1")
+)
+EVENTS = [
+    {"t_s": 0.01, "event": "kill", "node": 1},
+    {"t_s": 0.01, "event": "kill", "node": 1},
+    {"t_s": 0.02, "event": "fence", "node": 1},
+    {"t_s": 0.0201, "event": "scrub", "node": 1},
+    {"t_s": 0.035, "event": "scrub_end", "node": 1},
+    {"t_s": 0.04, "event": "rejoin", "node": 1},
+    {"t_s": 0.07, "event": "kill", "node": 0},
+]
+BINS = [
+    {
+        "t_s": 0.01 * i,
+        "ops_s": 0 if i == 1 else 1e5 + i,
+        "p50_us": None if i == 1 else 3.5,
+        "p99_us": None if i == 1 else 9.5,
+        "failed_s": 100.0 * i,
+        "unwritable_keys": 20 if i == 1 else 0,
+    }
+    for i in range(5)
+]
 
 
 class Timelines(Folder):
@@ -38,7 +61,9 @@ class Timelines(Folder):
         (cls.home / "x.yaml").write_text(OVER_TIME, encoding="utf-8")
         mpirun = cls.home / "bin" / "mpirun"
         mpirun.parent.mkdir()
-        mpirun.write_text(f'#!/bin/sh\necho "$@" >>mpirun.called\nwhile [ "$1" != "{FAKE}" ]; do shift; done\nexec "$@"\n')
+        mpirun.write_text(
+            f'#!/bin/sh\necho "$@" >>mpirun.called\nwhile [ "$1" != "{FAKE}" ]; do shift; done\nexec "$@"\n'
+        )
         mpirun.chmod(0o755)
         done = call(cls.home, "run", "x.yaml", "--out", "out", PATH=f"{mpirun.parent}:/usr/bin:/bin")
         assert done.returncode == 0, done.stderr
@@ -70,30 +95,45 @@ class Timelines(Folder):
         self.assertEqual(svg.count('<g id="repair'), 3 * 2)
         self.assertEqual(svg.count('<g id="failed"'), 0)
         texts = " ".join(re.findall("<!-- (.*?) -->", svg))
-        for said in ("kill", "fence, scrub", "rejoins", "simulated (connectx3-10gbe, seed 1)", "NessieSD", "What a reader must know."):
+        for said in (
+            "kill",
+            "fence, scrub",
+            "rejoins",
+            "simulated (connectx3-10gbe, seed 1)",
+            "NessieSD",
+            "What a reader must know.",
+        ):
             self.assertIn(said, texts)
         self.assertTrue(re.search("<!-- .*measured \\(shm", svg))
 
     def test_what_was_simulated_and_what_was_measured_are_blocks_of_their_own(self):
         results = self.results()
-        blocks = [(group.is_measured, [each.label for each in timeline.shown(results, group)]) for group in timeline.groups(results)]
+        blocks = [
+            (group.is_measured, [each.label for each in timeline.shown(results, group)])
+            for group in timeline.groups(results)
+        ]
         self.assertEqual(blocks, [(False, ["CD", "NessieSD"]), (True, ["shm"])])
 
     def test_repairs_last_from_their_begin_to_their_end(self):
         document = {"events": EVENTS}
         self.assertEqual(timeline.spans(document, 0.05), [(0.0201, 0.035)])
         self.assertEqual(timeline.spans(document, 0.03), [(0.0201, 0.03)])
-        self.assertEqual(timeline.spans({"events": [{"t_s": 0.01, "event": "declare", "node": 3}]}, 0.05), [(0.01, 0.05)])
+        self.assertEqual(
+            timeline.spans({"events": [{"t_s": 0.01, "event": "declare", "node": 3}]}, 0.05), [(0.01, 0.05)]
+        )
         self.assertEqual(timeline.spans({"events": None}, 0.05), [])
 
     def test_unwritable_keys_are_a_share_of_the_sample(self):
-        self.assertEqual([share for _, share in timeline.unwritable({"timeline": BINS, "probed_keys": 40})], [0, 50, 0, 0, 0])
+        self.assertEqual(
+            [share for _, share in timeline.unwritable({"timeline": BINS, "probed_keys": 40})], [0, 50, 0, 0, 0]
+        )
         self.assertEqual(timeline.unwritable({"timeline": BINS, "probed_keys": 0}), [])
 
     def test_a_point_that_failed_or_has_no_time_series_keeps_its_place_and_says_so(self):
         def drop(document):
             if document["protocol"] == "nessie-sd":
                 del document["timeline"]
+
         results = self.results(drop)
         svg = self.svg(results)
         self.assertEqual(svg.count('<g id="ops_s'), 2)
@@ -112,16 +152,23 @@ class Timelines(Folder):
         kept = json.loads(reference._data(results))
         self.assertEqual(len(kept), 3)
         for each in kept.values():
-            self.assertEqual(each["distributions"], {"timeline": BINS, "events": EVENTS, "probed_keys": 40, "duration_s": 0.05})
+            self.assertEqual(
+                each["distributions"], {"timeline": BINS, "events": EVENTS, "probed_keys": 40, "duration_s": 0.05}
+            )
 
     def test_a_damaged_time_series_is_said(self):
         good = {"throughput_ops_s": 1.0, "runner": {}, "timeline": BINS, "events": EVENTS, "probed_keys": 40}
         self.assertEqual(stored_json.damage(good, failed=False), "")
-        for key, value, said in (("timeline", {}, "timeline: expected a list"), ("timeline", [1], "timeline.0: expected t_s and ops_s"),
-                                 ("timeline", [{"t_s": 0, "ops_s": "1"}], "timeline.0"), ("timeline", BINS * 3000, "at most 10,000"),
-                                 ("timeline", [{"t_s": 0, "ops_s": 1, "unwritable_keys": []}], "timeline.0: expected numbers"),
-                                 ("events", [{"t_s": 0, "event": "<b>"}], "events.0"), ("events", [{"event": "kill"}], "events.0"),
-                                 ("probed_keys", "x", "probed_keys")):
+        for key, value, said in (
+            ("timeline", {}, "timeline: expected a list"),
+            ("timeline", [1], "timeline.0: expected t_s and ops_s"),
+            ("timeline", [{"t_s": 0, "ops_s": "1"}], "timeline.0"),
+            ("timeline", BINS * 3000, "at most 10,000"),
+            ("timeline", [{"t_s": 0, "ops_s": 1, "unwritable_keys": []}], "timeline.0: expected numbers"),
+            ("events", [{"t_s": 0, "event": "<b>"}], "events.0"),
+            ("events", [{"event": "kill"}], "events.0"),
+            ("probed_keys", "x", "probed_keys"),
+        ):
             self.assertIn(said, stored_json.damage({**good, key: value}, failed=False), value)
 
     def test_only_losses_that_were_planned_are_no_failures(self):
@@ -133,11 +180,13 @@ class Timelines(Folder):
 
 class Keys(unittest.TestCase):
     def test_what_makes_no_sense_is_refused(self):
-        for old, new, said in (("kind: timeline,", "kind: timeline, y: throughput_ops_s,", "y: goes with kind line"),
-                               ("kind: timeline,", "kind: timeline, x: value_size,", "x: goes with kind line"),
-                               ("nodes: 15", "nodes: 15, processes: true", "one process"),
-                               ("timeline: 500us", "timeline: 500", "timeline: expected a time"),
-                               ("probe_keys: 40", "probe_keys: many", "probe_keys: expected a whole number")):
+        for old, new, said in (
+            ("kind: timeline,", "kind: timeline, y: throughput_ops_s,", "y: goes with kind line"),
+            ("kind: timeline,", "kind: timeline, x: value_size,", "x: goes with kind line"),
+            ("nodes: 15", "nodes: 15, processes: true", "one process"),
+            ("timeline: 500us", "timeline: 500", "timeline: expected a time"),
+            ("probe_keys: 40", "probe_keys: many", "probe_keys: expected a whole number"),
+        ):
             with self.assertRaises(BadInput) as caught:
                 read(OVER_TIME.replace(old, new))
             self.assertIn(said, str(caught.exception))
@@ -148,7 +197,9 @@ class Keys(unittest.TestCase):
         self.assertIn("--timeline", options.arguments(points["CD"].params))
         self.assertNotIn("--processes", options.arguments(points["shm"].params))
         self.assertIsNone(launch.of_this_machine(points["CD"]))
-        self.assertEqual([(host.name, host.slots) for host in launch.of_this_machine(points["shm"]).hosts], [("localhost", 2)])
+        self.assertEqual(
+            [(host.name, host.slots) for host in launch.of_this_machine(points["shm"]).hosts], [("localhost", 2)]
+        )
         self.assertIsNone(launch.of_this_machine(SimpleNamespace(params={"nodes": 3})))
 
 

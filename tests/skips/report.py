@@ -23,6 +23,7 @@ KNOWN = Path(__file__).with_name("known.txt")
 @dataclass(frozen=True)
 class Skip:
     """One skipped test, named `entry:Suite.Case`, where the entry is ctest's."""
+
     name: str
     reason: str
 
@@ -30,6 +31,7 @@ class Skip:
 @dataclass(frozen=True)
 class Known:
     """A line of known.txt: which tests may be skipped, for which reason that they print."""
+
     name: str
     reason: str
 

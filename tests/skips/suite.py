@@ -1,40 +1,69 @@
 #!/usr/bin/python3
-"""Runs the named unittest modules of the current folder, and records the tests that were skipped, with their
+"""Runs the named test modules of the current folder with pytest, and records the tests that were skipped, with their
 reasons, in the file $LOCH_RAN: the form is that of GoogleTest's XML, which report.py reads."""
 
 from __future__ import annotations
 
 import os
 import sys
-import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 
-class Recording(unittest.TextTestResult):
-    """What unittest keeps; written down at the end of the run."""
+NO_TEST_RAN = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+class Recording:
+    """What pytest says of each test; written down at the end of the run."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+        self.skipped: list[tuple[str, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.skipped:
+            self.ran += 1
+        if report.skipped:
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped.append((_name(report.nodeid), said.removeprefix("Skipped: ")))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:  # a module whose import says so
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.ran += 1
+            self.skipped.append((_name(report.nodeid), said.removeprefix("Skipped: ")))
 
     def write(self, path: Path) -> None:
-        root = ElementTree.Element("testsuites", tests=str(self.testsRun))
-        for test, reason in self.skipped:
-            case = ElementTree.SubElement(root, "testcase", name=test.id(), classname="", result="skipped")
+        root = ElementTree.Element("testsuites", tests=str(self.ran))
+        for name, reason in self.skipped:
+            case = ElementTree.SubElement(root, "testcase", name=name, classname="", result="skipped")
             ElementTree.SubElement(case, "skipped", message=reason)
         path.parent.mkdir(parents=True, exist_ok=True)
         ElementTree.ElementTree(root).write(path, encoding="utf-8")
+
+
+def _name(node: str) -> str:
+    """test_x.py::Class::test_y -> test_x.Class.test_y."""
+    file, *rest = node.split("::")
+    return ".".join([Path(file).stem, *rest])
 
 
 def main() -> int:
     # Modules and their `support` lie where the suite runs, not beside this file; and what they test is in tools and plots.
     tree = Path(__file__).resolve().parents[2]
     sys.path[:1] = [os.getcwd(), str(tree / "tools"), str(tree)]
-    suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:])
-    result = unittest.TextTestRunner(verbosity=0, resultclass=Recording).run(suite)
+    recording = Recording()
+    modules = [f"{name}.py" if "." not in name else name for name in sys.argv[1:]]
+    status = pytest.main(["-q", "-c", str(tree / "pyproject.toml"), "--rootdir", os.getcwd(), *modules], [recording])
     if "LOCH_RAN" in os.environ:
-        result.write(Path(os.environ["LOCH_RAN"]))
-    if result.testsRun == 0:
+        recording.write(Path(os.environ["LOCH_RAN"]))
+    # Where all that there is was skipped as a whole, pytest has collected no test.
+    if status == NO_TEST_RAN and recording.skipped:
+        return 0
+    if status == NO_TEST_RAN:
         print(f"{' '.join(sys.argv[1:])}: no test was found", file=sys.stderr)
-        return 1
-    return 0 if result.wasSuccessful() else 1
+    return 1 if status else 0
 
 
 if __name__ == "__main__":

@@ -41,20 +41,35 @@ class Skips(unittest.TestCase):
 
     def report(self, *arguments: str, ci: bool) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if name != "CI"} | ({"CI": "true"} if ci else {})
-        return subprocess.run([sys.executable, str(HERE / "report.py"), *arguments, str(self.build)], env=env,
-                              capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, str(HERE / "report.py"), *arguments, str(self.build)],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def suite(self, value: int) -> subprocess.CompletedProcess[str]:
         (self.build / "test_made.py").write_text(SUITE.format(value=value))
-        return subprocess.run([sys.executable, str(HERE / "suite.py"), "test_made"], cwd=self.build, check=False,
-                              env={**os.environ, "LOCH_RAN": str(self.ran / "made.xml")}, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, str(HERE / "suite.py"), "test_made"],
+            cwd=self.build,
+            check=False,
+            env={**os.environ, "LOCH_RAN": str(self.ran / "made.xml")},
+            capture_output=True,
+            text=True,
+        )
 
     def test_googletest_and_unittest_are_read(self) -> None:
         (self.ran / "disk_test.xml").write_text(GTEST)
         self.assertEqual(self.suite(1).returncode, 0)
-        self.assertEqual(report.read_skips(self.build),
-                         [report.Skip("disk_test:Disk.Full/0", "no small tmpfs here"),
-                          report.Skip("made:test_made.Case.test_skipped", "no such program")])
+        self.assertEqual(
+            report.read_skips(self.build),
+            [
+                report.Skip("disk_test:Disk.Full/0", "no small tmpfs here"),
+                report.Skip("made:test_made.Case.test_skipped", "no such program"),
+            ],
+        )
 
     def test_an_unlisted_skip_is_shown_everywhere_and_fails_in_ci_alone(self) -> None:
         (self.ran / "disk_test.xml").write_text(GTEST)
@@ -66,8 +81,11 @@ class Skips(unittest.TestCase):
 
     def test_a_listed_skip_needs_its_own_test_and_its_own_reason(self) -> None:
         skip = report.Skip("disk_test:Disk.Full/0", "no small tmpfs here")
-        for known, allowed in ((("disk_test:*", "no small tmpfs*"), True), (("disk_test:*", "*mpirun*"), False),
-                               (("tape_test:*", "no small tmpfs*"), False)):
+        for known, allowed in (
+            (("disk_test:*", "no small tmpfs*"), True),
+            (("disk_test:*", "*mpirun*"), False),
+            (("tape_test:*", "no small tmpfs*"), False),
+        ):
             self.assertEqual(report.describe([skip], [report.Known(*known)])[1], [] if allowed else [skip], known)
 
     def test_a_run_without_skips_passes_in_ci(self) -> None:
@@ -77,8 +95,13 @@ class Skips(unittest.TestCase):
     def test_a_failing_suite_fails_and_so_does_one_without_tests(self) -> None:
         self.assertEqual(self.suite(2).returncode, 1)
         (self.build / "test_made.py").write_text("")
-        done = subprocess.run([sys.executable, str(HERE / "suite.py"), "test_made"], cwd=self.build, check=False,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, str(HERE / "suite.py"), "test_made"],
+            cwd=self.build,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn("no test was found", done.stderr)
 

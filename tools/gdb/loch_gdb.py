@@ -28,8 +28,10 @@ DEVICES = {  # workers that wrap no other, by the class whose lists they keep
     f"{FABRIC}shm::ShmWorker": f"{FABRIC}realtime::RealtimeWorker",
     f"{FABRIC}verbs::VerbsWorker": f"{FABRIC}realtime::RealtimeWorker",
 }
-INDEX_READ = re.compile(r"(?:cmpb|testb|movb|movzb[lwq]|movzw[lq]|cmpw)\s+(?:\$\w+,)?(0x[0-9a-f]+)\(%(?!rbp|rsp)\w+\)"
-                        r"|mov\s+(0x[0-9a-f]+)\(%(?!rbp|rsp)\w+\),%(?:[abcd]l|[abcd]x|[sd]il?|r\d+[bw])$")
+INDEX_READ = re.compile(
+    r"(?:cmpb|testb|movb|movzb[lwq]|movzw[lq]|cmpw)\s+(?:\$\w+,)?(0x[0-9a-f]+)\(%(?!rbp|rsp)\w+\)"
+    r"|mov\s+(0x[0-9a-f]+)\(%(?!rbp|rsp)\w+\),%(?:[abcd]l|[abcd]x|[sd]il?|r\d+[bw])$"
+)
 
 
 # ---- Reading the program ---------------------------------------------------------------------
@@ -87,6 +89,7 @@ class Program:
 @dataclass
 class Function:
     """What the code of a coroutine says about its suspension points."""
+
     name: str
     index_at: int | None = None  # in the frame
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -107,8 +110,10 @@ def short(name: str) -> str:
 
 def instructions(function: int) -> list[tuple[int, str]]:
     text = quiet(f"with disassembly-flavor att -- disassemble {function:#x}")
-    return [(int(at, 16), code.split("#")[0].split("<")[0].strip())
-            for at, code in re.findall(r"^\s*(?:=> )?(0x[0-9a-f]+) <\+\d+>:\s+(.*)$", text, re.M)]
+    return [
+        (int(at, 16), code.split("#")[0].split("<")[0].strip())
+        for at, code in re.findall(r"^\s*(?:=> )?(0x[0-9a-f]+) <\+\d+>:\s+(.*)$", text, re.M)
+    ]
 
 
 def index_place(code: list[tuple[int, str]]) -> int | None:
@@ -220,9 +225,9 @@ class Frames:
         arena, count = int(pool["arenas_"]), int(pool["piece_bytes_"]) // WORD
         while arena != 0:
             words = words_at(arena, count)
-            starts = [n for n in range(step, len(words), step) if self.program.begins_frame(*words[n:n + 2])]
+            starts = [n for n in range(step, len(words), step) if self.program.begins_frame(*words[n : n + 2])]
             for n, end in zip(starts, [*starts[1:], len(words)]):
-                self._add(arena + n * WORD, words[n:min(end, n + 64 * step)])
+                self._add(arena + n * WORD, words[n : min(end, n + 64 * step)])
             arena = words[0] if words else 0
 
     def _add(self, address: int, words: tuple[int, ...]) -> None:
@@ -234,7 +239,7 @@ class Frames:
             frame.index = gdb.selected_inferior().read_memory(address + function.index_at, 1)[0][0]
         self.found[address] = frame
         for n in range(2, len(words) - 1):
-            if self.program.begins_inner_frame(*words[n:n + 2]) and address + n * WORD not in self.found:
+            if self.program.begins_inner_frame(*words[n : n + 2]) and address + n * WORD not in self.found:
                 self._add(address + n * WORD, words[n:])
 
     def _follow(self, frame: Frame) -> None:
@@ -308,8 +313,10 @@ class Worker:
         self.object = object_at(address, DEVICES[kind])
         spec = self.object["spec_"]
         self.key = (int(spec["node"]), int(spec["index"]))
-        self.title = (f"worker {self.key[1]} of node {self.key[0]}, {enumerator(spec['role'])} "
-                      f"\"{spec['name']['_M_dataplus']['_M_p'].string()}\" on {kind.split('::')[2]}")
+        self.title = (
+            f"worker {self.key[1]} of node {self.key[0]}, {enumerator(spec['role'])} "
+            f"\"{spec['name']['_M_dataplus']['_M_p'].string()}\" on {kind.split('::')[2]}"
+        )
         self.is_simulated = DEVICES[kind] == kind
         self.waits: dict[int, str] = {}
         self.posted: set[int] = set()
@@ -397,8 +404,10 @@ def requests(program: Program, frame: Frame) -> Iterator[tuple[set[int], str]]:
         else:
             spans = value["requests_"]
             first, count = spans["_M_ptr"], int(spans["_M_extent"]["_M_extent_value"])
-            yield ({int(first + i) for i in range(count)},
-                   f"{int(value['left_'])} of {count} requests, the last a {describe_request(first[count - 1])}")
+            yield (
+                {int(first + i) for i in range(count)},
+                f"{int(value['left_'])} of {count} requests, the last a {describe_request(first[count - 1])}",
+            )
 
 
 def what_for(program: Program, worker: Worker | None, frame: Frame) -> str:
@@ -499,8 +508,10 @@ class CoroutinesCommand(gdb.Command):
             gdb.lookup_type("loch::coro::FramePool").fields()
             print("\n".join(report()))
         except gdb.error as error:
-            raise gdb.GdbError(f"loch coroutines: {error}; expected a program that links loch_layouts (loch-bench does), "
-                               "built without a sanitizer") from error
+            raise gdb.GdbError(
+                f"loch coroutines: {error}; expected a program that links loch_layouts (loch-bench does), "
+                "built without a sanitizer"
+            ) from error
 
 
 LochCommand()

@@ -22,8 +22,14 @@ def gdb(program: str, *commands: str, timeout: float = 240) -> str:
     arguments = ["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "set breakpoint pending off"]
     for command in (f"source {SCRIPT}", *commands):
         arguments += ["-ex", command]
-    done = subprocess.run([*arguments, program], capture_output=True, text=True, timeout=timeout, check=False,
-                          env={**os.environ, "LOCH_HOME": str(ROOT)})
+    done = subprocess.run(
+        [*arguments, program],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "LOCH_HOME": str(ROOT)},
+    )
     return done.stdout + done.stderr
 
 
@@ -99,9 +105,12 @@ class Coroutines(unittest.TestCase):
             self.check(gdb(program, f"core-file {core}", "loch coroutines"), "sim")
 
     def test_every_line_of_a_protocol_is_a_co_await(self) -> None:
-        run = "run bench --protocol nessie-hy --fabric sim --nodes 3 --clients 2 --keys 500 --warmup 200us --duration 1ms"
-        shown = gdb(BENCH, "break loch::fabric::sim::SimWorker::begin_watch", "ignore 1 300", run,
-                    "loch coroutines", "kill")
+        run = (
+            "run bench --protocol nessie-hy --fabric sim --nodes 3 --clients 2 --keys 500 --warmup 200us --duration 1ms"
+        )
+        shown = gdb(
+            BENCH, "break loch::fabric::sim::SimWorker::begin_watch", "ignore 1 300", run, "loch coroutines", "kill"
+        )
         workers = workers_of(shown)
         self.assertEqual(len(workers), 15, shown)  # two clients and three servers on each node
         self.assertNotIn("suspension point", shown)
@@ -115,7 +124,9 @@ class Coroutines(unittest.TestCase):
 
     def test_where_nothing_can_be_shown_it_says_why(self) -> None:
         self.assertIn("no program is running", gdb(PROGRAMS["plain"], "loch coroutines"))
-        self.assertIn("expected a program that links loch_layouts", gdb("/bin/true", "starti", "loch coroutines", "kill"))
+        self.assertIn(
+            "expected a program that links loch_layouts", gdb("/bin/true", "starti", "loch coroutines", "kill")
+        )
         self.assertIn("unexpected argument 'x'", gdb(PROGRAMS["plain"], "loch coroutines x"))
 
 

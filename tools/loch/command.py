@@ -1,14 +1,42 @@
 """Which command: the program's own are handed over to it, once it is built; the others are modules of this package."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from loch import places
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in typing, which takes long to load
+    from collections.abc import Callable
+    from types import ModuleType
+
 OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "hog", "calibrate")
-OF_RUNNER = ("run", "plot", "score", "reference")
-COMMANDS = ("new", "run", "bench", "check", "fuzz", "explore", "mutate", "score", "plot", "reference", "list", "doctor", "calibrate",
-            "softroce", "hog", "power", "test", "completion", "help")
+OF_RUNNER = ("run", "plot", "score", "reference", "schema")
+COMMANDS = (
+    "new",
+    "run",
+    "bench",
+    "check",
+    "fuzz",
+    "explore",
+    "mutate",
+    "score",
+    "plot",
+    "reference",
+    "schema",
+    "list",
+    "doctor",
+    "calibrate",
+    "sequence",
+    "softroce",
+    "hog",
+    "power",
+    "test",
+    "completion",
+    "help",
+)
 
 USAGE = """\
 Loch: published designs of RDMA key-value stores, side by side.
@@ -24,9 +52,11 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch score [DIR]           published numbers against what we obtain
   ./loch plot DIR              redraw figures from stored results (reference: those of the papers)
   ./loch reference DIR         make small reference results of finished runs
+  ./loch schema                the JSON Schema of an experiment, for editors
   ./loch list WHAT             protocols, fabrics, hardware, workloads, experiments, mutants, holes, probes,
                                faults, fields, keys, counters
   ./loch calibrate             the simulator's calibration: published, obtained, error
+  ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
   ./loch doctor                is this machine ready for verbs?
   ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
   ./loch hog, ./loch power     CPU contention and energy by themselves
@@ -71,14 +101,16 @@ def _set_up(with_setup: bool) -> int:
             return 0
     elif not os.environ.get("LOCH_PROTOCOLS"):
         from loch.setup import current
+
         if current.nothing_to_do(""):
             return 0
     return _ready(lambda needs: needs.for_program())
 
 
-def _ready(need) -> int:  # type: ignore[no-untyped-def]
+def _ready(need: Callable[[ModuleType], None]) -> int:
     """Status 0: what `need` asks of loch.setup.needs is there. An installed Loch has none of that."""
     from loch.setup import needs, outcome
+
     return outcome.status_of(lambda: need(needs))
 
 
@@ -86,6 +118,7 @@ def _become_program(command: str, words: list[str], with_setup: bool) -> int:
     """Does not return where there is a program."""
     program = _program(with_setup)
     import _signal  # what is behind signal, whose enumerations take longer than all else that is imported here
+
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and the program would go on to
         _signal.signal(number, _signal.SIG_DFL)
     _set_environment(with_setup)
@@ -111,47 +144,76 @@ def _set_environment(with_setup: bool) -> None:
 def _of_package(command: str, words: list[str], with_setup: bool) -> int:
     if sys.flags.no_site:  # ./loch starts without what only these commands need: where Debian's packages are
         import site
+
         site.main()
     if with_setup:
         os.environ["LOCH_BUILD"] = places.BUILD
     if command == "new":
         from loch import new
         from loch.ending import status_of
+
         return status_of(lambda: new.main(words), "loch: new")
-    if command == "doctor":  # no build: a host that is not ready may not be able to build either
-        from loch.doctor import main as doctor
-        return doctor.main(words)
+    if command == "doctor":
+        return _doctor(words, with_setup)
     if command == "completion":
         from loch import completion
+
         return completion.main(words)
-    if command in ("test", "mutate", "softroce", "power", *OF_RUNNER):
+    if command in ("test", "mutate", "softroce", "power", "sequence", *OF_RUNNER):
         return _with_needs(command, words, with_setup)
     from loch.ending import status_of
+
     return status_of(lambda: _say_usage(command), "loch")
+
+
+def _doctor(words: list[str], with_setup: bool) -> int:
+    """No build, since a host that is not ready may not be able to build either; but for the needs of a protocol, which the
+    program alone knows."""
+    asks_of_protocol = any(word.split("=")[0] == "--protocol" for word in words)
+    if asks_of_protocol and not {"-h", "--help"} & set(words):
+        status = _set_up(with_setup)
+        if status:
+            return status
+        os.environ["LOCH_BIN"] = _program(with_setup)
+    from loch.doctor import main as doctor
+
+    return doctor.main(words)
 
 
 def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
     """Of those that need something set up first, once their flags are known to be right."""
     if command == "test":
         from loch.setup import outcome, tests
+
         return outcome.status_of(lambda: tests.main(words))
     if command == "mutate":  # builds copies of its own
         from loch.mutate import main as mutate
+
         return mutate.main(words, lambda: with_setup and _ready(lambda needs: needs.for_mutate()))
     if command == "softroce":
         from loch.softroce import main as softroce
+
         return softroce.main(words, lambda run: with_setup and _ready(lambda needs: needs.for_softroce(run)))
     if command == "power":  # no build: it reads instruments; COMMAND may be a ./loch that builds
         from loch.power import main as power
+
         return power.main(words, lambda: with_setup and _ready(lambda needs: needs.for_power(words)))
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
+    if command == "sequence":
+        from loch import sequence
+
+        return sequence.main(
+            words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup)
+        )
     from loch.runner import main as runner
+
     return runner.main([command, *words], lambda: with_setup and _ready(lambda needs: needs.for_runner(words)))
 
 
 def _say_usage(command: str) -> int:
     from loch.ending import CommandError
+
     if command in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0
@@ -159,7 +221,9 @@ def _say_usage(command: str) -> int:
         print(USAGE, end="", file=sys.stderr)
         return 2
     near = nearest(command[:20])
-    raise CommandError(f"unknown command '{command}'{f', did you mean {near}?' if near else ''} (./loch --help lists them)")
+    raise CommandError(
+        f"unknown command '{command}'{f', did you mean {near}?' if near else ''} (./loch --help lists them)"
+    )
 
 
 def nearest(word: str) -> str:

@@ -30,8 +30,20 @@ _loch() {{
 }}
 complete -o bashdefault -o default -F _loch loch ./loch {loch}
 """
-LISTS = ("protocols", "fabrics", "hardware", "workloads", "experiments", "mutants", "holes", "probes", "faults", "fields", "keys",
-         "counters")
+LISTS = (
+    "protocols",
+    "fabrics",
+    "hardware",
+    "workloads",
+    "experiments",
+    "mutants",
+    "holes",
+    "probes",
+    "faults",
+    "fields",
+    "keys",
+    "counters",
+)
 # Flags whose values have names, and what lists them.
 NAMED = {"--protocol": "protocols", "--fabric": "fabrics", "--hardware": "hardware"}
 LIMIT_S = 5.0
@@ -51,7 +63,7 @@ def _answer(words: list[str]) -> int:
         print(SCRIPT.format(loch=_quoted(_own_path())), end="")
         return 0
     if words[:1] == ["words"] and len(words) > 2 and words[1].isdecimal():
-        given = words[2:][:int(words[1]) + 1]
+        given = words[2:][: int(words[1]) + 1]
         print("\n".join(candidates(given + [""] * (int(words[1]) + 1 - len(given)))))
         return 0
     raise CommandError(f"expected a shell, bash, not '{' '.join(words)}' (loch completion --help)")
@@ -83,7 +95,7 @@ def candidates(given: list[str]) -> list[str]:
 def _operands(name: str, before: list[str]) -> list[str]:
     if name == "list" and not before:
         return list(LISTS)
-    if name == "explore" and not before:
+    if name == "sequence" or name == "explore" and not before:
         return names("protocols")
     if name == "run":
         return names("experiments")
@@ -124,7 +136,15 @@ def _said(*words: str) -> str:
 
 def _run(words: list[str]) -> str:
     try:
-        return subprocess.run(words, env={"LOCH_HOME": places.SOURCE, **os.environ}, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=LIMIT_S, check=False).stdout
+        return subprocess.run(
+            words,
+            env={"LOCH_HOME": places.SOURCE, **os.environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

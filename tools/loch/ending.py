@@ -70,7 +70,16 @@ def status_of(command: Callable[[], int], name: str = "", interrupted: str = "in
     except OSError as error:
         where = error.filename or ("standard output" if error.errno in _NO_OUTPUT else name or "loch")
         told, status = f"{where}: {reason(error)}", 2
-    except (ArithmeticError, AttributeError, ImportError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         told, status = f"{reason(error)} ({type(error).__name__} at {_place(error)})", 2
     _end_output(prefix + told if told else "")
     return status

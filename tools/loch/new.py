@@ -18,11 +18,13 @@ EXAMPLES = TREE / "tools" / "new"
 KINDS = {"one-sided": ("common", "one-sided"), "rpc": ("common", "served", "rpc"), "log": ("common", "served", "log")}
 PLACEHOLDER = "newstore"
 # Words that C++ or Loch's own namespaces have.
-TAKEN = set("""alignas alignof and asm auto bool break case catch char class concept const constexpr continue decltype default
+TAKEN = set(
+    """alignas alignof and asm auto bool break case catch char class concept const constexpr continue decltype default
 delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
 not nullptr operator or private protected public register requires return short signed sizeof static struct switch template this
 throw true try typedef typeid typename union unsigned using virtual void volatile while xor
-base check cli cluster coro coupled cuckoo explore fabric fuzz hog kv measure rpc std loch""".split())
+base check cli cluster coro coupled cuckoo explore fabric fuzz hog kv measure rpc std loch""".split()
+)
 EPILOG = """examples:
   ./loch new mine --like rpc                      the folder mine in the tree: the next ./loch builds it in
   ./loch new mine --like one-sided --at ~/stores    the folder ~/stores/mine, outside the tree
@@ -63,7 +65,10 @@ def check(name: str, folder: Path) -> Path:
     if made.parent != TREE and re.search("[:;]", str(made)):
         refuse(f"{made}: LOCH_PROTOCOLS takes no colon and no semicolon in a path")
     if TREE in made.parent.parents:
-        refuse(f"--at {folder}: lies in the tree, where protocols stand beside nessie/; leave out --at, or name a folder outside")
+        refuse(
+            f"--at {folder}: lies in the tree, where protocols stand beside nessie/; leave out --at, or name a folder"
+            " outside"
+        )
     if os.path.lexists(made):
         refuse(f"{made} exists already; nothing was overwritten")
     if (TREE / name).exists():
@@ -75,12 +80,21 @@ def check(name: str, folder: Path) -> Path:
 
 
 def main(argv: list[str]) -> int:
-    parser = _Parser(prog="./loch new", description=(__doc__ or "").split(":", 1)[1].strip(), epilog=EPILOG, allow_abbrev=False)
+    parser = _Parser(
+        prog="./loch new", description=(__doc__ or "").split(":", 1)[1].strip(), epilog=EPILOG, allow_abbrev=False
+    )
     parser.add_argument("name", help="of the protocol, its folder and its namespace")
-    parser.add_argument("--like", required=True, choices=sorted(KINDS),
-                        help="one-sided: clients READ and WRITE slots; rpc: server workers own hash tables; "
-                             "log: server workers own logs")
-    parser.add_argument("--at", type=Path, default=TREE, metavar="DIR", help="where the folder is made (default: the tree)")
+    parser.add_argument(
+        "--like",
+        required=True,
+        choices=sorted(KINDS),
+        help=(
+            "one-sided: clients READ and WRITE slots; rpc: server workers own hash tables; log: server workers own logs"
+        ),
+    )
+    parser.add_argument(
+        "--at", type=Path, default=TREE, metavar="DIR", help="where the folder is made (default: the tree)"
+    )
     arguments = parser.parse_args(argv)
     name, made = arguments.name, check(arguments.name, arguments.at)
     files: dict[str, str] = {}
@@ -94,9 +108,11 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         refuse(f"{made}: {error.strerror}")
     prefix = "" if made.parent == TREE else f"LOCH_PROTOCOLS={shlex.quote(str(made))} "
-    print(f"{made}: {len(files)} files; README.md says what to change first\n"
-          f"  {prefix}./loch bench --protocol {name} --fabric sim --nodes 3 --verify\n"
-          f"  {prefix}./loch run {shlex.quote(str(made / 'experiment.yaml'))} --smoke")
+    print(
+        f"{made}: {len(files)} files; README.md says what to change first\n"
+        f"  {prefix}./loch bench --protocol {name} --fabric sim --nodes 3 --verify\n"
+        f"  {prefix}./loch run {shlex.quote(str(made / 'experiment.yaml'))} --smoke"
+    )
     return 0
 
 

@@ -2,7 +2,9 @@
 
 import os
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the tree, or share/loch of a prefix
+SOURCE = os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+)  # the tree, or share/loch of a prefix
 PACKAGE = os.path.join(SOURCE, "tools", "loch")
 BUILD = os.path.abspath(os.environ.get("LOCH_BUILD") or os.path.join(SOURCE, "build"))
 BINARY = os.path.join(BUILD, "release", "bin", "loch-bench")

@@ -98,7 +98,7 @@ def _write_directly(place: Place, data: bytes) -> None:
         with open(descriptor, "wb", buffering=0) as stream:
             view = memoryview(data)
             while view:
-                view = view[stream.write(view):]
+                view = view[stream.write(view) :]
     except BrokenPipeError:
         raise
     except OSError as error:

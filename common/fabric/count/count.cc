@@ -1,3 +1,4 @@
+// Counts work requests and bytes of each operation and node while passing them on.
 #include "common/fabric/count/count.h"
 
 #include <array>
@@ -28,7 +29,7 @@ class WireTable {
         const WireBytes one = bytes(1, false), two = bytes(mtu + 1u, false),
                         three = bytes(2 * mtu + 1u, false);
         const bool is_read = static_cast<Verb>(verb) == Verb::read;
-        const std::uint64_t data_request = is_read || is_atomic(verb) ? 0 : 1;
+        const std::uint64_t data_request = is_read || is_atomic(static_cast<Verb>(verb)) ? 0 : 1;
         const std::uint64_t data_response = is_read ? 1 : 0;
         entry.request = static_cast<std::uint32_t>(one.request - data_request);
         entry.response = static_cast<std::uint32_t>(one.response - data_response);
@@ -65,9 +66,6 @@ class WireTable {
     std::uint32_t request, response, second_request, second_response, more_request, more_response, immediate;
     std::uint64_t data_request, data_response;  // 1 where the payload travels that way
   };
-  static bool is_atomic(std::size_t verb) {
-    return static_cast<Verb>(verb) == Verb::cas || static_cast<Verb>(verb) == Verb::faa;
-  }
   std::uint32_t mtu_;
   unsigned shift_;
   std::array<std::array<Entry, transports>, verbs> entries_{};

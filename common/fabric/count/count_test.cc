@@ -1,3 +1,4 @@
+// Tests that an arrived reply counts for the operation that asked.
 #include "common/fabric/count/count.h"
 
 #include <gtest/gtest.h>

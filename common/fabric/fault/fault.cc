@@ -1,3 +1,4 @@
+// Injects faults between a protocol and a fabric: delays completions, loses, repeats and reorders messages.
 #include "common/fabric/fault/fault.h"
 
 #include <fmt/format.h>
@@ -6,46 +7,30 @@
 #include <atomic>
 #include <utility>
 
+#include "common/coro/root.h"
 #include "common/fabric/decorator.h"
 
 namespace loch::fabric {
 namespace {
 
-// A coroutine that runs by itself on a worker and frees itself at its end. Each one ends before the
-// completion or watch that it delivers is seen, so none outlives the main that waits for it.
-struct Detached {
-  struct promise_type {
-    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
-    static void operator delete(void* frame, std::size_t bytes) noexcept {
-      coro::FramePool::local().release(frame, bytes);
-    }
-    Detached get_return_object() noexcept {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept {
-      check_failed(__FILE__, __LINE__, "no exception leaves a fault", "");
-    }
-  };
-  std::coroutine_handle<> handle;
-};
+// What runs by itself on a worker ends before the completion or watch that it delivers is seen, so none
+// outlives the main that waits for it.
+using coro::SelfOwned;
 
 // Completes a request whose status is set, `delay` from now.
-Detached complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
+SelfOwned complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
   if (delay > 0) co_await inner->spin_until(inner->now() + delay);
   request->sink->fn(request->sink, *request);
 }
 
-Detached post_later(Worker* inner, WorkRequest* request, Nanos delay) {
+SelfOwned post_later(Worker* inner, WorkRequest* request, Nanos delay) {
   co_await inner->spin_until(inner->now() + delay);
   inner->post(request);
 }
 
 struct FaultCounts {
   std::atomic<std::uint64_t> uc_lost = 0, ud_lost = 0, ud_held = 0, delayed = 0, rc_failed = 0;
-  static void add(std::atomic<std::uint64_t>& count) {  // one writer
+  static void add(std::atomic<std::uint64_t>& count) {  // only the owning thread writes
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 };
@@ -99,11 +84,11 @@ class FaultyWorker final : public WrappedWorker {
   enum class Fate : std::uint8_t { pass, lose, place_in_part, hold, fail, fail_executed, flush };
   struct Link {
     std::uint64_t failed_lanes = 0;
-    std::uint64_t silent_lanes = 0;  // the last request that was passed on is unsignaled
+    std::uint64_t silent_lanes = 0;  // lanes whose last request was unsignaled, as bits
     std::uint32_t reconnections = 0;
   };
 
-  static Detached watch_in_slices(FaultyWorker* self, WatchWait* wait);
+  static SelfOwned watch_in_slices(FaultyWorker* self, WatchWait* wait);
   [[nodiscard]] Fate draw(const WorkRequest& request);
   // Deals with a request that is not passed on as it is.
   void divert(WorkRequest& request, Fate fate);
@@ -208,9 +193,8 @@ void FaultyWorker::finish_in_turn(WorkRequest& request, WcStatus status) {
   between->forced = status;
   between->copy = request;
   WorkRequest& empty = between->copy;  // does nothing, with the same rights
-  const bool is_atomic = request.verb == Verb::cas || request.verb == Verb::faa;
-  if (is_atomic) empty.verb = Verb::faa;
-  empty.length = is_atomic ? 8 : 0;
+  if (is_atomic(request.verb)) empty.verb = Verb::faa;
+  empty.length = is_atomic(request.verb) ? 8 : 0;
   empty.operand = 0;
   empty.local = {};
   empty.next = nullptr;
@@ -330,7 +314,7 @@ void FaultyWorker::post_detached(const WorkRequest& request) {
 
 // The fabric below does not know of failures made up here, so a watch on a peer is cut into slices
 // and the connection is looked at in between.
-Detached FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
+SelfOwned FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
   constexpr Nanos slice = 20'000;
   Worker& inner = self->inner();
   for (;;) {

@@ -1,3 +1,4 @@
+// Starts and joins the threads of this process's workers, pins them, and reads their CPU time.
 #include "common/fabric/realtime/crew.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Runs one worker thread: its run queue, timers, watches and the order in which it polls.
 #include "common/fabric/realtime/worker.h"
 
 #include <sched.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 
 #include "common/base/check.h"
+#include "common/coro/root.h"
 #include "common/fabric/memory.h"
 #include "common/fabric/realtime/crew.h"
 
@@ -43,26 +45,7 @@ void append(Wait*& list, Wait* wait) {
 }
 
 // Owns the worker thread's side of a main: its frame is the worker's, the Task stays the fabric's.
-struct MainRunner {
-  struct promise_type {
-    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
-    static void operator delete(void* frame, std::size_t bytes) noexcept {
-      coro::FramePool::local().release(frame, bytes);
-    }
-    MainRunner get_return_object() noexcept {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept {
-      check_failed(__FILE__, __LINE__, "no exception leaves a main", "");
-    }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
-
-MainRunner run_main(coro::Task<void>* main, bool* ended) {
+coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
   co_await std::move(*main);
   *ended = true;
 }

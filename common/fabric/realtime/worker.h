@@ -113,7 +113,7 @@ class RealtimeWorker : public Worker {
   std::uint64_t turns_ = 0;
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
-  Nanos sleeps_until_ = 0;  // until then a core is given up by sleeping
+  Nanos sleeps_until_ = 0;  // until this instant the worker gives its core up by sleeping, not by yielding
   bool is_armed_ = false;   // the doorbell wakes it
   bool main_ended_ = false;
 };

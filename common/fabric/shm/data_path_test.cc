@@ -83,8 +83,8 @@ coro::Task<void> one_round(Pair* pair) {
   const WatchWord watch{pair->memory[0], 2048, ~0ull, 0, true, std::nullopt};
   const WatchOutcome outcome = co_await worker.watch(watch, deadline);
   LOCH_CHECK(outcome == WatchOutcome::ready);
-  std::array<WorkRequest, 2> chain{detail::one_sided(Verb::write, pair->remote, 0, here, 8, nullptr),
-                                   detail::one_sided(Verb::read, pair->remote, 0, here, 8, nullptr)};
+  std::array<WorkRequest, 2> chain{one_sided(Verb::write, pair->remote, 0, here, 8, nullptr),
+                                   one_sided(Verb::read, pair->remote, 0, here, 8, nullptr)};
   chain[0].is_signaled = false;
   const WcStatus status = co_await worker.post_and_wait(chain);
   LOCH_CHECK(status == WcStatus::success);
@@ -170,7 +170,7 @@ coro::Task<void> compare_bytes(Pair* pair) {
   for (const std::uint32_t length : {1u, 8u, 64u, mtu - 1, mtu, mtu + 1, 2 * mtu, 2 * mtu + 1, 40'000u}) {
     for (const Verb verb : {Verb::read, Verb::write}) {
       OpStats stats;
-      WorkRequest request = detail::one_sided(verb, pair->remote, 0, here, length, &stats);
+      WorkRequest request = one_sided(verb, pair->remote, 0, here, length, &stats);
       const Completion done = co_await worker.execute(request);
       EXPECT_TRUE(done.ok());
       const WireBytes wire = wire_bytes(verb, Transport::rc, length, mtu, LinkFormat::infiniband);
@@ -179,7 +179,7 @@ coro::Task<void> compare_bytes(Pair* pair) {
       EXPECT_EQ(stats.read + stats.write, 1u);
     }
     OpStats stats;
-    WorkRequest request = detail::one_sided(Verb::write, pair->remote, 0, here, length, &stats);
+    WorkRequest request = one_sided(Verb::write, pair->remote, 0, here, length, &stats);
     request.transport = Transport::uc;
     request.has_immediate = true;
     const Completion done = co_await worker.execute(request);

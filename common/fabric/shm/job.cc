@@ -1,3 +1,4 @@
+// Creates and maps the shared memory of a job, and watches the processes in it.
 #include "common/fabric/shm/job.h"
 
 #include <dirent.h>
@@ -48,7 +49,8 @@ std::uint64_t start_time(pid_t pid) {
   const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
   (void)std::fclose(file);
   text[length] = 0;
-  const char* at = std::strrchr(text, ')');  // the name before it may hold blanks
+  // The program's name ends at the last ')', and may itself hold blanks.
+  const char* at = std::strrchr(text, ')');
   if (at == nullptr) return 0;
   std::istringstream fields(at + 1);
   std::string state, skipped;

@@ -40,7 +40,7 @@ struct RankSlot {
   std::atomic<std::uint32_t> has_left;
   std::atomic<std::uint64_t> barriers;      // how many it has reached
   std::atomic<std::uint64_t> runs_ended;    // how many runs its clients have ended
-  std::atomic<std::uint64_t> gather_bytes;  // of its text in the gather going on
+  std::atomic<std::uint64_t> gather_bytes;  // size of this rank's text in the current gather
   std::atomic<std::int32_t> gather_file;    // its descriptor in that process
   std::atomic<std::uint64_t> gathered;      // number of the last gather whose texts it has read
   std::atomic<std::uint32_t> workers;
@@ -58,7 +58,7 @@ struct ControlBlock {
   std::uint32_t ranks;
   std::int32_t creator;  // rank 0's process
   std::uint64_t creator_start;
-  std::atomic<std::uint32_t> is_unlinked;  // somebody has taken it on itself
+  std::atomic<std::uint32_t> is_unlinked;  // set by the rank that removes the names
   std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
   // The slots follow.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }

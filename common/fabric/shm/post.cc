@@ -16,8 +16,6 @@ constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
   return std::uint64_t{1} << request.lane;
 }
 
-[[nodiscard]] bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
-
 [[nodiscard]] std::uint32_t right_for(Verb verb) {
   if (verb == Verb::read) return MappedRegion::can_read;
   return verb == Verb::write ? MappedRegion::can_write : MappedRegion::can_atomic;

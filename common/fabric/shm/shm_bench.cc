@@ -52,8 +52,8 @@ coro::Task<void> operate(Setup* setup, Verb verb, std::uint32_t length, std::uin
   OpStats* stats = is_counted ? &setup->stats : nullptr;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t offset = next_offset(i, length);
-    WorkRequest request = detail::one_sided(verb, setup->remote, offset,
-                                            verb == Verb::cas ? LocalSlice{} : here, length, stats);
+    WorkRequest request =
+        one_sided(verb, setup->remote, offset, verb == Verb::cas ? LocalSlice{} : here, length, stats);
     request.operand = i;
     const Completion done = co_await worker.execute(request);
     if (!done.ok()) std::abort();

@@ -1,3 +1,4 @@
+// `loch calibrate`: runs the calibration's microbenchmarks and prints published against obtained values.
 #include "common/fabric/sim/calibrate.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Threads of a simulated node: waking, blocking, sharing cores, and the time that each gets.
 #include "common/fabric/sim/cpu.h"
 
 #include <algorithm>
@@ -54,9 +55,6 @@ SimThread* NodeCpu::add_thread(const ThreadSpec& spec, const ThreadHooks& hooks)
   threads_.push_back(std::unique_ptr<SimThread>(new SimThread(spec, hooks)));
   SimThread* const thread = threads_.back().get();
   thread->allowed &= existing;
-  thread->work_event_.thread = thread;
-  thread->work_event_.cpu = this;
-  thread->work_event_.fire = on_work;
   if (spec.is_hog) wake(thread);
   return thread;
 }
@@ -79,14 +77,10 @@ void NodeCpu::wake(SimThread* thread) {
   arm_tick();
 }
 
-void NodeCpu::block(SimThread* thread) {
-  LOCH_CHECK(thread->done_ == nullptr, "thread {} blocks while it computes", thread->name());
-  leave(thread, ThreadState::blocked);
-}
+void NodeCpu::block(SimThread* thread) { leave(thread, ThreadState::blocked); }
 
 void NodeCpu::end(SimThread* thread) {
   if (thread->state_ == ThreadState::ended) return;
-  thread->done_ = nullptr;
   thread->ended_at_ = queue_.now();
   leave(thread, ThreadState::ended);
 }
@@ -198,10 +192,6 @@ void NodeCpu::put_on(Core& core, SimThread* thread) {
   core.since = queue_.now();
   thread->state_ = ThreadState::on_core;
   thread->on_core_since_ = queue_.now();
-  if (thread->done_ != nullptr) {
-    thread->work_from_ = queue_.now();
-    arm_work(thread);
-  }
   if (thread->hooks_.on_scheduled != nullptr) thread->hooks_.on_scheduled(thread);
 }
 
@@ -211,25 +201,9 @@ void NodeCpu::take_off(Core& core) {
   thread->cpu_ns_ += ran;
   books_.role_ns[static_cast<std::size_t>(thread->role())] += ran;
   books_.busy_ns += ran;
-  if (thread->done_ != nullptr) thread->work_left_ -= queue_.now() - thread->work_from_;
   thread->state_ = ThreadState::runnable;
   core.running = nullptr;
   core.since = queue_.now();
-}
-
-void NodeCpu::on_work(Event* self) {
-  auto* const work = static_cast<SimThread::WorkEvent*>(self);
-  SimThread* const thread = work->thread;
-  thread->work_is_armed_ = false;
-  if (thread->done_ == nullptr || !thread->is_on_core()) return;  // put_on arms it again
-  NodeCpu& cpu = *work->cpu;
-  if (cpu.queue_.now() < thread->work_from_ + thread->work_left_) {
-    cpu.arm_work(thread);
-    return;
-  }
-  Event* const done = thread->done_;
-  thread->done_ = nullptr;
-  done->fire(done);
 }
 
 // ---- Ticks ---------------------------------------------------------------------------------------

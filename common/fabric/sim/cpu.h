@@ -9,7 +9,6 @@
 //   thread = cpu.add_thread({.name = "client 3", .allowed = one_core(3), .role = ThreadRole::client}, hooks);
 //   cpu.wake(thread);                    // it becomes on_core some time later: hooks.on_scheduled
 //   …  polls: deliver completions while thread->is_on_core(); when it is not, keep them for on_scheduled
-//   cpu.run_for(thread, span, &done);    // done.fire(&done) after `span` of its own CPU time
 //   cpu.block(thread); … cpu.wake(thread)          // sleeps
 //
 // Callbacks come as follows. on_scheduled: from an event of its own, never from inside a call of
@@ -58,7 +57,6 @@ class SimThread : SchedEntity {
  public:
   [[nodiscard]] ThreadState state() const { return state_; }
   [[nodiscard]] bool is_on_core() const { return state_ == ThreadState::on_core; }
-  [[nodiscard]] bool is_computing() const { return done_ != nullptr; }    // a run_for is under way
   [[nodiscard]] std::uint32_t core() const { return SchedEntity::core; }  // now, or the last one
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] ThreadRole role() const { return spec_.role; }
@@ -77,18 +75,9 @@ class SimThread : SchedEntity {
   ThreadState state_ = ThreadState::blocked;
   bool is_paused_ = false;
   bool wakes_when_resumed_ = false;
-  bool work_is_armed_ = false;  // work_event_ is in the queue, never for later than the work's end
-  Nanos on_core_since_ = 0;     // while on_core
-  Nanos cpu_ns_ = 0;            // since the books were reset
-  Nanos ended_at_ = 0;          // once ended
-  // run_for: CPU time still owed, counted from on_core_since_ or the call, whichever was later.
-  Event* done_ = nullptr;
-  Nanos work_left_ = 0;
-  Nanos work_from_ = 0;
-  struct WorkEvent : Event {
-    SimThread* thread = nullptr;
-    class NodeCpu* cpu = nullptr;
-  } work_event_;
+  Nanos on_core_since_ = 0;  // while on_core
+  Nanos cpu_ns_ = 0;         // since the books were reset
+  Nanos ended_at_ = 0;       // once ended
 };
 
 // What a node's cores did since the books were reset.
@@ -134,25 +123,13 @@ class NodeCpu {
 
   // blocked -> runnable or (soon) on_core. Nothing happens to a thread that is awake, or has ended.
   void wake(SimThread* thread);
-  // -> blocked: it gives its core up. Not while a run_for is under way.
+  // -> blocked: it gives its core up.
   void block(SimThread* thread);
-  // -> ended, for good: a worker that was killed. A run_for under way is forgotten.
+  // -> ended, for good: a worker that was killed.
   void end(SimThread* thread);
-  // SIGSTOP and SIGCONT: a paused thread gets no core, and keeps its work and its wake-ups.
+  // SIGSTOP and SIGCONT: a paused thread gets no core, and keeps its wake-ups.
   void pause(SimThread* thread);
   void resume(SimThread* thread);
-
-  // CPU work: calls done->fire(done), from an event, once the thread has been on a core for `span`
-  // (>= 0) more, however often it is preempted meanwhile. `done` is never in the queue itself, and
-  // stays alive until it fires or the thread is blocked or ended. One at a time for each thread.
-  void run_for(SimThread* thread, Nanos span, Event* done) {
-    LOCH_CHECK(thread->done_ == nullptr, "thread {} computes already", thread->name());
-    LOCH_CHECK(span >= 0, "thread {} is to compute for {} ns", thread->name(), span);
-    thread->done_ = done;
-    thread->work_left_ = span;
-    thread->work_from_ = queue_.now();
-    if (thread->is_on_core()) arm_work(thread);
-  }
 
   [[nodiscard]] CpuUsage usage() const;
   void reset_usage();
@@ -190,14 +167,8 @@ class NodeCpu {
   static SimThread* thread_of(SchedEntity* entity) { return static_cast<SimThread*>(entity); }
   static void on_switched(Event* self);
   static void on_tick(Event* self);
-  static void on_work(Event* self);
   void tick();
   void arm_tick();
-  void arm_work(SimThread* thread) {
-    if (thread->work_is_armed_) return;  // it fires early and is armed anew
-    thread->work_is_armed_ = true;
-    queue_.push(&thread->work_event_, thread->work_from_ + thread->work_left_);
-  }
   void leave(SimThread* thread, ThreadState state);
   void check_preemption(Core& core, const SchedEntity& queued);
   void reschedule(Core& core);

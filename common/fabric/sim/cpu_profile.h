@@ -28,6 +28,11 @@ struct CpuProfile {
 
 // A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
 // tunables of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
+//
+// Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a base slice
+// of 3 ms (0.75 ms times 4) comes near it where it matters here: slices of one base slice whatever the number
+// of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only
+// one that is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
   double tick_ms = 4;                 // slices end on ticks only
   double latency_ms = 24;             // period in which each runnable thread runs once
@@ -42,23 +47,6 @@ struct SchedulerProfile {
   double wakeup_us = 0;            // from the wake-up to the first instruction on an idle core, beyond
                                    // leaving its idle state (PowerProfile)
   double context_switch_us = 1.5;  // from one thread to another on a core
-
-  [[nodiscard]] static SchedulerProfile linux_3_13() { return {}; }
-  // Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a
-  // base slice of 3 ms (0.75 ms times 4) comes near it where it matters here: slices of one base slice
-  // whatever the number of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and
-  // a waking thread preempts only one that is a slice ahead.
-  [[nodiscard]] static SchedulerProfile linux_6_6() {
-    SchedulerProfile profile;
-    profile.latency_ms = 3;
-    profile.wakeup_granularity_ms = 3;
-    profile.sleeper_credit_ms = 0;
-    profile.imbalance_percent = 117;
-    profile.balance_idle_most_ms = 12;
-    profile.balance_busy_ms = 16;
-    profile.context_switch_us = 1;
-    return profile;
-  }
 };
 
 // A core's idle state. An idle period is spent in the deepest state whose residency it reaches (the
@@ -66,12 +54,12 @@ struct SchedulerProfile {
 struct IdleState {
   double residency_us = 0;    // shortest idle period for which the kernel takes it
   double exit_us = 0;         // until the core runs again, at the power of a busy core
-  double power_fraction = 1;  // of core_busy_w, while in it
+  double power_fraction = 1;  // fraction of core_busy_w that the idle state draws
 };
 constexpr std::uint32_t idle_states = 4;
 
 // Watts of a node. Only two numbers of a machine are measured, idle and fully loaded; core_busy_w is
-// what the other constants leave of their difference (calibrate_full_load).
+// what the other constants leave of their difference, divided by the cores.
 struct PowerProfile {
   double idle_w = 0;              // the whole node, nothing running, NIC up
   double core_busy_w = 0;         // each core that polls or computes, above its deepest sleep
@@ -82,15 +70,6 @@ struct PowerProfile {
   double nic_busy_w = 0;          // the NIC at its full rate, above idle
   // C1, C1E, C3, C6: the kernel's intel_idle has them for Ivy Bridge-EP.
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
-
-  // Sets core_busy_w so that a node draws `full_w` while all cores are busy and the NIC moves
-  // `nic_bytes_per_s`, both directions together, at `nic_utilization` of its rate.
-  void calibrate_full_load(double full_w, const CpuProfile& cpu, double nic_bytes_per_s,
-                           double nic_utilization) {
-    core_busy_w = (full_w - idle_w - package_active_w * cpu.sockets - nic_byte_nj * 1e-9 * nic_bytes_per_s -
-                   nic_busy_w * nic_utilization) /
-                  cpu.cores;
-  }
 };
 
 }  // namespace loch::fabric::sim

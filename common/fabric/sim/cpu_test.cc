@@ -51,7 +51,7 @@ struct Diary {
 
 class Node {
  public:
-  explicit Node(const CpuProfile& profile, const SchedulerProfile& scheduler = SchedulerProfile::linux_3_13())
+  explicit Node(const CpuProfile& profile, const SchedulerProfile& scheduler = SchedulerProfile{})
       : cpu(queue, profile, scheduler, PowerProfile{}, 1) {}
   Diary& add(const std::string& name, CoreSet allowed, ThreadRole role = ThreadRole::client,
              bool is_hog = false) {
@@ -78,17 +78,6 @@ class Node {
 
  private:
   std::vector<std::unique_ptr<Diary>> diaries_;
-};
-
-struct Flag : Event {
-  Flag() {
-    fire = [](Event* self) {
-      auto* flag = static_cast<Flag*>(self);
-      flag->fired_at = flag->queue->now();
-    };
-  }
-  EventQueue* queue = nullptr;
-  Nanos fired_at = -1;
 };
 
 TEST(NodeCpu, PinnedThreadsOnCoresOfTheirOwnCostNoEvents) {
@@ -127,7 +116,11 @@ TEST(NodeCpu, TwoPollersOnACoreTakeTurnsOf12To16Ms) {
 }
 
 TEST(NodeCpu, ModernSlicesAreShorter) {
-  Node node(one_core_only(), SchedulerProfile::linux_6_6());
+  SchedulerProfile modern;  // of a kernel 6.6, as cpu_profile.h explains
+  modern.latency_ms = 3;
+  modern.wakeup_granularity_ms = 3;
+  modern.sleeper_credit_ms = 0;
+  Node node(one_core_only(), modern);
   Diary& a = node.poller(one_core(0));
   node.poller(one_core(0));
   node.run_to(10 * s);
@@ -289,66 +282,25 @@ TEST(NodeCpu, AWakingThreadPrefersItsCoreThenItsSocket) {
   EXPECT_EQ(walker.thread->core() / 6, home / 6);
 }
 
-TEST(NodeCpu, ComputingGoesOnAfterPreemption) {
-  Node node(one_core_only());
-  Diary& worker = node.poller(one_core(0));
-  node.run_to(ms);
-  Flag alone;
-  alone.queue = &node.queue;
-  node.cpu.run_for(worker.thread, 5 * us, &alone);
-  EXPECT_TRUE(worker.thread->is_computing());
-  node.run_to(2 * ms);
-  EXPECT_EQ(alone.fired_at, ms + 5 * us);
-  node.add("hog", one_core(0), ThreadRole::hog, true);
-  node.run_to(50 * ms);
-  Flag done;
-  done.queue = &node.queue;
-  while (!worker.thread->is_on_core()) node.run_to(node.queue.now() + ms);
-  const Nanos before = node.time(worker);
-  const Nanos began = node.queue.now();
-  node.cpu.run_for(worker.thread, 100 * ms, &done);
-  while (done.fired_at < 0) node.run_to(node.queue.now() + 100 * us);
-  EXPECT_GT(done.fired_at, began + 170 * ms);
-  EXPECT_LT(done.fired_at, began + 230 * ms);
-  EXPECT_NEAR(static_cast<double>(node.time(worker) - before), 100.0 * ms, 200.0 * us);
-}
-
-TEST(NodeCpu, AThreadThatIsNotOnACoreComputesLater) {
-  Node node(one_core_only());
-  Diary& hog = node.add("hog", one_core(0), ThreadRole::hog, true);
-  Diary& worker = node.add("worker", one_core(0));
-  node.run_to(ms);
-  Flag done;
-  done.queue = &node.queue;
-  node.cpu.wake(worker.thread);
-  node.cpu.run_for(worker.thread, 10 * us, &done);
-  node.run_to(100 * ms);
-  ASSERT_FALSE(worker.stays.empty());
-  EXPECT_EQ(done.fired_at, worker.stays.front().from + 10 * us);
-  EXPECT_GT(worker.stays.front().from, 4 * ms);
-  EXPECT_FALSE(hog.stays.empty());
-}
-
 TEST(NodeCpu, PausedThreadsGetNoCoreAndLoseNothing) {
   Node node(twelve_cores());
   Diary& worker = node.poller(one_core(3));
   Diary& sleeper = node.add("sleeper", one_core(4));
   node.run_to(ms);
-  Flag done;
-  done.queue = &node.queue;
-  node.cpu.run_for(worker.thread, 3 * ms, &done);
   node.run_to(2 * ms);
   node.cpu.pause(worker.thread);
   EXPECT_EQ(worker.stays.back().to, 2 * ms);
   node.cpu.pause(sleeper.thread);
   node.cpu.wake(sleeper.thread);
   node.run_to(10 * ms);
-  EXPECT_EQ(done.fired_at, -1);
+  EXPECT_FALSE(worker.thread->is_on_core());
   EXPECT_FALSE(sleeper.thread->is_on_core());
   node.cpu.resume(worker.thread);
   node.cpu.resume(sleeper.thread);
   node.run_to(20 * ms);
-  EXPECT_EQ(done.fired_at, worker.stays.back().from + 2 * ms);
+  ASSERT_EQ(worker.stays.size(), 2u);
+  EXPECT_GE(worker.stays.back().from, 10 * ms);
+  EXPECT_TRUE(worker.thread->is_on_core());
   EXPECT_TRUE(sleeper.thread->is_on_core());
 }
 
@@ -362,14 +314,10 @@ TEST(NodeCpu, EndedThreadsLeaveAtAnyMoment) {
   Diary& b = node.poller(one_core(0));
   Diary& c = node.poller(one_core(0));
   node.run_to(30 * ms);
-  Flag never;
-  never.queue = &node.queue;
   Diary& running = b.thread->is_on_core() ? b : c;
   Diary& waiting = b.thread->is_on_core() ? c : b;
-  node.cpu.run_for(running.thread, ms, &never);
   node.cpu.end(running.thread);
   node.run_to(40 * ms);
-  EXPECT_EQ(never.fired_at, -1);
   EXPECT_TRUE(waiting.thread->is_on_core());
   node.cpu.wake(running.thread);
   EXPECT_EQ(running.thread->state(), ThreadState::ended);

@@ -1,3 +1,4 @@
+// Inserts into and opens the buckets of the event queue.
 #include "common/fabric/sim/event_queue.h"
 
 namespace loch::fabric::sim {
@@ -40,17 +41,6 @@ void EventQueue::open_first() {
     mark(0, now);
     append(&tails_[0][now], event);
   }
-}
-
-Nanos EventQueue::next_time() const {
-  LOCH_CHECK(!empty(), "an empty queue has no next event");
-  const auto [level, slot] = first_place();
-  const Event* const tail = tails_[level][slot];
-  Nanos earliest = tail->at;
-  for (const Event* event = tail->next; event != tail; event = event->next) {
-    if (event->at < earliest) earliest = event->at;
-  }
-  return earliest;
 }
 
 // A slot of level 0 holds one instant; in random mode it is kept sorted by the drawn order.

@@ -77,10 +77,6 @@ class EventQueue {
     return nullptr;
   }
 
-  // The earliest event's time; the queue must not be empty. Looks at the events of one slot, so it
-  // is meant for reports and not for the main loop (pop_until is).
-  [[nodiscard]] Nanos next_time() const;
-
   [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
   // Time of the last event popped, or the last limit reached.

@@ -21,7 +21,7 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   can.fabric = "sim";
   can.device = hardware.name;
   can.atomic_scope = AtomicScope::nic;
-  can.untorn_bytes = 64;  // lines move as a whole
+  can.untorn_bytes = 64;  // a cache line is never torn
   const bool is_torn = faults.torn_read > 0 || faults.torn_write > 0 || faults.torn_landing > 0;
   can.in_order_placement = hardware.nic.is_in_order_placement && !is_torn;
   can.max_rd_atomic = hardware.nic.max_rd_atomic;

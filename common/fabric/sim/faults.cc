@@ -1,3 +1,4 @@
+// Reads a faults file: the fields of SimFaults and the schedule of failures.
 #include "common/fabric/sim/faults.h"
 
 #include <fmt/format.h>
@@ -7,62 +8,60 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <set>
 #include <system_error>
 #include <variant>
 
-#include "common/fabric/sim/fault_list.h"
+#include "common/base/check.h"
+#include "common/fabric/fault/fault_file.h"
 
 namespace loch::fabric::sim {
 namespace {
 
 constexpr std::size_t faults_bytes_max = 1 << 20;
 
+// Where the values of a file go; names, types and ranges are those of fault_keys().
 struct FaultField {
-  const char* key;
-  const char* expected;
+  std::string_view key;
   std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;
 };
 constexpr const char* probability = "a probability from 0 to 1";
-constexpr const char* duration = "a duration such as 5us";
-constexpr const char* rate = "a rate a node and second";
 
 const FaultField fault_fields[] = {
-    {"torn_read", probability, &SimFaults::torn_read},
-    {"torn_write", probability, &SimFaults::torn_write},
-    {"torn_landing", probability, &SimFaults::torn_landing},
-    {"torn_span", duration, &SimFaults::torn_span},
-    {"torn_chunks", "a count from 2 to 8", &SimFaults::torn_chunks},
-    {"split_atomics", "true or false", &SimFaults::split_atomics},
-    {"split_span", duration, &SimFaults::split_span},
-    {"late_write", probability, &SimFaults::late_write},
-    {"late_write_span", duration, &SimFaults::late_write_span},
-    {"overtaking_write", probability, &SimFaults::overtaking_write},
-    {"overtaking_span", duration, &SimFaults::overtaking_span},
-    {"uc_loss", probability, &SimFaults::uc_loss},
-    {"ud_loss", probability, &SimFaults::ud_loss},
-    {"ud_reorder", probability, &SimFaults::ud_reorder},
-    {"ud_reorder_span", duration, &SimFaults::ud_reorder_span},
-    {"rc_loss", probability, &SimFaults::rc_loss},
-    {"rnr", probability, &SimFaults::rnr},
-    {"clock_skew", duration, &SimFaults::clock_skew},
-    {"clock_drift_ppm", "parts per million", &SimFaults::clock_drift_ppm},
-    {"jitter", duration, &SimFaults::jitter},
-    {"laggards", probability, &SimFaults::laggards},
-    {"lag", duration, &SimFaults::lag},
-    {"interrupted", probability, &SimFaults::interrupted},
-    {"interrupted_span", duration, &SimFaults::interrupted_span},
-    {"first_laggard", "a worker's index on its node", &SimFaults::first_laggard},
-    {"slow_dma", probability, &SimFaults::slow_dma},
-    {"slow_dma_span", duration, &SimFaults::slow_dma_span},
-    {"pause_rate", rate, &SimFaults::pause_rate},
-    {"nic_stall_rate", rate, &SimFaults::nic_stall_rate},
-    {"cut_rate", rate, &SimFaults::cut_rate},
-    {"kill_rate", rate, &SimFaults::kill_rate},
-    {"crash_rate", rate, &SimFaults::crash_rate},
-    {"outage_span", duration, &SimFaults::outage_span},
-    {"kills", "a count", &SimFaults::kills},
-    {"heal_at", duration, &SimFaults::heal_at},
+    {"torn_read", &SimFaults::torn_read},
+    {"torn_write", &SimFaults::torn_write},
+    {"torn_landing", &SimFaults::torn_landing},
+    {"torn_span", &SimFaults::torn_span},
+    {"torn_chunks", &SimFaults::torn_chunks},
+    {"split_atomics", &SimFaults::split_atomics},
+    {"split_span", &SimFaults::split_span},
+    {"late_write", &SimFaults::late_write},
+    {"late_write_span", &SimFaults::late_write_span},
+    {"overtaking_write", &SimFaults::overtaking_write},
+    {"overtaking_span", &SimFaults::overtaking_span},
+    {"uc_loss", &SimFaults::uc_loss},
+    {"ud_loss", &SimFaults::ud_loss},
+    {"ud_reorder", &SimFaults::ud_reorder},
+    {"ud_reorder_span", &SimFaults::ud_reorder_span},
+    {"rc_loss", &SimFaults::rc_loss},
+    {"rnr", &SimFaults::rnr},
+    {"clock_skew", &SimFaults::clock_skew},
+    {"clock_drift_ppm", &SimFaults::clock_drift_ppm},
+    {"jitter", &SimFaults::jitter},
+    {"laggards", &SimFaults::laggards},
+    {"lag", &SimFaults::lag},
+    {"interrupted", &SimFaults::interrupted},
+    {"interrupted_span", &SimFaults::interrupted_span},
+    {"first_laggard", &SimFaults::first_laggard},
+    {"slow_dma", &SimFaults::slow_dma},
+    {"slow_dma_span", &SimFaults::slow_dma_span},
+    {"pause_rate", &SimFaults::pause_rate},
+    {"nic_stall_rate", &SimFaults::nic_stall_rate},
+    {"cut_rate", &SimFaults::cut_rate},
+    {"kill_rate", &SimFaults::kill_rate},
+    {"crash_rate", &SimFaults::crash_rate},
+    {"outage_span", &SimFaults::outage_span},
+    {"kills", &SimFaults::kills},
+    {"heal_at", &SimFaults::heal_at},
 };
 
 using Kind = ScheduledFault::Kind;
@@ -73,12 +72,6 @@ constexpr std::string_view scheduled_shape =
     "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
     "TIME, worker: N, peer: N, chance: P, step: TIME}";
 
-std::unexpected<Error> wrong(const std::string& path, const YAML::Node& node, const std::string& key,
-                             std::string_view expected) {
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("{}:{}: {}: expected {}", path, node.Mark().line + 1, key, expected));
-}
-
 // Decimal digits alone: no hexadecimal number, and no blank before it.
 Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key,
                       const char* expected, double most) {
@@ -86,39 +79,19 @@ Result<double> number(const YAML::Node& node, const std::string& path, const std
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
-    return wrong(path, node, key, expected);
+    return wrong_in_file(path, node, key, expected);
   return value;
 }
 
-// Of two values for one key, either could be the one that was meant.
-Result<> no_key_twice(const YAML::Node& mapping, const std::string& path) {
-  std::set<std::string> seen;
-  for (const auto& item : mapping) {
-    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
-    if (!seen.insert(key).second) return wrong(path, item.first, key, "each key once; it is there twice");
-  }
-  return {};
-}
-
-Result<> read_field(const FaultField& field, const YAML::Node& node, SimFaults* faults,
-                    const std::string& path) {
-  if (const auto* flag = std::get_if<bool SimFaults::*>(&field.member)) {
-    const std::string text = node.IsScalar() ? node.Scalar() : "";
-    if (text != "true" && text != "false") return wrong(path, node, field.key, field.expected);
-    faults->*(*flag) = text == "true";
-  } else if (const auto* time = std::get_if<Nanos SimFaults::*>(&field.member)) {
-    auto parsed = parse_duration(node.IsScalar() ? node.Scalar() : "", field.key);
-    if (!parsed) return wrong(path, node, field.key, field.expected);
-    faults->*(*time) = *parsed;
-  } else if (const auto* count = std::get_if<std::uint32_t SimFaults::*>(&field.member)) {
-    LOCH_ASSIGN(const double value, number(node, path, field.key, field.expected, 1e6));
-    faults->*(*count) = static_cast<std::uint32_t>(value);
-  } else {
-    const double most = field.expected == probability ? 1 : 1e9;
-    LOCH_ASSIGN(const double value, number(node, path, field.key, field.expected, most));
-    faults->*std::get<double SimFaults::*>(field.member) = value;
-  }
-  return {};
+void set_field(const FaultField& field, const settings::Value& value, SimFaults& faults) {
+  if (const auto* flag = std::get_if<bool SimFaults::*>(&field.member))
+    faults.** flag = std::get<bool>(value);
+  else if (const auto* time = std::get_if<Nanos SimFaults::*>(&field.member))
+    faults.** time = std::get<std::int64_t>(value);
+  else if (const auto* count = std::get_if<std::uint32_t SimFaults::*>(&field.member))
+    faults.** count = static_cast<std::uint32_t>(std::get<std::int64_t>(value));
+  else
+    faults.*std::get<double SimFaults::*>(field.member) = std::get<double>(value);
 }
 
 // One item of `schedule`: {kind: crash, node: 3, at: 5ms, span: 1ms}
@@ -126,16 +99,20 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
   constexpr std::string_view shape = scheduled_shape;
   ScheduledFault fault;
   if (!item.IsMap() || !item["kind"] || !item["node"] || !item["at"])
-    return wrong(path, item, "schedule", shape);
+    return wrong_in_file(path, item, "schedule", shape);
   LOCH_TRY(no_key_twice(item, path));
   for (const auto& entry : item) {
     const std::string key = entry.first.Scalar();
     const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
     if (key == "kind") {
       const auto found = std::ranges::find(all_kinds, text, [](Kind kind) { return name(kind); });
+      if (text == "kill_process")
+        return wrong_in_file(
+            path, entry.second, "schedule.kind",
+            "a failure of the simulator, such as kill or crash: shm and verbs alone kill processes");
       if (found == all_kinds.end()) {
-        return wrong(path, entry.second, "schedule.kind",
-                     "crash, pause, nic_stall, cut, kill, one_way, lossy, no_buffers or clock_step");
+        return wrong_in_file(path, entry.second, "schedule.kind",
+                             "crash, pause, nic_stall, cut, kill, one_way, lossy, no_buffers or clock_step");
       }
       fault.kind = *found;
     } else if (key == "node" || key == "worker" || key == "peer") {
@@ -148,42 +125,26 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
       LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", probability, 1));
     } else if (key == "at" || key == "span" || key == "step") {
       auto parsed = parse_duration(text, key);
-      if (!parsed) return wrong(path, entry.second, "schedule." + key, "a duration such as 5ms");
+      if (!parsed) return wrong_in_file(path, entry.second, "schedule." + key, "a duration such as 5ms");
       (key == "at" ? fault.at : key == "span" ? fault.span : fault.step) = *parsed;
     } else {
-      return wrong(path, entry.first, "schedule." + key, shape);
+      return wrong_in_file(path, entry.first, "schedule." + key, shape);
     }
   }
   return fault;
 }
 
-Result<SimFaults> read_faults(const YAML::Node& root, const std::string& path) {
+Result<SimFaults> read_faults(const std::string& text, const std::string& path) {
+  LOCH_ASSIGN(const FaultFile file, read_fault_file(text, path, FaultSource::simulator));
   SimFaults faults;
-  if (root.IsNull()) return faults;
-  if (!root.IsMap()) return wrong(path, root, "the file", "a mapping of faults by name");
-  LOCH_TRY(no_key_twice(root, path));
-  for (const auto& item : root) {
-    const std::string key = item.first.Scalar();
-    if (key == "schedule") {
-      if (!item.second.IsSequence()) return wrong(path, item.second, key, "a list of failures");
-      for (const auto& entry : item.second) {
-        LOCH_ASSIGN(const ScheduledFault fault, read_scheduled(entry, path));
-        faults.schedule.push_back(fault);
-      }
-      continue;
-    }
-    const FaultField* found = nullptr;
-    std::string known = "schedule";
-    for (const FaultField& field : fault_fields) {
-      known += std::string(", ") + field.key;
-      if (key == field.key) found = &field;
-    }
-    if (found == nullptr) return wrong(path, item.first, key, "one of " + known);
-    LOCH_TRY(read_field(*found, item.second, &faults, path));
+  for (const auto& [key, value] : file.values) {
+    const auto* field = std::ranges::find(fault_fields, key, &FaultField::key);
+    LOCH_CHECK(field != std::end(fault_fields), "{} has no place in SimFaults", key);
+    set_field(*field, value, faults);
   }
-  if (faults.torn_chunks < 2 || faults.torn_chunks > 8) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: torn_chunks: expected a count from 2 to 8", path));
+  for (const YAML::Node& entry : file.schedule) {
+    LOCH_ASSIGN(const ScheduledFault fault, read_scheduled(entry, path));
+    faults.schedule.push_back(fault);
   }
   return faults;
 }
@@ -236,8 +197,8 @@ Result<SimFaults> load_faults(const std::string& path) {
 
 Result<SimFaults> parse_faults(const std::string& text, const std::string& path) {
   try {
-    return read_faults(YAML::Load(text), path);
-  } catch (const YAML::Exception& problem) {
+    return read_faults(text, path);
+  } catch (const YAML::Exception& problem) {  // of an entry of the schedule
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));
   }
@@ -275,13 +236,6 @@ SimFaults swarm(Rng& rng) {
   faults.cut_rate = maybe(0.15, 500);
   faults.outage_span = within(1'000, 200'000);
   return faults;
-}
-
-std::vector<FaultKey> fault_keys() {
-  std::vector<FaultKey> keys;
-  for (const FaultField& field : fault_fields) keys.push_back({field.key, field.expected});
-  keys.push_back({"schedule", fmt::format("a list of {}", scheduled_shape)});
-  return keys;
 }
 
 }  // namespace loch::fabric::sim

@@ -45,7 +45,7 @@ struct SimFaults {
   double torn_write = 0;          // the responder's placement of a WRITE or SEND
   double torn_landing = 0;        // the requester's placement of READ data
   Nanos torn_span = 2'000;        // within this span
-  std::uint32_t torn_chunks = 8;  // into at most so many pieces
+  std::uint32_t torn_chunks = 8;  // most pieces that a transfer is torn into
   // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
   bool split_atomics = false;
   Nanos split_span = 300;
@@ -63,7 +63,7 @@ struct SimFaults {
   double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Time.
   Nanos clock_skew = 0;             // each node's clock is off by up to so much, either way
-  double clock_drift_ppm = 0;       // and runs off by up to so much
+  double clock_drift_ppm = 0;       // and drifts from true time by up to so much
   Nanos jitter = 0;                 // each poll is late by up to so much
   double laggards = 0;              // a worker is a laggard with this probability: starved of its core,
   Nanos lag = 0;                    // its polls are late by up to its share of this

@@ -1,3 +1,4 @@
+// Reads a hardware profile and checks that each constant is there, in its unit and range, with its source.
 #include "common/fabric/sim/hardware.h"
 
 #include <fmt/format.h>
@@ -130,50 +131,54 @@ Result<> wrong(const std::string& path, const YAML::Node& node, std::string what
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", at(path, node), std::move(what)));
 }
 
+settings::Setting setting_of(const HardwareField& field) {
+  HardwareProfile profile;
+  const Place place = field.place(profile);
+  settings::Setting setting{.key = fmt::format("{}.{}", field.section, field.key),
+                            .initial = "",
+                            .help = "",
+                            .choices = {},
+                            .minimum = field.least,
+                            .maximum = field.most};
+  if (std::holds_alternative<LinkFormat*>(place)) {
+    setting.type = settings::Type::choice;
+    setting.choices = {"infiniband", "roce-v1", "roce-v2"};
+  } else if (std::holds_alternative<bool*>(place)) {
+    setting.type = settings::Type::choice;
+    setting.choices = {"no", "yes"};
+  } else {
+    setting.type = std::holds_alternative<double*>(place) ? settings::Type::real : settings::Type::integer;
+    if (std::string_view(field.unit) != "1") setting.unit = field.unit;
+  }
+  return setting;
+}
+
 // Writes one value to its place, or says what was expected.
 Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile,
              const std::string& path) {
-  const std::string key = fmt::format("{}.{}", field.section, field.key);
+  const settings::Setting setting = setting_of(field);
   if (!value.IsScalar())
-    return wrong(path, value, fmt::format("{}: expected one value in {}", key, field.unit));
+    return wrong(path, value, fmt::format("{}: expected {}", setting.key, settings::expected(setting)));
+  const auto parsed = settings::parse(setting, value.Scalar());
+  if (!parsed) {
+    return wrong(
+        path, value,
+        fmt::format("{}: expected {}, not {}", setting.key, settings::expected(setting), value.Scalar()));
+  }
   const Place place = field.place(*profile);
-  const std::string& text = value.Scalar();
   if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place)) {
-    if (text == "infiniband")
-      **format = LinkFormat::infiniband;
-    else if (text == "roce-v1")
-      **format = LinkFormat::roce_v1;
-    else if (text == "roce-v2")
-      **format = LinkFormat::roce_v2;
-    else
-      return wrong(path, value,
-                   fmt::format("{}: expected infiniband, roce-v1 or roce-v2, not {}", key, text));
-    return {};
+    **format = value.Scalar() == "infiniband" ? LinkFormat::infiniband
+               : value.Scalar() == "roce-v1"  ? LinkFormat::roce_v1
+                                              : LinkFormat::roce_v2;
+  } else if (bool* const* flag = std::get_if<bool*>(&place)) {
+    **flag = value.Scalar() == "yes";
+  } else if (double* const* real = std::get_if<double*>(&place)) {
+    **real = std::get<double>(*parsed);
+  } else if (std::uint32_t* const* count = std::get_if<std::uint32_t*>(&place)) {
+    **count = static_cast<std::uint32_t>(std::get<std::int64_t>(*parsed));
+  } else {
+    **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(std::get<std::int64_t>(*parsed));
   }
-  if (bool* const* flag = std::get_if<bool*>(&place)) {
-    if (text != "yes" && text != "no")
-      return wrong(path, value, fmt::format("{}: expected yes or no, not {}", key, text));
-    **flag = text == "yes";
-    return {};
-  }
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(number >= field.least && number <= field.most)) {
-    return wrong(path, value,
-                 fmt::format("{}: expected a number of {} from {} to {}, not {}", key, field.unit,
-                             field.least, field.most, text));
-  }
-  if (double* const* to = std::get_if<double*>(&place)) {
-    **to = number;
-    return {};
-  }
-  if (number != static_cast<double>(static_cast<std::uint64_t>(number))) {
-    return wrong(path, value, fmt::format("{}: expected a whole number, not {}", key, text));
-  }
-  if (std::uint32_t* const* to = std::get_if<std::uint32_t*>(&place))
-    **to = static_cast<std::uint32_t>(number);
-  else
-    **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(number);
   return {};
 }
 
@@ -280,6 +285,12 @@ Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& 
 const std::vector<HardwareField>& hardware_fields() {
   static const std::vector<HardwareField> fields = make_fields();
   return fields;
+}
+
+std::vector<settings::Setting> hardware_settings() {
+  std::vector<settings::Setting> out;
+  for (const HardwareField& field : hardware_fields()) out.push_back(setting_of(field));
+  return out;
 }
 
 std::vector<std::string> list_hardware() {

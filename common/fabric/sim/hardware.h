@@ -14,6 +14,7 @@
 #include "common/base/units.h"
 #include "common/fabric/sim/cpu_profile.h"
 #include "common/fabric/wire.h"
+#include "common/settings/setting.h"
 
 namespace loch::fabric::sim {
 
@@ -99,6 +100,8 @@ struct HardwareField {
   double least = 0, most = 1e12;
 };
 [[nodiscard]] const std::vector<HardwareField>& hardware_fields();
+// The same as settings: "nic.request_read", with its unit and range.
+[[nodiscard]] std::vector<settings::Setting> hardware_settings();
 
 // Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, else under
 // the source folder) or from a YAML file. Errors are one line: file, line, key, what was expected.

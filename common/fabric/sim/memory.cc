@@ -1,3 +1,4 @@
+// Maps lazily zeroed pages for simulated regions and pools the staging memory of copies.
 #include "common/fabric/sim/memory.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Runs one verb of one size from many simulated nodes to one, and measures its rate and latency.
 #include "common/fabric/sim/microbenchmark.h"
 
 #include <algorithm>
@@ -45,8 +46,7 @@ Target target_of(const Bench& bench, const Worker& worker, std::uint32_t slot, s
   target.worker = static_cast<std::uint16_t>(shape.workers + (turn + worker.index()) % shape.receivers);
   target.region = bench.remote[target.node];
   target.offset = worker.index() * std::uint64_t{slice_bytes} + slot % slots * std::uint64_t{slot_bytes};
-  const bool is_atomic = shape.traffic.verb == Verb::cas || shape.traffic.verb == Verb::faa;
-  if (is_atomic) target.offset = 0;
+  if (is_atomic(shape.traffic.verb)) target.offset = 0;
   return target;
 }
 

@@ -1,3 +1,4 @@
+// Computes a node's watts from the busy time of its cores and the traffic of its NIC.
 #include "common/fabric/sim/power.h"
 
 namespace loch::fabric::sim {

@@ -16,7 +16,7 @@ namespace loch::fabric::sim {
 // What the node's NIC did over the same span as CpuUsage.
 struct NicUsage {
   double wire_bytes = 0;   // sent and received together
-  double utilization = 0;  // mean fraction of its rate, 0 to 1
+  double utilization = 0;  // mean fraction of the NIC's rate that was used, 0 to 1
 };
 
 // Mean watts over CpuUsage::span; all zero if the span is 0.
@@ -31,10 +31,5 @@ struct PowerDraw {
 };
 
 [[nodiscard]] PowerDraw power_draw(const PowerProfile& profile, const CpuUsage& cpu, const NicUsage& nic);
-
-// Joules of the node over the span.
-[[nodiscard]] inline double energy_j(const PowerDraw& draw, Nanos span) {
-  return draw.total_w() * static_cast<double>(span) * 1e-9;
-}
 
 }  // namespace loch::fabric::sim

@@ -1,3 +1,4 @@
+// Gathers the counters of simulated nodes into the fabric's report.
 #include "common/fabric/sim/report.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["link_tx_busy"] = share(node.egress.busy, span);
   c["link_rx_busy"] = share(node.ingress.busy, span);
   c["link_held"] = share(node.port.held, span);  // by the switch, which had no room
-  // As in real time (common/hog/beside.h).
+  // As in real time (common/fabric/background/background.h).
   const auto hog = static_cast<std::size_t>(ThreadRole::hog);
   c["hog_hashes"] = usage.hog_hashes;
   c["hog_cpu_s"] = static_cast<double>(usage.role_ns[hog]) / 1e9;

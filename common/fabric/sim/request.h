@@ -45,9 +45,9 @@ struct alignas(64) SimRequest : Event {
   SimRequest* next_in_qp = nullptr;    // posted order, until retired
   SimRequest* next_waiting = nullptr;  // stalled in the send queue, or polled completions
   Nanos piece_gap = 0;
-  Nanos late_by = 0;                              // acknowledged so long before it is visible
+  Nanos late_by = 0;                              // time from the acknowledgement until the bytes are visible
   std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
-  std::uint32_t sequence = 0;                     // on its queue pair
+  std::uint32_t sequence = 0;                     // number of the request on its queue pair
   std::uint32_t held_seen = 0;                    // SwitchPort::held_ns when its link took it
   std::uint8_t tries = 0, rnr_tries = 0;
   bool owns_wr = false;     // wr is the simulation's own copy
@@ -83,7 +83,7 @@ struct alignas(64) QueuePair {
   std::uint8_t lane = 0;
   bool is_error = false;   // flushed, until reconnected
   bool is_broken = false;  // the responder refused a request: it does nothing more
-  bool is_fenced = false;  // nothing of its owner takes effect any more
+  bool is_fenced = false;  // the owner was fenced: none of its requests takes effect any more
 
   SimRequest* blocker = nullptr;       // is being retried; those behind it wait
   Nanos departed_at = 0;               // order on the way out …
@@ -94,7 +94,7 @@ struct alignas(64) QueuePair {
   std::uint32_t outstanding_reads = 0;  // READs and atomics beyond the send queue
 
   SimRequest* stalled_last = nullptr;
-  SimNode* target = nullptr;  // UD: of the latest request
+  SimNode* target = nullptr;  // UD: the node that the latest request was sent to
   Nanos blocked_until = 0;
   Nanos read_at = 0;  // order of READs and atomics at the responder, which WRITEs may have overtaken
   QueuePair* next_free = nullptr;

@@ -12,7 +12,7 @@ namespace {
 std::uint32_t lines_of(const SimRequest& r) {
   return pcie_lines(work_request_bytes(r.qp->transport, r.wr->length, r.wr->is_inline));
 }
-bool is_read_or_atomic(Verb verb) { return verb == Verb::read || verb == Verb::cas || verb == Verb::faa; }
+bool is_read_or_atomic(Verb verb) { return verb == Verb::read || is_atomic(verb); }
 void uncount(SimRequest* r, SimNode& node) {
   if (!r->is_counted) return;
   r->is_counted = false;
@@ -332,11 +332,11 @@ void Stages::land(Event* event) {
       std::uint32_t begin = 0, end = 0;
       touch_piece(r, offset, &begin, &end);
       scatter(r->data, *region, offset, begin, end);
-      sim.memory_changed(region, offset + begin, offset + end);
+      SimWorker::memory_changed(region, offset + begin, offset + end);
       if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
-    } else if (r->verb == Verb::cas || r->verb == Verb::faa) {
+    } else if (is_atomic(r->verb)) {
       std::memcpy(region->at(offset), &r->result, 8);
-      sim.memory_changed(region, offset, offset + 8);
+      SimWorker::memory_changed(region, offset, offset + 8);
     }
   }
   if (r->data != nullptr) sim.staging.give(r->data);

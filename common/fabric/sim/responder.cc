@@ -10,7 +10,6 @@ namespace loch::fabric::sim {
 namespace {
 constexpr std::uint32_t grh_bytes = 40;
 
-bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
@@ -244,7 +243,7 @@ bool Stages::take_receive(SimRequest* r) {
     auto* region = static_cast<SimRegion*>(buffer.buffer.region);
     const std::uint64_t to = buffer.buffer.offset + head;
     scatter(r->data, *region, to, 0, r->wr->length);
-    sim.memory_changed(region, to, to + r->wr->length);
+    SimWorker::memory_changed(region, to, to + r->wr->length);
   }
   receiver->received(qp->transport, message);
   return true;
@@ -260,14 +259,14 @@ void Stages::touch_memory(SimRequest* r) {
     gather(r->data, begin, end);
   } else if (r->verb == Verb::write && r->data != nullptr) {
     scatter(r->data, *r->target, offset, begin, end);
-    sim.memory_changed(r->target, offset + begin, offset + end);
+    SimWorker::memory_changed(r->target, offset + begin, offset + end);
   } else if (is_atomic(r->verb)) {
     std::byte* word = r->target->at(offset);
     if (!r->has_lock) std::memcpy(&r->result, word, 8);
     const bool swaps = r->verb == Verb::faa || r->result == r->wr->compare;
     const std::uint64_t fresh = r->verb == Verb::faa ? r->result + r->wr->operand : r->wr->operand;
     if (swaps) std::memcpy(word, &fresh, 8);
-    if (swaps) sim.memory_changed(r->target, offset, offset + 8);
+    if (swaps) SimWorker::memory_changed(r->target, offset, offset + 8);
   }
 }
 

@@ -1,3 +1,4 @@
+// Chooses which thread each simulated core runs next, as Linux's completely fair scheduler does.
 #include "common/fabric/sim/scheduler.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Nodes and workers fail on schedule, and what is left goes on.
 #include "common/fabric/memory.h"
-#include "common/fabric/sim/sim_test_cluster.h"
+#include "tests/support/sim_cluster.h"
 
 namespace loch::fabric::sim {
 namespace {

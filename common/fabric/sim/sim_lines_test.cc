@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/fabric/sim/sim_test_cluster.h"
+#include "tests/support/sim_cluster.h"
 
 namespace loch::fabric::sim {
 namespace {

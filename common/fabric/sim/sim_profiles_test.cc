@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "common/fabric/sim/calibrate.h"
-#include "common/fabric/sim/sim_test_cluster.h"
+#include "tests/support/sim_cluster.h"
 
 namespace loch::fabric::sim {
 namespace {

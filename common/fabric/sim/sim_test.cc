@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "common/fabric/sim/microbenchmark.h"
-#include "common/fabric/sim/sim_test_cluster.h"
+#include "tests/support/sim_cluster.h"
 
 namespace loch::fabric::sim {
 namespace {

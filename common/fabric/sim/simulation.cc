@@ -1,3 +1,4 @@
+// Converts a profile's constants to picoseconds, and makes and ends the shared state of a simulation.
 #include "common/fabric/sim/simulation.h"
 
 #include <cmath>
@@ -45,7 +46,8 @@ Timing::Timing(const HardwareProfile& profile) {
   pcie_packet = Divisor(pcie_bus.packet_bytes);
   mmio_line = dma_write(pcie_line);  // a packet that writes, like those of the NIC, the other way
   doorbell_packet = dma_write(doorbell_bytes);
-  recv_fetch = dma_read(pcie_line) * recv_request_bytes / pcie_line;  // ahead of use, a line at a time
+  // Receive requests are fetched ahead of use, one PCIe line at a time.
+  recv_fetch = dma_read(pcie_line) * recv_request_bytes / pcie_line;
   completion_entry = dma_write(pcie_bus.completion_bytes);
   page = Divisor(nic.page_bytes);
   mtu = Divisor(profile.link.mtu_bytes);

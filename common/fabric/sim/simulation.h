@@ -24,7 +24,7 @@ namespace loch::fabric::sim {
 // The profile's constants, as the data path wants them.
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
-  Picos request[4];  // by PaceKind
+  Picos request[4];  // indexed by PaceKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
@@ -56,10 +56,10 @@ struct Timing {
 };
 enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
 [[nodiscard]] constexpr PaceKind pace_of(Verb verb) {
-  return verb == Verb::read                       ? pace_read
-         : verb == Verb::write                    ? pace_write
-         : verb == Verb::cas || verb == Verb::faa ? pace_atomic
-                                                  : pace_send;
+  return verb == Verb::read    ? pace_read
+         : verb == Verb::write ? pace_write
+         : is_atomic(verb)     ? pace_atomic
+                               : pace_send;
 }
 
 // Where a node's link enters the switch. What finds its way out busy waits here; while there is no room
@@ -67,7 +67,7 @@ enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
 struct SwitchPort {
   struct Waiting {
     Picos gone = 0;    // when the last of it leaves
-    Picos amount = 0;  // of it, as time on the link
+    Picos amount = 0;  // bytes that wait, as their time on the link
   };
   std::vector<Waiting> waiting;
   std::uint32_t held_ns = 0;  // in all; wraps around
@@ -85,7 +85,7 @@ struct alignas(64) SimNode {
   bool was_lost = false;
   std::uint32_t life = 1;   // grows with every restart; rkeys and connections are of one life
   Nanos cut_until = 0;      // its link is down before this
-  Nanos stalled_until = 0;  // its NIC does nothing before this
+  Nanos stalled_until = 0;  // the node's NIC does nothing before this instant
   Nanos stall_order = 0;
   Server egress, ingress;
 
@@ -153,8 +153,7 @@ class Simulation {
   [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
   // A request that is not executed: `status` is delivered in its turn.
   void refuse(SimRequest* request, WcStatus status);
-  void reset(QueuePair* qp);                                                       // after a reconnection
-  void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);  // worker.cc
+  void reset(QueuePair* qp);  // after a reconnection
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
   void crash(SimNode* node);  // until its restart, if there is one
@@ -193,7 +192,7 @@ class Simulation {
   Pool<SimRequest> requests;
   Pool<QueuePair> queue_pairs;
   struct alignas(64) WorkRequestCopy {
-    WorkRequest request;  // first: the copy is found again by its address
+    WorkRequest request;  // the first member: the copy is found by the request's address
     WorkRequestCopy* next_free = nullptr;
   };
   Pool<WorkRequestCopy> copies;
@@ -213,43 +212,51 @@ class Simulation {
   std::uint32_t late_writes = 0;  // acknowledged and not visible yet
 };
 
-// The events of a request, in order; each is one hop of the diagram in docs/simulator.md.
+// What happens to a request. Its events, in order, are the hops of the diagram in docs/simulator.md; the rest
+// are their steps. Three files have them: the requester's NIC (requester.cc), the switch (switch_port.cc),
+// the responder's NIC (responder.cc).
 struct Stages {
-  static void at_requester(Event* event);  // the NIC sees the work request
-  static void depart(Event* event);        // its payload is fetched: onto the link
-  static void arrive(Event* event);        // its first bytes reach the responder's link
-  static void execute(Event* event);       // memory is touched
-  static void answered(Event* event);      // the response's first bytes reach the requester's link
-  static void land(Event* event);          // READ data and completion are in memory
-  static void land_late(Event* event);     // a WRITE that was acknowledged before it was visible
+  // ---- Events
+  static void at_requester(Event* event);  // requester.cc: the NIC sees the work request
+  static void depart(Event* event);        // requester.cc: its payload is fetched: onto the link
+  static void arrive(Event* event);        // responder.cc: its first bytes reach the responder's link
+  static void execute(Event* event);       // responder.cc: memory is touched
+  static void land_late(Event* event);  // responder.cc: a WRITE that was acknowledged before it was visible
+  static void answered(Event* event);   // requester.cc: the response's first bytes reach the requester's link
+  static void land(Event* event);       // requester.cc: READ data and completion are in memory
 
+  // ---- requester.cc
   static void start(SimRequest* request);
   static void resume_stalled(Simulation& sim, QueuePair* qp);
   static void unreachable(SimRequest* request, void (*again)(Event*));
-  static void respond(SimRequest* request);
   static void complete(SimRequest* request);
   static void retire(Simulation& sim, QueuePair* qp);
   static void release(SimRequest* request);
-  static void plan_pieces(SimRequest* request, std::uint64_t offset, double probability);
-  static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
-                          std::uint32_t* end);
+  static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
+  static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
+                           std::uint64_t length);
   static Nanos slow(Simulation& sim) {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
-  static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
-  static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
-                           std::uint64_t length);
   // Requests behind one that is being retried on their queue pair wait for it, in their order.
+  static bool held_back(SimRequest* request, void (*stage)(Event*)) {
+    return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
+  }
+  static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
+
+  // ---- switch_port.cc
   // True when a message from `sender` is not at the switch yet after all, because its link was held, or finds
   // no room there: it comes back later.
   static bool held_at_switch(SimRequest* request, SimNode& sender);
   // What has its turn on the way out `turn` from now, and takes `span`, waits at the switch until then.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
-  static bool held_back(SimRequest* request, void (*stage)(Event*)) {
-    return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
-  }
-  static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
+
+  // ---- responder.cc
+  static void respond(SimRequest* request);
+  static void plan_pieces(SimRequest* request, std::uint64_t offset, double probability);
+  static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,
+                          std::uint32_t* end);
   static WcStatus validate(SimRequest* request);
   static bool take_receive(SimRequest* request);
   static void touch_memory(SimRequest* request);

@@ -1,3 +1,4 @@
+// Writes the stages of simulated requests and the marks of workers to a Chrome trace.
 #include "common/fabric/sim/tracing.h"
 
 #include <fmt/format.h>

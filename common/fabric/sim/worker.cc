@@ -86,8 +86,8 @@ void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.no
 
 bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
   const Region* region = wr.local.region;
-  if (region == nullptr) return wr.length == 0 || wr.verb == Verb::cas || wr.verb == Verb::faa;
-  const std::uint64_t length = wr.verb == Verb::cas || wr.verb == Verb::faa ? 8 : wr.length;
+  if (region == nullptr) return wr.length == 0 || is_atomic(wr.verb);
+  const std::uint64_t length = is_atomic(wr.verb) ? 8 : wr.length;
   return region->node() == node() && wr.local.offset <= region->bytes() &&
          length <= region->bytes() - wr.local.offset;
 }
@@ -171,7 +171,7 @@ void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
 
 void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
   store_word_release(region.at(offset), value);
-  sim_.memory_changed(static_cast<SimRegion*>(&region), offset, offset + 8);
+  memory_changed(static_cast<SimRegion*>(&region), offset, offset + 8);
 }
 
 void SimWorker::begin_timer(TimerWait* wait) {
@@ -249,7 +249,7 @@ bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
 
 void SimWorker::begin_receive(ReceiveWait* wait) {
   if (Ring<Received>& messages = received_[index_of(wait->transport)]; !messages.empty() && receiving_ == 0) {
-    wait->result = messages.pop();  // polled together with the one before
+    wait->result = messages.pop();  // polled together with the message before it
     charge(sim_.timing.completion);
     run_queue_.push(wait->waiter);
     return wake(busy_until_);
@@ -310,8 +310,7 @@ void SimWorker::connection_failed(NodeId peer) {
   }
 }
 
-// Memory in [begin, end) has changed: who polls it may look again, the latest first.
-void Simulation::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
+void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end) {
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {

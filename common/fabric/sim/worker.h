@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/coro/root.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/simulation.h"
 #include "common/fabric/sim/tracing.h"
@@ -83,6 +84,8 @@ class SimWorker final : public Worker {
   void tell_to_stop();                  // watches and receives end
   void completed(SimRequest* request);  // a completion is in its queue
   void candidate(SimWatch* watch);      // memory under a watch has changed
+  // Bytes [begin, end) of a region have changed: who polls them may look again, the latest first.
+  static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
   void received(Transport transport, const Received& message);
   void connection_failed(NodeId peer);
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
@@ -108,13 +111,13 @@ class SimWorker final : public Worker {
     bool is_connected = true;
     std::uint32_t epoch = 0;
   };
-  struct Main;  // the coroutine that owns the worker's main task
   static std::size_t index_of(Transport transport) { return static_cast<std::size_t>(transport); }
   static void on_wake(Event* event);
   static void on_alarm(Event* event);
   static void on_scheduled(SimThread* thread);
   static void on_descheduled(SimThread* thread);
-  static Main own(coro::Task<void> main, SimWorker* worker);
+  // Owns the worker's main; end_task() may destroy it at any time.
+  static coro::Root own(coro::Task<void> main, SimWorker* worker);
 
   void main_ended();
   void wake(Nanos at);  // runs at `at`, or when it is free and on a core
@@ -158,7 +161,7 @@ class SimWorker final : public Worker {
   bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // its coroutines are running
-  bool is_on_core_ = false;  // as thread_ says, which lies elsewhere in memory
+  bool is_on_core_ = false;  // copy of the thread's state, kept here for the cache
   bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;
@@ -173,7 +176,7 @@ class SimWorker final : public Worker {
   std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
   bool is_started_ = false;
   SimWatch* watches_ = nullptr;
-  std::uint32_t polled_for_ = 0;  // the sum of the counts below without sleeping_
+  std::uint32_t polled_for_ = 0;  // the sum of the counts below, sleeping_ excepted
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending

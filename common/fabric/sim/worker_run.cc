@@ -11,26 +11,7 @@ namespace {
 constexpr Nanos reconnect_try = 50'000;  // between attempts to connect
 }  // namespace
 
-// The coroutine that owns the worker's main. It stays suspended at its end, so that the worker can
-// destroy it at any time.
-struct SimWorker::Main {
-  struct promise_type {
-    static void* operator new(std::size_t bytes) { return coro::FramePool::local().allocate(bytes); }
-    static void operator delete(void* frame, std::size_t bytes) noexcept {
-      coro::FramePool::local().release(frame, bytes);
-    }
-    Main get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept {
-      check_failed(__FILE__, __LINE__, "no exception leaves a worker's main", "");
-    }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
-
-SimWorker::Main SimWorker::own(coro::Task<void> main, SimWorker* worker) {
+coro::Root SimWorker::own(coro::Task<void> main, SimWorker* worker) {
   co_await std::move(main);
   worker->main_ended();
 }
@@ -112,7 +93,8 @@ void SimWorker::wake(Nanos at) {
   if (wake_is_pending_) return;
   wake_is_pending_ = true;
   constexpr std::size_t line = 64 / sizeof(QueuePair*);
-  __builtin_prefetch(queue_pairs_.data());  // it may well post: its connections' first lane
+  // The coroutine will probably post on the first lane of a connection.
+  __builtin_prefetch(queue_pairs_.data());
   prefetch_line(queue_pairs_.data(), line * sizeof queue_pairs_[0]);
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
 }
@@ -284,7 +266,7 @@ void SimWorker::on_alarm(Event* event) {
     self->run_queue_.push(timer->waiter);
     return self->wake(self->sim_.now());
   }
-  if (at != self->next_alarm_) return;  // an earlier one took its place
+  if (at != self->next_alarm_) return;  // another alarm with an earlier deadline has replaced this one
   self->next_alarm_ = forever;
   self->expire_waits();
 }

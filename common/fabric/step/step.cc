@@ -272,7 +272,7 @@ WorkRequest StepFabric::execute(Worker& worker, std::size_t i, Fate fate) {
     if (fate == Fate::unheard && request.verb != Verb::read) {
       // The peer did it; its answer never came.
       const LocalSlice landing = request.local;
-      if (request.verb == Verb::cas || request.verb == Verb::faa) request.local = {};
+      if (is_atomic(request.verb)) request.local = {};
       apply(w, parked);
       request.local = landing;
       request.result = 0;

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "common/coro/root.h"
 #include "common/fabric/fabric.h"
 
 namespace loch::fabric::step {
@@ -33,7 +34,7 @@ class StepFabric;
 struct StepConfig {
   std::uint32_t nodes = 1;
   std::uint64_t seed = 1;
-  Nanos request_cost = 1'000;  // by which a request's execution moves the clock
+  Nanos request_cost = 1'000;  // time by which executing a request moves the clock
   // False: one clock, which a timer that fires moves on for everybody. True: each worker's own requests
   // and timers move its own reading of the clock alone, so that the reading is a function of what that
   // worker has been through; advance() moves all of them.
@@ -53,7 +54,7 @@ struct Tear {
   // fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees them at one.
   bool is_at_landing = false;
   bool is_upper_first = false;
-  std::uint32_t lower_bytes = 0;  // of the message, below the edge
+  std::uint32_t lower_bytes = 0;  // bytes of the message below the edge
 };
 
 class StepWorker final : public Worker {
@@ -97,17 +98,7 @@ class StepWorker final : public Worker {
     std::deque<Received> arrived;
   };
   // The main coroutine; destroying it destroys every frame that it waits for.
-  struct Root {
-    struct promise_type {
-      Root get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-      std::suspend_always initial_suspend() noexcept { return {}; }
-      std::suspend_always final_suspend() noexcept { return {}; }
-      void return_void() noexcept {}
-      void unhandled_exception() noexcept { std::terminate(); }
-    };
-    std::coroutine_handle<promise_type> handle;
-  };
-  static Root run(coro::Task<void> task) { co_await std::move(task); }
+  static coro::Root run(coro::Task<void> task) { co_await std::move(task); }
 
   [[nodiscard]] Mailbox& mailbox(Transport transport) {
     return mailboxes_[static_cast<std::size_t>(transport)];
@@ -134,8 +125,8 @@ class StepWorker final : public Worker {
   std::array<Mailbox, 3> mailboxes_;
   std::map<NodeId, std::uint32_t> epochs_;
   std::map<NodeId, bool> broken_;
-  std::coroutine_handle<Root::promise_type> main_;
-  Nanos ahead_ = 0;                 // StepConfig::has_own_time
+  std::coroutine_handle<> main_;
+  Nanos ahead_ = 0;                 // how far the worker's own clock is ahead (StepConfig::has_own_time)
   std::map<NodeId, bool> refused_;  // the next reconnection fails
   bool is_killed_ = false;
 };
@@ -229,7 +220,7 @@ class StepFabric final : public Fabric {
   struct Memory {
     Region* region = nullptr;
     const RegionSpec* spec = nullptr;
-    const std::byte* data = nullptr;  // what is kept of it
+    const std::byte* data = nullptr;  // the bytes of the message that memory keeps
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] std::vector<Memory> memories() const;

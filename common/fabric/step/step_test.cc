@@ -292,7 +292,7 @@ TEST(StepFabric, PiecesAreLines) {
   fabric.start(worker, one(&worker, long_request(pair, Verb::read), &done));
   ASSERT_NE(fabric.next(worker), nullptr);
   EXPECT_EQ(fabric.pieces(worker, 0, false), 3u);
-  EXPECT_EQ(fabric.pieces(worker, 0, true), 3u);  // 64, 64 and 2 bytes where it lands
+  EXPECT_EQ(fabric.pieces(worker, 0, true), 3u);  // the landing side is torn into 64, 64 and 2 bytes
   EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 1).lower_bytes, 24u);
   EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 2).lower_bytes, 88u);
   EXPECT_EQ(fabric.tear_at(worker, 0, true, false, 2).lower_bytes, 128u);

@@ -1,3 +1,4 @@
+// Writes a span for each signaled request of any fabric to a Chrome trace.
 #include "common/fabric/trace/trace_fabric.h"
 
 #include <fmt/format.h>

@@ -60,7 +60,7 @@ class TraceWriter {
   std::FILE* file_ = nullptr;
   std::string path_;       // as it was given
   std::string whole_;      // what the finished temporary is renamed to
-  std::string temporary_;  // empty: written to as it is
+  std::string temporary_;  // empty: the target is a device or pipe, and written to directly
   std::string line_;       // the event being written; keeps its capacity
   bool is_first_ = true;
   bool has_failed_ = false;

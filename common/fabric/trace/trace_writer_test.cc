@@ -1,3 +1,4 @@
+// Tests the trace file: what Perfetto needs, lanes for overlapping spans, and nothing half-written.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Aligns the clocks of a run's processes by questions over the control plane, with the error that remains.
 #include "common/fabric/verbs/clock.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto align = [&]() -> Result<Alignment> {
     LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
     std::uint32_t first = 0;
-    while (texts[first].empty()) ++first;  // one's own text is there
+    while (texts[first].empty()) ++first;  // ends at this process's own text at the latest
     LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
     Alignment best{common.base, 0};
     if (common.boot != own.boot) {

@@ -1,3 +1,4 @@
+// Tests the records by which processes compare clocks.
 #include "common/fabric/verbs/clock.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Makes queue pairs, in bulk at the exchange and on a thread of its own during the run, and replaces broken
+// ones.
 #include "common/fabric/verbs/connector.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Chooses and opens a device and its port, and tries out what the device does not say.
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/format.h>

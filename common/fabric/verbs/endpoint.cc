@@ -1,3 +1,4 @@
+// Writes and parses the JSON by which processes tell each other nodes, regions and queue pairs.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <fmt/format.h>

@@ -42,7 +42,7 @@ struct WorkerRecord {
 
 struct NodeRecord {
   NodeId node = 0;
-  std::uint32_t life = 0;  // of its process (cluster::Control)
+  std::uint32_t life = 0;  // incarnation of the node's process (cluster::Control)
   Address address;
   std::uint32_t rd_atomic_in = 0;     // READs and atomics that it answers at once, a queue pair
   std::uint32_t rd_atomic_out = 0;    // that it has outstanding
@@ -56,7 +56,7 @@ struct NodeRecord {
 struct LinkKey {
   NodeId node = 0;  // who posts
   std::uint16_t worker = 0;
-  NodeId peer = 0;  // who receives
+  NodeId peer = 0;  // the node at the receiving end
   std::uint16_t peer_worker = 0;
   std::uint8_t lane = 0;
   Transport transport = Transport::rc;
@@ -80,7 +80,7 @@ struct Notice {
     mend,           // link.key: the receiving end broke; connect again
     fence,          // node: cut it off; answer with fenced
     fenced,         // node
-    clients_ended,  // number: of which run
+    clients_ended,  // `number`: the run whose clients have ended
     back,           // record: of the sender, started again, whose regions are new; answer with here
     here,           // record: of the sender; number: its run
   };

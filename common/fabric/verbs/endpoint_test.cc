@@ -1,3 +1,4 @@
+// Tests that nodes, links and notices survive their JSON, and that damaged ones are refused by field.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <gmock/gmock.h>

@@ -270,7 +270,8 @@ void VerbsFabric::learn_limits() {
     shared_.capabilities.max_rd_atomic =
         std::min({shared_.capabilities.max_rd_atomic, record.rd_atomic_in, record.rd_atomic_out});
     shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
-    // Who is back itself may not know the run's yet.
+    // The process that chooses sets the run's parameters; one that has come back itself may not know them
+    // yet.
     const bool is_better = chooser == nullptr || (chooser->record.life != 0 && record.life == 0) ||
                            (chooser->record.life != 0 && is_local(chooser->record.node));
     if (is_better) chooser = peer;
@@ -320,7 +321,7 @@ Result<> VerbsFabric::connect_all(Nanos within) {
     for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
       const LinkKey key{worker.node(), worker.index(), static_cast<NodeId>(peer), 0, 0, Transport::rc};
       const auto found = by_key.find(key);
-      if (found == by_key.end()) continue;  // lost meanwhile
+      if (found == by_key.end()) continue;  // the peer's process was lost during the exchange
       LOCH_TRY(connector_->complete(worker, worker.queue(key), found->second));
     }
     return {};

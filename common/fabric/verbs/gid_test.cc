@@ -1,3 +1,4 @@
+// Tests the choice of a GID.
 #include "common/fabric/verbs/gid.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,6 @@
 namespace loch::fabric::verbs {
 namespace {
 
-[[nodiscard]] bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
-
 ibv_wr_opcode opcode_of(const WorkRequest& request) {
   switch (request.verb) {
     case Verb::read:
@@ -45,7 +43,7 @@ void check_transport(const WorkRequest& request) {
 WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.peer >= links_.size()) return WcStatus::local_error;
   if (shared_->peers[request.peer].load(std::memory_order_relaxed) == nullptr)
-    return WcStatus::retry_exceeded;  // it was lost before it could be met
+    return WcStatus::retry_exceeded;  // the peer was lost before the exchange reached it
   const Capabilities& can = shared_->capabilities;
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;
@@ -111,7 +109,7 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
     return is_detached ? void() : finish(request, is_silent ? WcStatus::success : status);
   }
   if (request.transport == Transport::ud && !has_datagram_worker(request)) [[unlikely]]
-    return is_detached ? void() : finish(request, WcStatus::success);  // lost, as datagrams may be
+    return is_detached ? void() : finish(request, WcStatus::success);  // the contract allows a lost datagram
   SendQueue& queue = queue_of(request);
   const SendQueue::State state = queue.state.load(std::memory_order_acquire);
   if (request.transport == Transport::rc &&
@@ -273,7 +271,8 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 void VerbsWorker::post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
-  submit(const_cast<WorkRequest&>(request), true);  // read, and copied if it must wait
+  // submit() reads the request, and copies it where it has to wait.
+  submit(const_cast<WorkRequest&>(request), true);
   ring_doorbell();
 }
 

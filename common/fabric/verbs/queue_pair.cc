@@ -1,3 +1,4 @@
+// Creates queue pairs and moves them through their states.
 #include "common/fabric/verbs/queue_pair.h"
 
 #include <fmt/format.h>

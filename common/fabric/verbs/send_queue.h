@@ -33,10 +33,10 @@ struct SendQueue {
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
   LinkKey key;               // UD: only `transport` counts
-  std::uint32_t number = 0;  // among its worker's
+  std::uint32_t number = 0;  // number among the queue pairs of its worker
   std::atomic<State> state = State::connecting;
 
-  std::uint32_t life = 0;  // of the peer that it was connected to
+  std::uint32_t life = 0;  // incarnation of the peer that the queue pair was connected to
   bool is_cut = false;     // by this end, with requests under way: they may have been executed
 
   QueuePair qp;

@@ -1,3 +1,4 @@
+// Finds the node and worker that sent a message, in a table that receivers read without a lock.
 #include "common/fabric/verbs/sources.h"
 
 #include <algorithm>

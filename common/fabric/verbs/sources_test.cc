@@ -1,3 +1,4 @@
+// Tests the table of senders.
 #include "common/fabric/verbs/sources.h"
 
 #include <gtest/gtest.h>

@@ -46,8 +46,12 @@ def micro():
 
 
 def ours(test, size, operations, extra=()):
-    done = subprocess.run([micro(), *test, "--bytes", str(size), "--operations", str(operations), *extra],
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [micro(), *test, "--bytes", str(size), "--operations", str(operations), *extra],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     if done.returncode != 0:
         fail(f"{' '.join(test)}: {done.stderr.strip()}")
     result = json.loads(done.stdout)
@@ -112,12 +116,23 @@ def compare(arguments):
         holds = ratio <= LIMITS[kind] if kind == "latency" else ratio >= LIMITS[kind]
         worst += not holds
         sign = "at most" if kind == "latency" else "at least"
-        rows.append((name, f"{statistics.median(a for a, _ in pairs):.4g} {unit}", " ".join(command),
-                     f"{statistics.median(b for _, b in pairs):.4g} {unit}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f}",
-                     f"{sign} {LIMITS[kind]:.2f}", "holds" if holds else "FALLS SHORT"))
+        rows.append(
+            (
+                name,
+                f"{statistics.median(a for a, _ in pairs):.4g} {unit}",
+                " ".join(command),
+                f"{statistics.median(b for _, b in pairs):.4g} {unit}",
+                f"{ratio:.2f}",
+                f"{low:.2f} to {high:.2f}",
+                f"{sign} {LIMITS[kind]:.2f}",
+                "holds" if holds else "FALLS SHORT",
+            )
+        )
         print(f"{name}: {rows[-1][1]} against {rows[-1][3]}, ratio {ratio:.2f}", file=sys.stderr, flush=True)
-    print(f"| {arguments.bytes} bytes, {arguments.operations} operations, median of {arguments.rounds} rounds "
-          "| loch | peer | peer's | ratio | its middle half | wanted | |")
+    print(
+        f"| {arguments.bytes} bytes, {arguments.operations} operations, median of {arguments.rounds} rounds "
+        "| loch | peer | peer's | ratio | its middle half | wanted | |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -168,8 +183,9 @@ def system_calls(command):
         return counted
     if shutil.which("strace") is None:
         fail("strace is not here: apt-get install strace")
-    with_counts = subprocess.run(["strace", "-f", "-c", "-o", "/dev/stderr", *command], capture_output=True, text=True,
-                                 timeout=900)
+    with_counts = subprocess.run(
+        ["strace", "-f", "-c", "-o", "/dev/stderr", *command], capture_output=True, text=True, timeout=900
+    )
     if with_counts.returncode != 0:
         fail(f"{' '.join(command)}: {with_counts.stderr.strip()[-300:]}")
     calls = {}
@@ -181,8 +197,13 @@ def system_calls(command):
 
 
 def count(arguments):
-    fabrics = ["shm"] + (["verbs"] if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband") else [])
-    print("| fabric, test | operations | allocations | system calls beyond those of set-up | of them the provider's doorbell | cores given up |")
+    fabrics = ["shm"] + (
+        ["verbs"] if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband") else []
+    )
+    print(
+        "| fabric, test | operations | allocations | system calls beyond those of set-up | of them the provider's"
+        " doorbell | cores given up |"
+    )
     print("|---|---|---|---|---|---|")
     for fabric in fabrics:
         for test in (["read"], ["cas"], ["read-rate", "--window", "32"]):
@@ -192,16 +213,27 @@ def count(arguments):
             more = {name: many[name] - few.get(name, 0) for name in many if many[name] > few.get(name, 0)}
             bell = sum(more.get(name, 0) for name in ("write", "ioctl"))  # rxe: one write to uverbs a doorbell
             given_up = more.get("sched_yield", 0) + more.get("clock_nanosleep", 0)
-            rest = {name: n for name, n in more.items() if name not in ("write", "ioctl", "sched_yield", "clock_nanosleep")}
-            print(f"| {fabric} {' '.join(test)} | {arguments.operations} | {result['allocations']} | {sum(more.values())} "
-                  f"{'(' + ', '.join(f'{k} {v}' for k, v in sorted(rest.items())) + ' besides)' if rest else ''} | {bell} | {given_up} |", flush=True)
+            rest = {
+                name: n for name, n in more.items() if name not in ("write", "ioctl", "sched_yield", "clock_nanosleep")
+            }
+            besides = f"({', '.join(f'{name} {n}' for name, n in sorted(rest.items()))} besides)" if rest else ""
+            print(
+                (
+                    f"| {fabric} {' '.join(test)} | {arguments.operations} | {result['allocations']} |"
+                    f" {sum(more.values())} {besides} |"
+                    f" {bell} | {given_up} |"
+                ),
+                flush=True,
+            )
     return 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=int, default=64, help="payload (default 64)")
-    parser.add_argument("--operations", type=int, default=5000, help="a measurement (default 5000; 100000 with --counters)")
+    parser.add_argument(
+        "--operations", type=int, default=5000, help="a measurement (default 5000; 100000 with --counters)"
+    )
     parser.add_argument("--rounds", type=int, default=15, help="of each pair, in turn (default 15)")
     parser.add_argument("--counters", action="store_true", help="allocations and system calls instead")
     arguments = parser.parse_args()

@@ -64,7 +64,7 @@ struct Bench {
   RemoteRegion remote[2];
   std::vector<std::uint64_t> spans;  // ticks, one an operation
   double ns_per_tick = 1;
-  Nanos elapsed = 0;  // of a windowed run
+  Nanos elapsed = 0;  // duration of a run with several requests under way
   std::uint64_t allocated = 0, failed = 0;
 
   [[nodiscard]] LocalSlice at(int node, std::uint64_t offset) const { return {memory[node], offset}; }
@@ -159,7 +159,7 @@ coro::Task<void> play(Bench* bench, int self) {
   WatchWord arrival{bench->memory[self], 4096 + bench->test.bytes - 8};
   const WorkRequest ball = ball_of(*bench, self);
   const Nanos deadline = worker.now() + patience;
-  std::optional<LocalSlice> empty;  // a receive buffer to be posted again, once the ball is on its way
+  std::optional<LocalSlice> empty;  // a receive buffer to be posted again, after the next message was sent
   for (std::uint64_t i = 1; i <= warm_up + bench->test.operations; ++i) {
     const std::uint64_t start = ticks();
     if (self == 0 && i == warm_up + 1) bench->allocated = allocations;

@@ -1,3 +1,4 @@
+// Polls a worker's completion queue and receive queues, and follows peers that come back.
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
@@ -22,8 +23,6 @@ constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
 }
-
-bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 
 WcStatus status_of(ibv_wc_status status) {
   switch (status) {
@@ -353,7 +352,8 @@ bool VerbsWorker::poll_device() {
 }
 
 void VerbsWorker::mark_failed(SendQueue& queue) {
-  if (queue.key.transport == Transport::ud) return;  // nothing that a peer does harms it
+  if (queue.key.transport == Transport::ud)
+    return;  // a UD queue pair has no connection that a peer could break
   SendQueue::State expected = SendQueue::State::ready;
   if (queue.key.transport == Transport::uc) {
     queue.state.compare_exchange_strong(expected, SendQueue::State::broken);
@@ -390,7 +390,7 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
   link.is_reconnecting = false;
   if (is_refused) return false;  // asked again at the next turn
   for (SendQueue* queue : link.queues) {
-    leave(*queue);  // it came up just before the peer died
+    leave(*queue);  // the connection was made just before the peer died
     if (queue->state != SendQueue::State::ready) return false;
   }
   link.failed = 0;

@@ -65,7 +65,7 @@ struct WorkerCounters {
   std::atomic<std::uint64_t> posted = 0;          // work requests
   std::atomic<std::uint64_t> parked = 0;          // of them: waited for room or for a connection
   std::atomic<std::uint64_t> errors = 0;          // completions other than success
-  std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped: from nobody of this run
+  std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
 };
 
 // For a counter with one writer: no locked instruction.
@@ -135,7 +135,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   struct Receives {
     std::vector<ReceiveSlot> slots;
     std::vector<std::uint32_t> free;
-    std::vector<Received> arrived;  // a ring: at most as many as are posted
+    std::vector<Received> arrived;  // a ring with room for as many messages as RECVs are posted
     std::uint32_t first = 0, count = 0;
     [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is less than twice around
       const auto around = static_cast<std::uint32_t>(arrived.size());

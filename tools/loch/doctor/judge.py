@@ -52,8 +52,13 @@ class Verdict:
         return all(line.status != NO for line in self.lines)
 
     def as_json(self) -> dict:
-        return {"host": self.host, "ready": self.ready, "choice": asdict(self.choice) if self.choice else None,
-                "lines": [asdict(line) for line in self.lines], "facts": self.facts}
+        return {
+            "host": self.host,
+            "ready": self.ready,
+            "choice": asdict(self.choice) if self.choice else None,
+            "lines": [asdict(line) for line in self.lines],
+            "facts": self.facts,
+        }
 
 
 # ---- Ports and GIDs --------------------------------------------------------------------------
@@ -96,7 +101,9 @@ def active_mtu(verbs: dict, port: dict) -> int | None:
 def refusal(device: dict, verbs: dict) -> str:
     kind = device["node_type"].partition(":")[0]
     if kind in REFUSED:
-        return REFUSED[kind].format(name="siw" if device["name"].startswith("siw") else device["driver"] or device["name"])
+        return REFUSED[kind].format(
+            name="siw" if device["name"].startswith("siw") else device["driver"] or device["name"]
+        )
     if verbs.get("transport", "").startswith("iWARP"):
         return REFUSED["4"].format(name=device["name"])
     return ""
@@ -115,15 +122,23 @@ def port_line(name: str, device: dict, port: dict, mtu: int | None) -> Line:
         return Line(name, NO, f"{where}: no LID", "start a subnet manager: opensm on one host, or the switch's own")
     if port["link_layer"] == "Ethernet" and mtu is not None and mtu < 4096:
         netdev = next((gid["netdev"] for gid in port["gids"] if gid["netdev"]), "DEVICE")
-        return Line(name, OK, f"{where}, active, MTU {mtu}",
-                    f"for MTU 4096: ip link set {netdev} mtu 4200, on every host and the switch")
+        return Line(
+            name,
+            OK,
+            f"{where}, active, MTU {mtu}",
+            f"for MTU 4096: ip link set {netdev} mtu 4200, on every host and the switch",
+        )
     return Line(name, OK, f"{where}, active, MTU {mtu or 'unknown'}")
 
 
 def gid_line(name: str, port: dict, gid: dict | None) -> Line:
     if gid is None:
-        return Line(name, NO, "the port has no GID",
-                    "give its network device an IPv4 address: ip addr add ADDRESS/24 dev DEVICE")
+        return Line(
+            name,
+            NO,
+            "the port has no GID",
+            "give its network device an IPv4 address: ip addr add ADDRESS/24 dev DEVICE",
+        )
     if port["link_layer"] == "InfiniBand":
         return Line(name, OK, f"LID {port['lid']}, GID index {gid['index']}")
     shown = f"index {gid['index']}: {address(gid['gid'])}, {gid['type'] or 'unknown type'}"
@@ -133,21 +148,36 @@ def gid_line(name: str, port: dict, gid: dict | None) -> Line:
         return Line(name, OK, shown + (f" ({others} other{'s' if others > 1 else ''})" if others else ""))
     device = gid["netdev"] or "DEVICE"
     if score >= 2:
-        return Line(name, WARN, f"{shown}: no IPv4 address there",
-                    f"ip addr add ADDRESS/24 dev {device}, if hosts do not reach each other")
-    return Line(name, WARN, f"{shown}: no RoCE v2, so one Ethernet segment only",
-                f"RoCE v2 needs an address on {device} and, on some NICs, firmware that has it")
+        return Line(
+            name,
+            WARN,
+            f"{shown}: no IPv4 address there",
+            f"ip addr add ADDRESS/24 dev {device}, if hosts do not reach each other",
+        )
+    return Line(
+        name,
+        WARN,
+        f"{shown}: no RoCE v2, so one Ethernet segment only",
+        f"RoCE v2 needs an address on {device} and, on some NICs, firmware that has it",
+    )
 
 
 # ---- What a device can do --------------------------------------------------------------------
 def ability_lines(device: dict, verbs: dict) -> list[Line]:
     name = device["name"]
     atomic = verbs.get("atomic_cap", "").split(" ")[0]
-    scope = {"ATOMIC_HCA": Line(f"{name} atomics", OK,
-                                "ATOMIC_HCA: against requests through this NIC only, not against the CPU"),
-             "ATOMIC_GLOB": Line(f"{name} atomics", OK, "ATOMIC_GLOB: against every access, the CPU's too"),
-             "ATOMIC_NONE": Line(f"{name} atomics", NO, "ATOMIC_NONE: no compare-and-swap",
-                                 "some NICs have it switched off in firmware or for virtual functions; else another NIC")}
+    scope = {
+        "ATOMIC_HCA": Line(
+            f"{name} atomics", OK, "ATOMIC_HCA: against requests through this NIC only, not against the CPU"
+        ),
+        "ATOMIC_GLOB": Line(f"{name} atomics", OK, "ATOMIC_GLOB: against every access, the CPU's too"),
+        "ATOMIC_NONE": Line(
+            f"{name} atomics",
+            NO,
+            "ATOMIC_NONE: no compare-and-swap",
+            "some NICs have it switched off in firmware or for virtual functions; else another NIC",
+        ),
+    }
     lines = [scope.get(atomic, Line(f"{name} atomics", WARN, f"unknown scope '{atomic}'"))]
     lines.append(Line(f"{name} transports", OK, "RC, UC and UD"))
     depths = [verbs.get(key, "") for key in ("max_qp_rd_atom", "max_qp_init_rd_atom")]
@@ -156,9 +186,14 @@ def ability_lines(device: dict, verbs: dict) -> list[Line]:
         lines.append(Line(f"{name} reads", NO, "no outstanding READ or atomic on a queue pair", "another NIC"))
     else:
         few = reads is not None and reads < READS_FEW
-        lines.append(Line(f"{name} reads", WARN if few else OK,
-                          f"{reads or 'unknown'} outstanding READs and atomics on a queue pair",
-                          "keep --window small" if few else ""))
+        lines.append(
+            Line(
+                f"{name} reads",
+                WARN if few else OK,
+                f"{reads or 'unknown'} outstanding READs and atomics on a queue pair",
+                "keep --window small" if few else "",
+            )
+        )
     return lines
 
 
@@ -167,21 +202,42 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
     name, verbs = device["name"], facts["verbs"].get(device["name"], {})
     why = refusal(device, verbs)
     if why:
-        return [Line(name, NO, f"refused: {why}", "an InfiniBand or RoCE NIC; with none, Soft-RoCE: "
-                     "rdma link add rxe0 type rxe netdev DEVICE, or ./loch softroce")], []
+        return [
+            Line(
+                name,
+                NO,
+                f"refused: {why}",
+                "an InfiniBand or RoCE NIC; with none, Soft-RoCE: "
+                "rdma link add rxe0 type rxe netdev DEVICE, or ./loch softroce",
+            )
+        ], []
     label = device["model"] or device["driver"] or ("Soft-RoCE" if name.startswith("rxe") else "an RDMA device")
     firmware = f", firmware {device['firmware']}" if device["firmware"] not in ("", "0.0.0") else ""
     lines = [Line(name, OK, label + firmware)]
     if not device["verbs_file"]:
         lines = [Line(name, NO, "no /dev/infiniband/uverbs file", "modprobe ib_uverbs")]
     elif not device["verbs_file_usable"]:
-        lines = [Line(name, NO, f"{device['verbs_file']} is not yours to open",
-                      f"chmod a+rw {device['verbs_file']} (rdma-core's udev rules do it)")]
+        lines = [
+            Line(
+                name,
+                NO,
+                f"{device['verbs_file']} is not yours to open",
+                f"chmod a+rw {device['verbs_file']} (rdma-core's udev rules do it)",
+            )
+        ]
     elif not facts["ibv_devinfo"]:
-        lines = [Line(name, NO, "ibv_devinfo is missing, so nobody can ask the device",
-                      "apt-get install ibverbs-utils ibverbs-providers")]
+        lines = [
+            Line(
+                name,
+                NO,
+                "ibv_devinfo is missing, so nobody can ask the device",
+                "apt-get install ibverbs-utils ibverbs-providers",
+            )
+        ]
     elif not verbs:
-        lines = [Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")]
+        lines = [
+            Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")
+        ]
     asked = lines[0].status == OK
     choices = []
     for port in device["ports"]:
@@ -191,8 +247,17 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
         of_port = [port_line(f"{tag} port", device, port, mtu), gid_line(f"{tag} GID", port, gid)]
         lines += of_port
         if gid and asked and all(line.status != NO for line in of_port):
-            choices.append(Choice(name, port["number"], gid["index"], address(gid["gid"]),
-                                  port["link_layer"], mtu, gigabits(port["rate"])))
+            choices.append(
+                Choice(
+                    name,
+                    port["number"],
+                    gid["index"],
+                    address(gid["gid"]),
+                    port["link_layer"],
+                    mtu,
+                    gigabits(port["rate"]),
+                )
+            )
     able = ability_lines(device, verbs) if asked else []
     if any(line.status == NO for line in able):
         choices = []
@@ -202,8 +267,15 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
 def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
     """Every device; one that works is enough, so then the others' faults are warnings."""
     if not facts["devices"]:
-        return [Line("devices", NO, "no RDMA device", "load the NIC's driver (such as mlx5_ib); with no such NIC, Soft-RoCE: "
-                     "rdma link add rxe0 type rxe netdev DEVICE, or try it in a machine: ./loch softroce")], None
+        return [
+            Line(
+                "devices",
+                NO,
+                "no RDMA device",
+                "load the NIC's driver (such as mlx5_ib); with no such NIC, Soft-RoCE: "
+                "rdma link add rxe0 type rxe netdev DEVICE, or try it in a machine: ./loch softroce",
+            )
+        ], None
     lines: list[Line] = []
     choices: list[Choice] = []
     for device in facts["devices"]:
@@ -232,12 +304,19 @@ def memory_lock_line(limit: dict) -> Line:
 
 
 def huge_page_line(pages: dict) -> Line:
-    said = ", ".join(f"{pool['free']} of {pool['total']} pages of {pool['size_kb'] // 1024} MiB free"
-                     for pool in pages["pools"] if pool["total"])
+    said = ", ".join(
+        f"{pool['free']} of {pool['total']} pages of {pool['size_kb'] // 1024} MiB free"
+        for pool in pages["pools"]
+        if pool["total"]
+    )
     if said:
         return Line("huge pages", OK, said)
-    return Line("huge pages", WARN, f"none reserved (transparent: {pages['transparent'] or 'unknown'}); "
-                "NICs miss in their translation caches", "sysctl vm.nr_hugepages=1024 (2 GiB), as root")
+    return Line(
+        "huge pages",
+        WARN,
+        f"none reserved (transparent: {pages['transparent'] or 'unknown'}); " "NICs miss in their translation caches",
+        "sysctl vm.nr_hugepages=1024 (2 GiB), as root",
+    )
 
 
 def governor_line(governors: dict[str, int]) -> Line:
@@ -255,16 +334,25 @@ def clock_line(clock: dict) -> Line:
         by = f" ({services})" if services else ""
         return Line("clock", OK, f"synchronised{by}, to within {(clock['error_us'] or 0) / 1000:.0f} ms at worst")
     if services:
-        return Line("clock", WARN, f"not synchronised yet, though {services} runs",
-                    "chronyc tracking, or timedatectl, says why")
-    return Line("clock", WARN, "nothing synchronises it: histories of several hosts cannot be merged exactly",
-                "apt-get install chrony, on every host")
+        return Line(
+            "clock", WARN, f"not synchronised yet, though {services} runs", "chronyc tracking, or timedatectl, says why"
+        )
+    return Line(
+        "clock",
+        WARN,
+        "nothing synchronises it: histories of several hosts cannot be merged exactly",
+        "apt-get install chrony, on every host",
+    )
 
 
 def ipmi_line(ipmi: dict) -> Line:
     if not ipmi["file"]:
-        return Line("IPMI", WARN, "no /dev/ipmi0: no power figures of the whole machine",
-                    "modprobe ipmi_si ipmi_devintf, where the board has a management controller")
+        return Line(
+            "IPMI",
+            WARN,
+            "no /dev/ipmi0: no power figures of the whole machine",
+            "modprobe ipmi_si ipmi_devintf, where the board has a management controller",
+        )
     if not ipmi["usable"]:
         return Line("IPMI", WARN, f"{ipmi['file']} is not yours to open", f"chmod a+rw {ipmi['file']}, as root")
     if not ipmi["tools"]:
@@ -280,8 +368,14 @@ def launcher_line(found: dict[str, str]) -> Line:
 
 def judge(facts: dict, host: str | None = None) -> Verdict:
     lines, choice = all_device_lines(facts)
-    lines += [memory_lock_line(facts["memory_lock"]), huge_page_line(facts["huge_pages"]), governor_line(facts["governors"]),
-              clock_line(facts["clock"]), ipmi_line(facts["ipmi"]), launcher_line(facts["launchers"])]
+    lines += [
+        memory_lock_line(facts["memory_lock"]),
+        huge_page_line(facts["huge_pages"]),
+        governor_line(facts["governors"]),
+        clock_line(facts["clock"]),
+        ipmi_line(facts["ipmi"]),
+        launcher_line(facts["launchers"]),
+    ]
     return Verdict(host or facts["host"], lines, choice, facts)
 
 
@@ -299,15 +393,22 @@ def _differ(name: str, what: dict[str, str], mend: str, status: str = WARN) -> l
 def compare(verdicts: list[Verdict], offsets: dict[str, tuple[float, float]]) -> list[Line]:
     """What must be alike on all hosts. `offsets`: seconds that a host's clock is ahead, and how sure (±)."""
     chosen = {verdict.host: verdict.choice for verdict in verdicts if verdict.choice}
-    lines = _differ("link layer", {host: choice.link_layer for host, choice in chosen.items()},
-                    "hosts on different networks do not reach each other: choose devices of one kind", NO)
-    lines += _differ("MTU", {host: str(choice.mtu) for host, choice in chosen.items()},
-                     "the smaller one is used; set them alike")
-    lines += _differ("mpirun", {v.host: v.facts["launchers"]["mpirun"] for v in verdicts if "mpirun" in v.facts["launchers"]},
-                     "install the same Open MPI everywhere")
+    lines = _differ(
+        "link layer",
+        {host: choice.link_layer for host, choice in chosen.items()},
+        "hosts on different networks do not reach each other: choose devices of one kind",
+        NO,
+    )
+    lines += _differ(
+        "MTU", {host: str(choice.mtu) for host, choice in chosen.items()}, "the smaller one is used; set them alike"
+    )
+    lines += _differ(
+        "mpirun",
+        {v.host: v.facts["launchers"]["mpirun"] for v in verdicts if "mpirun" in v.facts["launchers"]},
+        "install the same Open MPI everywhere",
+    )
     apart = {host: ahead for host, (ahead, sure) in offsets.items() if abs(ahead) > sure + CLOCK_APART_S}
     if apart:
         said = "; ".join(f"{host} is {ahead:+.1f} s" for host, ahead in apart.items())
-        lines.append(Line("clocks", WARN, said + " from here",
-                          "apt-get install chrony, on every host"))
+        lines.append(Line("clocks", WARN, said + " from here", "apt-get install chrony, on every host"))
     return lines

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loch.doctor import judge, probe
+from loch.doctor import judge, needs, probe
 from loch.doctor.judge import NO, OK, WARN, Line, Verdict
 from loch.flags import Parser
 from loch.hosts import is_host
+from loch.places import BINARY
 
 SSH_LIMIT_S = 120
 AT_ONCE = 16
@@ -28,7 +29,7 @@ EPILOG = """\
 Other hosts are asked over ssh, which must not ask for a password; they need python3 and nothing of Loch.
 
 example:
-  ./loch doctor --hostfile hosts
+  ./loch doctor --hostfile hosts --protocol nessie
 
 exit status: 0 ready (warnings do not count), 1 not ready, 2 bad flags or hostfile
 """
@@ -75,8 +76,9 @@ def ask(host: str) -> Asked:
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
     before = time.time()
     try:
-        done = subprocess.run(command, input=Path(probe.__file__).read_bytes(), capture_output=True, timeout=SSH_LIMIT_S,
-                              check=False)
+        done = subprocess.run(
+            command, input=Path(probe.__file__).read_bytes(), capture_output=True, timeout=SSH_LIMIT_S, check=False
+        )
         after = time.time()
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -87,14 +89,18 @@ def ask(host: str) -> Asked:
     except subprocess.TimeoutExpired:
         return Asked(host, None, f"no answer within {SSH_LIMIT_S} s")
     except ValueError:
-        return Asked(host, None, "it printed something else than the probe's JSON (a login message on standard output?)")
+        return Asked(
+            host, None, "it printed something else than the probe's JSON (a login message on standard output?)"
+        )
     # The probe took its time just before it ended, so the answer's way back is most of the doubt.
     return Asked(host, facts, "", facts["time"] - after, after - before)
 
 
 def verdict_of(asked: Asked) -> Verdict:
     if asked.facts is None:
-        line = Line("ssh", NO, asked.fault, f"ssh {asked.host} true must work without a password: ssh-copy-id {asked.host}")
+        line = Line(
+            "ssh", NO, asked.fault, f"ssh {asked.host} true must work without a password: ssh-copy-id {asked.host}"
+        )
         return Verdict(asked.host, [line], None, {"launchers": {}})
     return judge.judge(asked.facts, asked.host)
 
@@ -118,16 +124,34 @@ def report(verdicts: list[Verdict], common: list[Line]) -> None:
         show("among the hosts", common, colour)
     every = [line for verdict in verdicts for line in verdict.lines] + common
     faults = sum(line.status == NO for line in every)
-    print("ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to mend")
+    print(
+        "ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to mend"
+    )
 
 
 def answer(argv: list[str]) -> int:
-    top = Parser(prog="loch doctor", usage="./loch doctor [--hostfile H] [--json]", description=DESCRIPTION, epilog=EPILOG,
-                 allow_abbrev=False)
+    top = Parser(
+        prog="loch doctor",
+        usage="./loch doctor [--hostfile H] [--protocol NAME]… [--json]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
     top.add_argument("--hostfile", metavar="H", help="ask every host of this mpirun hostfile, over ssh")
+    top.add_argument(
+        "--protocol",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also compare what this protocol needs with what the chosen device has (may be repeated; builds the program)",
+    )
     top.add_argument("--json", action="store_true", help="print verdicts and facts as JSON")
     top.add_argument("--root", metavar="DIR", help="read /sys, /proc and /dev below DIR (for tests)")
     args = top.parse_args(argv)
+    try:
+        needs_of = needs.of_protocols(os.environ.get("LOCH_BIN", BINARY), args.protocol) if args.protocol else {}
+    except needs.Unknown as error:
+        top.error(str(error))
     if args.hostfile and args.root:
         top.error("--root goes without --hostfile")
     if args.root and not Path(args.root).is_dir():
@@ -141,10 +165,19 @@ def answer(argv: list[str]) -> int:
         common = judge.compare(verdicts, {each.host: (each.ahead_s, each.sure_s) for each in answers if each.facts})
     else:
         verdicts = [judge.judge(probe.facts(Path(args.root or "/")))]
+    for verdict in verdicts:
+        verdict.lines.extend(needs.lines(needs_of, verdict) if verdict.facts.get("devices") is not None else [])
     ready = all(verdict.ready for verdict in verdicts) and all(line.status != NO for line in common)
     if args.json:
-        json.dump({"ready": ready, "hosts": [verdict.as_json() for verdict in verdicts],
-                   "among_hosts": [asdict(line) for line in common]}, sys.stdout, indent=1)
+        json.dump(
+            {
+                "ready": ready,
+                "hosts": [verdict.as_json() for verdict in verdicts],
+                "among_hosts": [asdict(line) for line in common],
+            },
+            sys.stdout,
+            indent=1,
+        )
         print()
     else:
         report(verdicts, common)

@@ -42,8 +42,10 @@ def number(path: Path) -> int | None:
 
 def entries(path: Path) -> list[Path]:
     try:
-        return sorted(path.iterdir(), key=lambda each: [int(part) if part.isdigit() else part
-                                                        for part in re.split(r"(\d+)", each.name)])
+        return sorted(
+            path.iterdir(),
+            key=lambda each: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", each.name)],
+        )
     except OSError:
         return []
 
@@ -65,8 +67,16 @@ def program(root: Path, name: str, *arguments: str) -> str | None:
     if not shutil.which(name, path=SEARCHED):
         return None
     try:
-        done = subprocess.run([name, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                              timeout=PROGRAM_LIMIT_S, check=False, env={**os.environ, "PATH": SEARCHED})
+        done = subprocess.run(
+            [name, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROGRAM_LIMIT_S,
+            check=False,
+            env={**os.environ, "PATH": SEARCHED},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -80,8 +90,14 @@ def gids(port: Path) -> list[dict]:
         if not gid:
             break
         if gid != NO_GID:
-            found.append({"index": index, "gid": gid, "type": text(port / f"gid_attrs/types/{index}"),
-                          "netdev": text(port / f"gid_attrs/ndevs/{index}")})
+            found.append(
+                {
+                    "index": index,
+                    "gid": gid,
+                    "type": text(port / f"gid_attrs/types/{index}"),
+                    "netdev": text(port / f"gid_attrs/ndevs/{index}"),
+                }
+            )
     return found
 
 
@@ -91,9 +107,19 @@ def word(said: str) -> str:
 
 
 def ports(device: Path) -> list[dict]:
-    return [{"number": int(port.name), "state": word(text(port / "state")), "physical": word(text(port / "phys_state")),
-             "link_layer": text(port / "link_layer"), "rate": text(port / "rate"), "lid": text(port / "lid"),
-             "gids": gids(port)} for port in entries(device / "ports") if port.name.isdigit()]
+    return [
+        {
+            "number": int(port.name),
+            "state": word(text(port / "state")),
+            "physical": word(text(port / "phys_state")),
+            "link_layer": text(port / "link_layer"),
+            "rate": text(port / "rate"),
+            "lid": text(port / "lid"),
+            "gids": gids(port),
+        }
+        for port in entries(device / "ports")
+        if port.name.isdigit()
+    ]
 
 
 def devinfo(printed: str) -> dict[str, dict]:
@@ -115,18 +141,29 @@ def devinfo(printed: str) -> dict[str, dict]:
 
 
 def devices(root: Path) -> list[dict]:
-    character = {text(each / "ibdev"): root / "dev/infiniband" / each.name
-                 for each in entries(root / "sys/class/infiniband_verbs") if each.name.startswith("uverbs")}
+    character = {
+        text(each / "ibdev"): root / "dev/infiniband" / each.name
+        for each in entries(root / "sys/class/infiniband_verbs")
+        if each.name.startswith("uverbs")
+    }
     found = []
     for device in entries(root / "sys/class/infiniband"):
         node = character.get(device.name)
         driver = device / "device/driver"
-        found.append({
-            "name": device.name, "node_type": text(device / "node_type"), "firmware": text(device / "fw_ver"),
-            "board": text(device / "board_id"), "model": text(device / "hca_type"), "parent": text(device / "parent"),
-            "driver": driver.resolve().name if driver.exists() else "",
-            "verbs_file": "/" + str(node.relative_to(root)) if node else "",
-            "verbs_file_usable": bool(node and os.access(node, os.R_OK | os.W_OK)), "ports": ports(device)})
+        found.append(
+            {
+                "name": device.name,
+                "node_type": text(device / "node_type"),
+                "firmware": text(device / "fw_ver"),
+                "board": text(device / "board_id"),
+                "model": text(device / "hca_type"),
+                "parent": text(device / "parent"),
+                "driver": driver.resolve().name if driver.exists() else "",
+                "verbs_file": "/" + str(node.relative_to(root)) if node else "",
+                "verbs_file_usable": bool(node and os.access(node, os.R_OK | os.W_OK)),
+                "ports": ports(device),
+            }
+        )
     return found
 
 
@@ -140,32 +177,53 @@ def memory_lock(root: Path) -> dict:
 
 
 def huge_pages(root: Path) -> dict:
-    pools = [{"size_kb": int(each.name.split("-")[1].removesuffix("kB")), "total": number(each / "nr_hugepages") or 0,
-              "free": number(each / "free_hugepages") or 0} for each in entries(root / "sys/kernel/mm/hugepages")]
+    pools = [
+        {
+            "size_kb": int(each.name.split("-")[1].removesuffix("kB")),
+            "total": number(each / "nr_hugepages") or 0,
+            "free": number(each / "free_hugepages") or 0,
+        }
+        for each in entries(root / "sys/kernel/mm/hugepages")
+    ]
     chosen = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     return {"pools": pools, "transparent": chosen.group(1) if chosen else ""}
 
 
 def governors(root: Path) -> dict[str, int]:
-    said = (text(cpu / "cpufreq/scaling_governor") for cpu in entries(root / "sys/devices/system/cpu")
-            if re.fullmatch(r"cpu\d+", cpu.name))
+    said = (
+        text(cpu / "cpufreq/scaling_governor")
+        for cpu in entries(root / "sys/devices/system/cpu")
+        if re.fullmatch(r"cpu\d+", cpu.name)
+    )
     return dict(Counter(each for each in said if each))
 
 
 class _Timex(ctypes.Structure):
     """struct timex of adjtimex(2) as far as it is read here; the rest is room."""
 
-    _fields_ = [("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
-                ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("rest", ctypes.c_char * 512)]
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 512),
+    ]
 
 
 def clock(root: Path) -> dict:
     """The kernel's own word, which every time service leaves there; and which services run."""
     timex = _Timex()
     known = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) >= 0
-    services = [name for name in ("chronyd", "ntpd", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys") if _runs(root, name)]
-    return {"synchronised": known and not timex.status & STA_UNSYNC, "error_us": timex.maxerror if known else None,
-            "services": services}
+    services = [
+        name for name in ("chronyd", "ntpd", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys") if _runs(root, name)
+    ]
+    return {
+        "synchronised": known and not timex.status & STA_UNSYNC,
+        "error_us": timex.maxerror if known else None,
+        "services": services,
+    }
 
 
 def _runs(root: Path, name: str) -> bool:
@@ -174,10 +232,11 @@ def _runs(root: Path, name: str) -> bool:
 
 def ipmi(root: Path) -> dict:
     files = [path for path in (root / "dev/ipmi0", root / "dev/ipmi/0", root / "dev/ipmidev/0") if path.exists()]
-    return {"file": "/" + str(files[0].relative_to(root)) if files else "",
-            "usable": any(os.access(path, os.R_OK | os.W_OK) for path in files),
-            "tools": [tool for tool in ("ipmitool", "ipmi-dcmi", "ipmi-sensors")
-                      if shutil.which(tool, path=SEARCHED)]}
+    return {
+        "file": "/" + str(files[0].relative_to(root)) if files else "",
+        "usable": any(os.access(path, os.R_OK | os.W_OK) for path in files),
+        "tools": [tool for tool in ("ipmitool", "ipmi-dcmi", "ipmi-sensors") if shutil.which(tool, path=SEARCHED)],
+    }
 
 
 def launchers(root: Path) -> dict[str, str]:
@@ -188,11 +247,21 @@ def launchers(root: Path) -> dict[str, str]:
 
 def facts(root: Path = Path("/")) -> dict:
     printed = program(root, "ibv_devinfo", "-v")  # fails where there is no device
-    return {"host": socket.gethostname(), "kernel": platform.release(), "cpus": os.cpu_count(), "devices": devices(root),
-            "verbs": devinfo(printed or ""),
-            "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
-            "memory_lock": memory_lock(root), "huge_pages": huge_pages(root), "governors": governors(root),
-            "clock": clock(root), "ipmi": ipmi(root), "launchers": launchers(root), "time": time.time()}
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        "devices": devices(root),
+        "verbs": devinfo(printed or ""),
+        "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
+        "memory_lock": memory_lock(root),
+        "huge_pages": huge_pages(root),
+        "governors": governors(root),
+        "clock": clock(root),
+        "ipmi": ipmi(root),
+        "launchers": launchers(root),
+        "time": time.time(),
+    }
 
 
 if __name__ == "__main__":

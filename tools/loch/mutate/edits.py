@@ -33,41 +33,66 @@ EXCLUDED_CALLS = re.compile(r"^(compute|format|print|reserve|shrink_to_fit)$")
 SYMMETRIC_CALLS = re.compile(r"^(min|max|swap|midpoint|memcmp|equal|scale|operator.*|equal_to)$")
 EXCLUDED_FUNCTIONS = re.compile(
     r"^(name|describe|to_string|summary|help|paper|notes|counters|specs|options|fuzz_options|draw_options|mutants|holes|"
-    r"mends|known_mutants|known_mends|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$")
+    r"mends|known_mutants|known_mends|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$"
+)
 EXCLUDED_AWAITS = re.compile(r"\.compute\(")
 # Counts that only results and reports show.
 EXCLUDED_STATEMENTS = re.compile(r"\b(counters?_?|counts_?|stats_?)\b\s*(\.|->)|\bstatistics\b")
 
-_STATEMENTS = (Kind.CALL_EXPR, Kind.UNEXPOSED_EXPR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNARY_OPERATOR,
-               Kind.BINARY_OPERATOR, Kind.BREAK_STMT, Kind.CONTINUE_STMT)
-_FUNCTIONS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR, Kind.FUNCTION_TEMPLATE,
-              Kind.CONVERSION_FUNCTION)
-_BODIES = (Kind.COMPOUND_STMT, Kind.IF_STMT, Kind.FOR_STMT, Kind.CXX_FOR_RANGE_STMT, Kind.WHILE_STMT, Kind.CASE_STMT,
-           Kind.DEFAULT_STMT)
+_STATEMENTS = (
+    Kind.CALL_EXPR,
+    Kind.UNEXPOSED_EXPR,
+    Kind.COMPOUND_ASSIGNMENT_OPERATOR,
+    Kind.UNARY_OPERATOR,
+    Kind.BINARY_OPERATOR,
+    Kind.BREAK_STMT,
+    Kind.CONTINUE_STMT,
+)
+_FUNCTIONS = (
+    Kind.FUNCTION_DECL,
+    Kind.CXX_METHOD,
+    Kind.CONSTRUCTOR,
+    Kind.DESTRUCTOR,
+    Kind.FUNCTION_TEMPLATE,
+    Kind.CONVERSION_FUNCTION,
+)
+_BODIES = (
+    Kind.COMPOUND_STMT,
+    Kind.IF_STMT,
+    Kind.FOR_STMT,
+    Kind.CXX_FOR_RANGE_STMT,
+    Kind.WHILE_STMT,
+    Kind.CASE_STMT,
+    Kind.DEFAULT_STMT,
+)
 _EQUALITY = re.compile(r"^[^&|?]*[=!]=[^&|?]*$", re.S)
-_LEAVES = re.compile(r"(?:.*[;{}]\s*)?(?:return|co_return|continue|break)\b[^;{}]*(?:\{[^{}]*\}[^;{}]*)*;\s*\}?\s*$", re.S)
+_LEAVES = re.compile(
+    r"(?:.*[;{}]\s*)?(?:return|co_return|continue|break)\b[^;{}]*(?:\{[^{}]*\}[^;{}]*)*;\s*\}?\s*$", re.S
+)
 
 
 @dataclass(frozen=True)
 class Edit:
     """One change of one file: bytes `start` to `end` become `after`."""
 
-    path: str    # relative to the tree
+    path: str  # relative to the tree
     start: int
     end: int
-    kind: str    # "relation", "constant" …
+    kind: str  # "relation", "constant" …
     before: str
     after: str
     line: int
-    id: str      # of the file's text, the place and the change: another text has other ids
+    id: str  # of the file's text, the place and the change: another text has other ids
 
     def apply(self, text: bytes) -> bytes:
-        assert text[self.start:self.end].decode() == self.before, f"{self.path} is not the text that was parsed"
-        return text[:self.start] + self.after.encode() + text[self.end:]
+        assert text[self.start : self.end].decode() == self.before, f"{self.path} is not the text that was parsed"
+        return text[: self.start] + self.after.encode() + text[self.end :]
 
     def diff(self, text: bytes) -> str:
         """Without header: the lines that change, with - and +."""
-        lines = list(difflib.unified_diff(text.decode().splitlines(), self.apply(text).decode().splitlines(), lineterm="", n=0))
+        lines = list(
+            difflib.unified_diff(text.decode().splitlines(), self.apply(text).decode().splitlines(), lineterm="", n=0)
+        )
         return "\n".join(line for line in lines[2:] if not line.startswith("@@"))
 
 
@@ -111,14 +136,15 @@ class _Finder:
         if is_time or EXCLUDED_STATEMENTS.search(around) or (self._skip and self._skip.search(around)):
             return
         identity = hashlib.sha256(f"{self._path} {self._hash} {start} {end} {kind} {after}".encode()).hexdigest()[:12]
-        self._found[start, end, kind] = Edit(self._path, start, end, kind, before, after, self._text.count(b"\n", 0, start) + 1,
-                                             identity)
+        self._found[start, end, kind] = Edit(
+            self._path, start, end, kind, before, after, self._text.count(b"\n", 0, start) + 1, identity
+        )
 
     # LOCH_TRY passes an error on: dropping that leaves the call.
     def _macro(self, cursor: cindex.Cursor) -> None:
         start, end = _span(cursor)
         if cursor.spelling == "LOCH_TRY":
-            inside = self._source(start, end)[len("LOCH_TRY"):]
+            inside = self._source(start, end)[len("LOCH_TRY") :]
             self._put("dropped check", start, end, self._source(start, end), f"static_cast<void>{inside}")
 
     def _walk(self, cursor: cindex.Cursor, parent: cindex.Cursor | None) -> None:
@@ -156,7 +182,7 @@ class _Finder:
 
     def _statement(self, cursor: cindex.Cursor, parent: cindex.Cursor) -> None:
         start, end = _span(cursor)
-        rest = self._text[end:end + 40].lstrip()
+        rest = self._text[end : end + 40].lstrip()
         if not rest.startswith(b";") or not self._begins_statement(start, parent):
             return
         text = self._source(start, end)
@@ -165,7 +191,7 @@ class _Finder:
 
     # A condition is an expression as well; a statement stands behind one of ; { } ) : or else.
     def _begins_statement(self, start: int, parent: cindex.Cursor) -> bool:
-        before = re.sub(rb"//[^\n]*\n", b"\n", self._text[max(0, start - 400):start]).rstrip()
+        before = re.sub(rb"//[^\n]*\n", b"\n", self._text[max(0, start - 400) : start]).rstrip()
         if parent.kind in (Kind.FOR_STMT,) and not before.endswith((b")", b"{")):
             return False
         return before.endswith((b";", b"{", b"}", b")", b":", b"else"))
@@ -182,7 +208,7 @@ class _Finder:
             return
         between = re.sub(r"//[^\n]*", lambda found: " " * len(found.group()), self._source(start, end))
         operator = between.strip()
-        at = start + len(between[:len(between) - len(between.lstrip())].encode())
+        at = start + len(between[: len(between) - len(between.lstrip())].encode())
         for kind, table in (("relation", RELATIONS), ("logic", LOGIC), ("arithmetic", ARITHMETIC)):
             if operator in table:
                 self._add(kind, at, at + len(operator), table[operator])
@@ -201,7 +227,11 @@ class _Finder:
                 continue
             (start, middle), (second, end) = _span(one), _span(other)
             if start < middle <= second < end:
-                left, between, right = self._source(start, middle), self._source(middle, second), self._source(second, end)
+                left, between, right = (
+                    self._source(start, middle),
+                    self._source(middle, second),
+                    self._source(second, end),
+                )
                 if between.strip() == ",":
                     self._add("swapped arguments", start, end, right + between + left)
 
@@ -224,8 +254,12 @@ class _Finder:
         # Up or down, by the place: half of them each.
         down = value > 0 and hashlib.sha256(f"{self._path} {start}".encode()).digest()[0] % 2 == 1
         changed = value - 1 if down else value + 1
-        self._add("constant", start, end, f"{changed:#o}".replace("o", "") + found.group(2) if is_octal else
-                  f"{changed}{found.group(2)}")
+        self._add(
+            "constant",
+            start,
+            end,
+            f"{changed:#o}".replace("o", "") + found.group(2) if is_octal else f"{changed}{found.group(2)}",
+        )
 
     def _if(self, cursor: cindex.Cursor) -> None:
         start, end = _span(cursor)
@@ -246,7 +280,7 @@ class _Finder:
     def _closing(self, opened: int) -> int:
         depth = 0
         for at in range(opened, len(self._text)):
-            letter = self._text[at:at + 1]
+            letter = self._text[at : at + 1]
             depth += (letter == b"(") - (letter == b")")
             if depth == 0:
                 return at
@@ -257,7 +291,7 @@ class _Finder:
         stripped = text.strip()
         if not stripped or _EQUALITY.match(stripped):  # whose negation is an edit of its relation
             return
-        start += len(text[:len(text) - len(text.lstrip())].encode())
+        start += len(text[: len(text) - len(text.lstrip())].encode())
         self._add("negated condition", start, start + len(stripped.encode()), f"!({stripped})")
 
 
@@ -266,7 +300,7 @@ def _span(cursor: cindex.Cursor) -> tuple[int, int]:
 
 
 def _up_to_last_semicolon(text: str) -> str:
-    return text[:text.rfind(";") + 1]
+    return text[: text.rfind(";") + 1]
 
 
 def _declares(text: str) -> bool:
@@ -281,8 +315,9 @@ def find(tree: Path, path: str, skip: re.Pattern[str] | None = None, cache: Path
     kept = cache / f"{state}.json" if cache else None
     if kept and kept.is_file():
         return [Edit(**each) for each in json.loads(kept.read_text(encoding="utf-8"))]
-    unit = cindex.Index.create().parse(str(file), args=compiler_arguments(tree),
-                                       options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
+    unit = cindex.Index.create().parse(
+        str(file), args=compiler_arguments(tree), options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD
+    )
     errors = [str(each) for each in unit.diagnostics if each.severity >= cindex.Diagnostic.Error]
     if errors:
         raise ValueError(f"{path} does not parse: {errors[0]}")
@@ -298,5 +333,11 @@ def find(tree: Path, path: str, skip: re.Pattern[str] | None = None, cache: Path
 def compiler_arguments(tree: Path) -> list[str]:
     """How any file of the tree is compiled, as far as parsing goes."""
     standard = re.search(r"CMAKE_CXX_STANDARD (\d+)", (tree / "cmake" / "Compiler.cmake").read_text(encoding="utf-8"))
-    return ["-x", "c++", f"-std=c++{standard.group(1) if standard else '23'}", f"-I{tree}", "-DFMT_SHARED",
-            "-Wno-pragma-once-outside-header"]
+    return [
+        "-x",
+        "c++",
+        f"-std=c++{standard.group(1) if standard else '23'}",
+        f"-I{tree}",
+        "-DFMT_SHARED",
+        "-Wno-pragma-once-outside-header",
+    ]

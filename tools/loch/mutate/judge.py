@@ -21,7 +21,7 @@ from typing import Callable
 from loch.mutate.edits import Edit
 from loch.mutate.rooms import Room
 
-MEMORY_MAX = 12 << 30       # bytes of address space: an edit may make a program allocate without end
+MEMORY_MAX = 12 << 30  # bytes of address space: an edit may make a program allocate without end
 BUILD_LIMIT_S = 900.0
 FIRST_BUILD_LIMIT_S = 7200.0
 BENCH = "bin/loch-bench"
@@ -35,19 +35,19 @@ class ScratchError(Exception):
 class Judge:
     """One command; without an edit it ends with `status`, after `usual_s` seconds."""
 
-    stage: str            # "unit tests", "fuzz", "explore"
-    name: str             # "nessie_put_test", "fuzz nessie" …
+    stage: str  # "unit tests", "fuzz", "explore"
+    name: str  # "nessie_put_test", "fuzz nessie" …
     argv: tuple[str, ...]
-    target: str           # what has to be built for it
+    target: str  # what has to be built for it
     status: int = 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    outcome: str          # "killed", "survived", "not compiled"
-    by: str = ""          # the judge's name
+    outcome: str  # "killed", "survived", "not compiled"
+    by: str = ""  # the judge's name
     stage: str = ""
-    how: str = ""         # "status 1", "signal 6", "time limit"
+    how: str = ""  # "status 1", "signal 6", "time limit"
     seconds: float = 0.0
 
 
@@ -55,15 +55,36 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
     """In the order in which they judge: unit tests of the room, fuzz, the known-bad variants, explore."""
     judges = [Judge("unit tests", test, (test,), test) for test in room.tests]
     for protocol in room.protocols:
-        judges.append(Judge("fuzz", f"fuzz {protocol}", (BENCH, "fuzz", "--protocol", protocol, "--seeds", str(fuzz_seeds),
-                                                         "--jobs", "1"), "loch-bench"))
+        judges.append(
+            Judge(
+                "fuzz",
+                f"fuzz {protocol}",
+                (BENCH, "fuzz", "--protocol", protocol, "--seeds", str(fuzz_seeds), "--jobs", "1"),
+                "loch-bench",
+            )
+        )
     for variant in room.variants:
         # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
-        argv = (BENCH, "fuzz", "--protocol", variant.protocol, "--mutant", variant.mutant, "--seeds", str(2 * variant.seed + 100),
-                "--jobs", "1", "--no-shrink")
+        argv = (
+            BENCH,
+            "fuzz",
+            "--protocol",
+            variant.protocol,
+            "--mutant",
+            variant.mutant,
+            "--seeds",
+            str(2 * variant.seed + 100),
+            "--jobs",
+            "1",
+            "--no-shrink",
+        )
         judges.append(Judge("fuzz", f"fuzz {variant.protocol} {variant.mutant}", argv, "loch-bench", status=1))
     for each in room.explores:
-        judges.append(Judge("explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"))
+        judges.append(
+            Judge(
+                "explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"
+            )
+        )
     return judges
 
 
@@ -131,8 +152,16 @@ class Scratch:
     def _run(self, argv: list[str], limit_s: float, cwd: Path | None = None) -> int | None:
         environment = {**os.environ, "GTEST_FAIL_FAST": "1", "GTEST_BRIEF": "1", "LOCH_HOME": str(self.copy)}
         with self._log.open("wb") as log:
-            process = subprocess.Popen(argv, cwd=cwd or self.build, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                       start_new_session=True, env=environment, preexec_fn=_limit_memory)
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd or self.build,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
+                preexec_fn=_limit_memory,
+            )
             try:
                 return process.wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -156,8 +185,22 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def _files(tree: Path) -> list[str]:
-    listing = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(tree), "ls-files", "-z", "--cached", "--others",
-                              "--exclude-standard"], capture_output=True, check=False)
+    listing = subprocess.run(
+        [
+            "git",
+            "-c",
+            "safe.directory=*",
+            "-C",
+            str(tree),
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
+        capture_output=True,
+        check=False,
+    )
     if listing.returncode:
         raise ScratchError(f"{tree}: git does not list its files: {listing.stderr.decode().strip()}")
     return [name for name in map(os.fsdecode, listing.stdout.split(b"\0")) if name and (tree / name).is_file()]
@@ -202,7 +245,13 @@ class Bench:
 
     def _judge(self, judges: list[Judge], began: float) -> Verdict:
         def after(outcome: str, judge: Judge | None = None, how: str = "") -> Verdict:
-            return Verdict(outcome, judge.name if judge else "", judge.stage if judge else "", how, round(time.monotonic() - began, 1))
+            return Verdict(
+                outcome,
+                judge.name if judge else "",
+                judge.stage if judge else "",
+                how,
+                round(time.monotonic() - began, 1),
+            )
 
         built: set[str] = set()
         for judge in judges:

@@ -40,19 +40,36 @@ def _seed(text: str) -> int:
 
 
 def parser() -> Parser:
-    made = Parser(prog="loch mutate", description="Random single edits of the code, judged by unit tests, fuzz and explore.",
-                  epilog=ENDS)
-    made.add_argument("--room", action="append", metavar="R", help=f"whose code is edited (all): {', '.join(ROOMS)}; may be repeated")
+    made = Parser(
+        prog="loch mutate",
+        description="Random single edits of the code, judged by unit tests, fuzz and explore.",
+        epilog=ENDS,
+    )
+    made.add_argument(
+        "--room", action="append", metavar="R", help=f"whose code is edited (all): {', '.join(ROOMS)}; may be repeated"
+    )
     made.add_argument("--edits", type=_whole, default=10, metavar="N", help="how many of each room (10)")
-    made.add_argument("--seed", type=_seed, default=1, metavar="S", help="which: the same seed draws the same of the same code (1)")
-    made.add_argument("--fuzz-seeds", type=_whole, default=300, metavar="N", help="seeds of loch fuzz for each protocol (300)")
+    made.add_argument(
+        "--seed", type=_seed, default=1, metavar="S", help="which: the same seed draws the same of the same code (1)"
+    )
+    made.add_argument(
+        "--fuzz-seeds", type=_whole, default=300, metavar="N", help="seeds of loch fuzz for each protocol (300)"
+    )
     made.add_argument("--time", type=_duration, metavar="T", help="begin no edit after this much time: 20m, 8h")
     made.add_argument("--jobs", type=_whole, default=os.cpu_count() or 1, metavar="N", help="of the build (one a core)")
-    made.add_argument("--results", metavar="FILE", help="JSON lines; what is in there is not judged again "
-                      "(default mutate/results.jsonl in the build folder)")
-    made.add_argument("--again", action="append", choices=("survived", "time-limit"), default=[],
-                      help="judge again, of those judged before, what survived for no reason that is known (tests were added) or "
-                      "was killed by a time limit (the machine was busy); may be repeated")
+    made.add_argument(
+        "--results",
+        metavar="FILE",
+        help="JSON lines; what is in there is not judged again " "(default mutate/results.jsonl in the build folder)",
+    )
+    made.add_argument(
+        "--again",
+        action="append",
+        choices=("survived", "time-limit"),
+        default=[],
+        help="judge again, of those judged before, what survived for no reason that is known (tests were added) or "
+        "was killed by a time limit (the machine was busy); may be repeated",
+    )
     made.add_argument("--patience", type=_whole, default=1, metavar="N", help="times the usual time limits (1)")
     made.add_argument("--list", action="store_true", help="print the edits that would be judged, judge none")
     made.add_argument("--report", action="store_true", help="print the table of what was judged, judge none")
@@ -68,6 +85,7 @@ def main(argv: list[str], set_up: Callable[[], int]) -> int:
     if status:
         return status
     from loch.mutate import session
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return session.run(args)

@@ -17,7 +17,21 @@ from loch.mutate.judge import Verdict
 VERSION = 1
 ACCEPTED = Path(__file__).with_name("accepted.json")
 _KINDS = ("equivalent", "time alone")
-_KEYS = {"version", "room", "id", "path", "line", "kind", "diff", "outcome", "by", "stage", "how", "seconds", "fuzz_seeds"}
+_KEYS = {
+    "version",
+    "room",
+    "id",
+    "path",
+    "line",
+    "kind",
+    "diff",
+    "outcome",
+    "by",
+    "stage",
+    "how",
+    "seconds",
+    "fuzz_seeds",
+}
 
 
 class ResultsError(Exception):
@@ -42,7 +56,9 @@ def accepted(path: Path = ACCEPTED) -> list[Accepted]:
     try:
         rows = [Accepted(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError) as error:
-        raise ResultsError(f"{path}: expected a list of objects with path, diff, kind, why and perhaps line ({error})") from None
+        raise ResultsError(
+            f"{path}: expected a list of objects with path, diff, kind, why and perhaps line ({error})"
+        ) from None
     for row in rows:
         if row.kind not in _KINDS:
             raise ResultsError(f'{path}: "{row.kind}" of {row.path}; expected one of {", ".join(_KINDS)}')
@@ -69,16 +85,18 @@ class Results:
         if not self.path.is_file():
             raise ResultsError(f"{self.path}: expected a file of results")
         text = self.path.read_bytes()
-        whole = text[:text.rfind(b"\n") + 1]  # a last line that was cut is written again
+        whole = text[: text.rfind(b"\n") + 1]  # a last line that was cut is written again
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 row = json.loads(line)
             except ValueError:
                 raise ResultsError(f"{self.path}:{number}: expected a JSON object of a judged edit") from None
             if not isinstance(row, dict) or row.get("version") != VERSION:
-                raise ResultsError(f"{self.path}:{number}: not of version {VERSION}; another --results FILE begins anew")
+                raise ResultsError(
+                    f"{self.path}:{number}: not of version {VERSION}; another --results FILE begins anew"
+                )
             if missing := _KEYS - row.keys():
-                raise ResultsError(f"{self.path}:{number}: lacks \"{sorted(missing)[0]}\"")
+                raise ResultsError(f'{self.path}:{number}: lacks "{sorted(missing)[0]}"')
             self._keep(row)
         if len(whole) != len(text):
             self.path.write_bytes(whole)
@@ -96,8 +114,17 @@ class Results:
         return row["how"] == "time limit" and "time-limit" in again
 
     def add(self, room: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
-        row = {"version": VERSION, "room": room, "id": edit.id, "path": edit.path, "line": edit.line, "kind": edit.kind,
-               "diff": diff, **asdict(verdict), "fuzz_seeds": fuzz_seeds}
+        row = {
+            "version": VERSION,
+            "room": room,
+            "id": edit.id,
+            "path": edit.path,
+            "line": edit.line,
+            "kind": edit.kind,
+            "diff": diff,
+            **asdict(verdict),
+            "fuzz_seeds": fuzz_seeds,
+        }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -105,11 +132,18 @@ class Results:
 
     def report(self, rooms: list[str], excused: list[Accepted]) -> str:
         """Markdown: the kill rate of each room, then every edit that survived, with the reason if it is accepted."""
+
         def reason(row: dict) -> str:
             return next((f"{each.kind}: {each.why}" for each in excused if each.is_of(row)), "")
+
         rows = [{**row, "reason": reason(row)} for row in self.rows if row["room"] in rooms]
-        lines = ["| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit | survived "
-                 "| of these equivalent, or time alone | killed of the others |", "|---|---|---|---|---|---|---|---|---|---|"]
+        lines = [
+            (
+                "| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit"
+                " | survived | of these equivalent, or time alone | killed of the others |"
+            ),
+            "|---|---|---|---|---|---|---|---|---|---|",
+        ]
         for room in [*rooms, "all"]:
             mine = [row for row in rows if room in (row["room"], "all")]
             if mine:
@@ -117,7 +151,11 @@ class Results:
         for row in rows:
             if row["outcome"] == "survived":
                 why = row["reason"] or "nobody has said why"
-                lines += ["", f"{row['room']} {row['path']}:{row['line']} ({row['kind']}, {row['id']}) survived; {why}", row["diff"]]
+                lines += [
+                    "",
+                    f"{row['room']} {row['path']}:{row['line']} ({row['kind']}, {row['id']}) survived; {why}",
+                    row["diff"],
+                ]
         return "\n".join(lines)
 
 
@@ -128,5 +166,7 @@ def _rate(room: str, rows: list[dict]) -> str:
     excused = sum(row["outcome"] == "survived" and bool(row["reason"]) for row in rows)
     others = len(rows) - outcomes["not compiled"] - excused
     rate = f"{outcomes['killed'] / others:.0%}" if others else ""
-    return (f"| {room} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
-            f"{stages['explore']} | {limits} | {outcomes['survived']} | {excused} | {rate} |")
+    return (
+        f"| {room} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
+        f"{stages['explore']} | {limits} | {outcomes['survived']} | {excused} | {rate} |"
+    )

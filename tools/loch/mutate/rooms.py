@@ -8,8 +8,10 @@ from pathlib import Path
 
 # Neither tests nor what only tests, benchmarks and fuzzers include; options.cc holds defaults, help and the draws of
 # loch fuzz; mutants.cc the list of known-bad variants.
-NOT_CODE = re.compile(r"(_test|_bench|_fuzz|_costs|_main)\.cc$|(^|/)(test_\w*|testing|fabric_run|lying_disk|toy_\w*)\.\w+$"
-                      r"|(^|/)(options|mutants|module)\.(cc|h)$")
+NOT_CODE = re.compile(
+    r"(_test|_bench|_fuzz|_costs|_main)\.cc$|(^|/)(test_\w*|lying_disk|toy_\w*)\.\w+$"
+    r"|(^|/)(options|mutants|module)\.(cc|h)$"
+)
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,13 @@ class Variant:
 class Room:
     name: str
     folders: tuple[str, ...]
-    tests: tuple[str, ...]           # targets, in the order in which they judge
-    protocols: tuple[str, ...]       # that are fuzzed
+    tests: tuple[str, ...]  # targets, in the order in which they judge
+    protocols: tuple[str, ...]  # that are fuzzed
     explores: tuple[Explore, ...] = ()
     variants: tuple[Variant, ...] = ()
-    only: re.Pattern[str] | None = None    # files, by name; None: all
+    only: re.Pattern[str] | None = None  # files, by name; None: all
     without: re.Pattern[str] | None = None
-    skip: re.Pattern[str] | None = None    # lines that only known-bad variants and holes run
+    skip: re.Pattern[str] | None = None  # lines that only known-bad variants and holes run
 
     def files(self, tree: Path) -> list[str]:
         found = []
@@ -56,20 +58,30 @@ class Room:
         return found
 
 
-_COUPLED_FLAWS = re.compile(r"switches_early|reuses_at_once|empty_repeats|word_repeats|clears_first|replies_early|serves_any_row"
-                            r"|updates_in_place|verifies_misses|honours_expiry|polls_tail_unordered|flaws\b")
+_COUPLED_FLAWS = re.compile(
+    r"switches_early|reuses_at_once|empty_repeats|word_repeats|clears_first|replies_early|serves_any_row"
+    r"|updates_in_place|verifies_misses|honours_expiry|polls_tail_unordered|flaws\b"
+)
 _RPC_FLAWS = re.compile(r"\bflaws_?\b")
-_HERD_FLAWS = re.compile(r"executes_duplicates|awaits_no_reply|takes_any_reply|keeps_sequence|numbers\b|scans_all|never_zero|\.checks\b")
+_HERD_FLAWS = re.compile(
+    r"executes_duplicates|awaits_no_reply|takes_any_reply|keeps_sequence|numbers\b|scans_all|never_zero|\.checks\b"
+)
 _PILAF_FLAWS = re.compile(r"\brules_?(\(\))?\.|\bRules\b|emulation")
 
 _NESSIE_EXPLORES = (
     Explore("nessie", "GET K | PUT K | DELETE K", ("--set", "nessie.hash-functions=2")),
-    Explore("nessie", "DELETE K | DELETE K", ("--fail", "1", "--set", "nessie.hash-functions=2",
-                                              "--set", "nessie.single-cas-delete=true")),
+    Explore(
+        "nessie",
+        "DELETE K | DELETE K",
+        ("--fail", "1", "--set", "nessie.hash-functions=2", "--set", "nessie.single-cas-delete=true"),
+    ),
     Explore("nessie", "DELETE K | MIGRATE K", ("--fail", "1", "--set", "nessie.hash-functions=2")),
     Explore("nessie", "MIGRATE K | PUT K; GET K", ("--kill", "1", "--set", "nessie.hash-functions=2")),
-    Explore("nessie", "PUT K; PUT K | GET K", ("--clock", "2", "--set", "nessie.hash-functions=2",
-                                               "--set", "nessie.min-spare=1")),
+    Explore(
+        "nessie",
+        "PUT K; PUT K | GET K",
+        ("--clock", "2", "--set", "nessie.hash-functions=2", "--set", "nessie.min-spare=1"),
+    ),
     Explore("nessie", "GET K | MIGRATE K | PUT K", ("--set", "nessie.hash-functions=2")),
 )
 
@@ -81,32 +93,98 @@ def _served(protocol: str) -> tuple[Explore, ...]:
 _EVERY = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd")
 # One of each kind of finding, each at its recorded seed (./loch list mutants).
 _VARIANTS = (
-    Variant("nessie", "empty-not-unique", 19), Variant("nessie", "no-rollback", 2), Variant("nessie", "link-unknown-is-free", 20),
-    Variant("nessie", "link-before-write", 90), Variant("nessie-sd", "trailer-without-order", 2),
-    Variant("nessie-sd", "slot-rewritten-unanswered", 27), Variant("nessie-hy", "tail-poll-without-order", 7),
-    Variant("pilaf", "no-extent-crc", 2), Variant("herd", "trailer-alone", 7), Variant("herd", "any-reply-accepted", 6),
+    Variant("nessie", "empty-not-unique", 19),
+    Variant("nessie", "no-rollback", 2),
+    Variant("nessie", "link-unknown-is-free", 20),
+    Variant("nessie", "link-before-write", 90),
+    Variant("nessie-sd", "trailer-without-order", 2),
+    Variant("nessie-sd", "slot-rewritten-unanswered", 27),
+    Variant("nessie-hy", "tail-poll-without-order", 7),
+    Variant("pilaf", "no-extent-crc", 2),
+    Variant("herd", "trailer-alone", 7),
+    Variant("herd", "any-reply-accepted", 6),
 )
 
-ROOMS = {room.name: room for room in (
-    Room("nessie", ("nessie",), ("nessie_parts_test", "nessie_operations_test", "nessie_crash_test", "nessie_faults_test",
-                                 "nessie_recovery_test", "nessie_holes_test", "nessie_fabrics_test"),
-         ("nessie",), _NESSIE_EXPLORES),
-    Room("nessie_sd", ("nessie_sd", "common/coupled"), ("nessie_sd_test", "nessie_hy_test"), ("nessie-sd", "nessie-hy"),
-         _served("nessie-sd") + _served("nessie-hy"), skip=_COUPLED_FLAWS),
-    Room("nessie_hy", ("nessie_hy",), ("nessie_hy_test",), ("nessie-hy",), _served("nessie-hy"), skip=_COUPLED_FLAWS),
-    Room("pilaf_em", ("pilaf_em",), ("pilaf_parts_test", "pilaf_log_file_test", "pilaf_log_disk_test", "pilaf_log_test",
-                                     "pilaf_fabrics_test"),
-         ("pilaf", "pilaf-vo"), _served("pilaf") + _served("pilaf-vo"), skip=_PILAF_FLAWS, without=re.compile(r"emulation")),
-    Room("herd_em", ("herd_em",), ("herd_parts_test", "herd_fabrics_test"), ("herd",), _served("herd"), skip=_HERD_FLAWS),
-    Room("rpc", ("common/rpc",), ("rpc_test", "datagram_test", "message_channel_test", "posting_test", "write_channel_test"),
-         _EVERY[1:], _served("nessie-sd") + _served("pilaf-vo") + _served("herd"), skip=_RPC_FLAWS),
-    Room("cuckoo", ("common/cuckoo",), ("cuckoo_test", "nessie_parts_test", "nessie_sd_test", "pilaf_parts_test"),
-         _EVERY[:5], _NESSIE_EXPLORES[:1] + _served("nessie-hy") + _served("pilaf")),
-    Room("check", ("common/check",), ("check_test", "check_crosscheck_test", "history_corpus_test", "fuzz_test"), _EVERY,
-         variants=_VARIANTS, without=re.compile(r"^report\.")),
-    # What happens and in which order, not how long it takes: the timing model is judged by ./loch calibrate.
-    Room("sim", ("common/fabric/sim",), ("sim_test", "sim_cpu_test", "fabric_sim_litmus_test", "fabric_conformance_test",
-                                         "fabric_litmus_test"), _EVERY, variants=_VARIANTS,
-         only=re.compile(r"^(fabric|failures|faults|memory|request|requester|responder|worker|worker_run|simulation|scheduler"
-                         r"|event_queue|event)\.(cc|h)$")),
-)}
+ROOMS = {
+    room.name: room
+    for room in (
+        Room(
+            "nessie",
+            ("nessie",),
+            (
+                "nessie_parts_test",
+                "nessie_operations_test",
+                "nessie_crash_test",
+                "nessie_faults_test",
+                "nessie_recovery_test",
+                "nessie_holes_test",
+                "nessie_fabrics_test",
+            ),
+            ("nessie",),
+            _NESSIE_EXPLORES,
+        ),
+        Room(
+            "nessie_sd",
+            ("nessie_sd", "common/coupled"),
+            ("nessie_sd_test", "nessie_hy_test"),
+            ("nessie-sd", "nessie-hy"),
+            _served("nessie-sd") + _served("nessie-hy"),
+            skip=_COUPLED_FLAWS,
+        ),
+        Room(
+            "nessie_hy", ("nessie_hy",), ("nessie_hy_test",), ("nessie-hy",), _served("nessie-hy"), skip=_COUPLED_FLAWS
+        ),
+        Room(
+            "pilaf_em",
+            ("pilaf_em",),
+            ("pilaf_parts_test", "pilaf_log_file_test", "pilaf_log_disk_test", "pilaf_log_test", "pilaf_fabrics_test"),
+            ("pilaf", "pilaf-vo"),
+            _served("pilaf") + _served("pilaf-vo"),
+            skip=_PILAF_FLAWS,
+            without=re.compile(r"emulation"),
+        ),
+        Room(
+            "herd_em",
+            ("herd_em",),
+            ("herd_parts_test", "herd_fabrics_test"),
+            ("herd",),
+            _served("herd"),
+            skip=_HERD_FLAWS,
+        ),
+        Room(
+            "rpc",
+            ("common/rpc",),
+            ("rpc_test", "datagram_test", "message_channel_test", "posting_test", "write_channel_test"),
+            _EVERY[1:],
+            _served("nessie-sd") + _served("pilaf-vo") + _served("herd"),
+            skip=_RPC_FLAWS,
+        ),
+        Room(
+            "cuckoo",
+            ("common/cuckoo",),
+            ("cuckoo_test", "nessie_parts_test", "nessie_sd_test", "pilaf_parts_test"),
+            _EVERY[:5],
+            _NESSIE_EXPLORES[:1] + _served("nessie-hy") + _served("pilaf"),
+        ),
+        Room(
+            "check",
+            ("common/check",),
+            ("check_test", "check_crosscheck_test", "history_corpus_test", "fuzz_test"),
+            _EVERY,
+            variants=_VARIANTS,
+            without=re.compile(r"^report\."),
+        ),
+        # What happens and in which order, not how long it takes: the timing model is judged by ./loch calibrate.
+        Room(
+            "sim",
+            ("common/fabric/sim",),
+            ("sim_test", "sim_cpu_test", "fabric_sim_litmus_test", "fabric_conformance_test", "fabric_litmus_test"),
+            _EVERY,
+            variants=_VARIANTS,
+            only=re.compile(
+                r"^(fabric|failures|faults|memory|request|requester|responder|worker|worker_run|simulation|scheduler"
+                r"|event_queue|event)\.(cc|h)$"
+            ),
+        ),
+    )
+}

@@ -55,13 +55,27 @@ class Progress:
             print(f"\r\033[K{self.prefix}{what}"[:200], end="", file=sys.stderr, flush=True)
 
     def line(self, what: str) -> None:
-        print(f"{chr(13) + chr(27) + '[K' if self._on_terminal else ''}{self.prefix}{what}", file=sys.stderr, flush=True)
+        print(
+            f"{chr(13) + chr(27) + '[K' if self._on_terminal else ''}{self.prefix}{what}", file=sys.stderr, flush=True
+        )
 
 
-def _judge_room(room: Room, chosen: list[finder.Edit], judges: list[Judge], bench: Bench, results: Results,
-                args: argparse.Namespace, progress: Progress, ends: float) -> None:
-    left = [edit for edit in chosen if not results.has(room.name, edit, args.fuzz_seeds)
-            or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again, accepted())]
+def _judge_room(
+    room: Room,
+    chosen: list[finder.Edit],
+    judges: list[Judge],
+    bench: Bench,
+    results: Results,
+    args: argparse.Namespace,
+    progress: Progress,
+    ends: float,
+) -> None:
+    left = [
+        edit
+        for edit in chosen
+        if not results.has(room.name, edit, args.fuzz_seeds)
+        or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again, accepted())
+    ]
     progress.prefix = f"{room.name}: "
     progress.line(f"{len(chosen)} edits, {len(chosen) - len(left)} judged before")
     if not left:
@@ -89,7 +103,10 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         for room in rooms:
             for edit in draw(edits_of(room, ROOT, folder), args.edits, f"{args.seed} {room.name}"):
-                print(f"{room.name} {edit.path}:{edit.line} ({edit.kind}, {edit.id})\n{edit.diff((ROOT / edit.path).read_bytes())}")
+                print(
+                    f"{room.name} {edit.path}:{edit.line} ({edit.kind},"
+                    f" {edit.id})\n{edit.diff((ROOT / edit.path).read_bytes())}"
+                )
         return 0
     ends = time.monotonic() + args.time if args.time else float("inf")
     progress = Progress()

@@ -42,7 +42,9 @@ class Ipmi:
         if shutil.which("ipmitool") is None:
             raise PowerError("--source ipmi: ipmitool is not here (Debian: apt-get install ipmitool)")
         if bmc.address is not None and "IPMI_PASSWORD" not in os.environ:
-            raise PowerError("--bmc: the password is taken from the environment variable IPMI_PASSWORD, which is not set")
+            raise PowerError(
+                "--bmc: the password is taken from the environment variable IPMI_PASSWORD, which is not set"
+            )
         self.sensor: str | None = None
         self.unit_note = ""
         self._cache: Path | None = None
@@ -57,9 +59,15 @@ class Ipmi:
 
     def describe(self) -> dict[str, object]:
         version = self._run(["-V"], bare=True).stdout.strip()
-        return {"kind": "ipmi", "reading": "dcmi" if self.sensor is None else "sensor", "sensor": self.sensor,
-                "bmc": self.bmc.address, "interface": "lanplus" if self.bmc.address else "open", "tool": version,
-                "why_no_dcmi": self.unit_note or None}
+        return {
+            "kind": "ipmi",
+            "reading": "dcmi" if self.sensor is None else "sensor",
+            "sensor": self.sensor,
+            "bmc": self.bmc.address,
+            "interface": "lanplus" if self.bmc.address else "open",
+            "tool": version,
+            "why_no_dcmi": self.unit_note or None,
+        }
 
     def read(self) -> float:
         if self.sensor is None:
@@ -97,12 +105,14 @@ class Ipmi:
             if not sensors:
                 raise PowerError(f"{self.host}: {why_not}; and it has no sensor in watts")
             if len(sensors) > 1:
-                raise PowerError(f"{self.host}: {why_not}; several sensors are in watts: choose with --sensor: "
-                                 + ", ".join(sensors))
+                raise PowerError(
+                    f"{self.host}: {why_not}; several sensors are in watts: choose with --sensor: " + ", ".join(sensors)
+                )
             wanted = sensors[0]
         elif wanted not in sensors:
-            raise PowerError(f"--sensor {wanted}: {self.host} has no such sensor in watts; it has "
-                             + (", ".join(sensors) or "none"))
+            raise PowerError(
+                f"--sensor {wanted}: {self.host} has no such sensor in watts; it has " + (", ".join(sensors) or "none")
+            )
         self.sensor, self.unit_note = wanted, why_not or ""
         # Finding one sensor means reading all of their records, seconds on a large machine: read once.
         self._folder = tempfile.TemporaryDirectory(prefix="loch-power-")
@@ -132,20 +142,46 @@ class Ipmi:
         if done.returncode == 0 or (may_fail and not no_session and "Could not open device" not in done.stderr):
             return done
         if "Could not open device" in done.stderr:
-            raise PowerError(f"{self.host}: no BMC here: /dev/ipmi0 cannot be opened (root? modules ipmi_si, ipmi_devintf?); "
-                             "or name one with --bmc")
+            raise PowerError(
+                f"{self.host}: no BMC here: /dev/ipmi0 cannot be opened (root? modules ipmi_si, ipmi_devintf?); "
+                "or name one with --bmc"
+            )
         if no_session:
             raise PowerError(self._why_no_session())
         raise PowerError(f"{self.host}: ipmitool {' '.join(words)}: {_last_line(done.stderr or done.stdout)}")
 
     def _run(self, words: list[str], bare: bool = False) -> subprocess.CompletedProcess[str]:
         # Two tries of a second instead of twenty seconds of silence.
-        flags = [] if bare or self.bmc.address is None else [
-            "-I", "lanplus", "-C", "3", "-H", self.bmc.address, "-p", str(self.bmc.port), "-E", "-N", "1", "-R", "1",
-            *(["-U", self.bmc.user] if self.bmc.user else [])]
+        flags = (
+            []
+            if bare or self.bmc.address is None
+            else [
+                "-I",
+                "lanplus",
+                "-C",
+                "3",
+                "-H",
+                self.bmc.address,
+                "-p",
+                str(self.bmc.port),
+                "-E",
+                "-N",
+                "1",
+                "-R",
+                "1",
+                *(["-U", self.bmc.user] if self.bmc.user else []),
+            ]
+        )
         try:
-            return subprocess.run(["ipmitool", *flags, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                                  timeout=CALL_TIMEOUT_S, check=False, errors="replace")
+            return subprocess.run(
+                ["ipmitool", *flags, *words],
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=CALL_TIMEOUT_S,
+                check=False,
+                errors="replace",
+            )
         except OSError as error:
             raise PowerError(f"{self.host}: cannot start ipmitool: {error.strerror}") from None
         except subprocess.TimeoutExpired:

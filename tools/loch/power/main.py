@@ -48,7 +48,7 @@ class _Parser(Parser):
 
 
 def seconds(text: str) -> float:
-    """"500ms", "10s", "2m": a time with its unit."""
+    """ "500ms", "10s", "2m": a time with its unit."""
     for unit, factor in UNITS.items():
         number = text.removesuffix(unit)
         if number != text and number.replace(".", "", 1).isdecimal():
@@ -86,28 +86,81 @@ def _address(text: str) -> str:
 
 
 def parser() -> Parser:
-    top = _Parser(prog="loch power", usage="loch power [flags] [-- COMMAND…]", epilog=EPILOG, add_help=True, allow_abbrev=False,
-                  description="Samples the power of machines while COMMAND runs (or for a duration, or from a trace) and prints as\n"
-                  "JSON what they drew: mean watts, watts above idle, joules, joules per operation.")
+    top = _Parser(
+        prog="loch power",
+        usage="loch power [flags] [-- COMMAND…]",
+        epilog=EPILOG,
+        add_help=True,
+        allow_abbrev=False,
+        description=(
+            "Samples the power of machines while COMMAND runs (or for a duration, or from a trace) and prints as\n"
+            "JSON what they drew: mean watts, watts above idle, joules, joules per operation."
+        ),
+    )
     add = top.add_argument
-    add("--source", metavar="KIND", choices=(*KINDS, "auto"), default="auto",
-        help="ipmi: a BMC, by ipmitool; rapl: this machine's processors; replay: a trace; auto (default): ipmi with --bmc, "
-        "replay with --trace, else rapl where it can be read, else this machine's BMC")
-    add("--bmc", metavar="HOST", type=_address, action="append", default=[], help="ipmi: a BMC on the network (lanplus), password in "
-        "IPMI_PASSWORD; again for each machine (default: this machine's, /dev/ipmi0)")
+    add(
+        "--source",
+        metavar="KIND",
+        choices=(*KINDS, "auto"),
+        default="auto",
+        help=(
+            "ipmi: a BMC, by ipmitool; rapl: this machine's processors; replay: a trace; auto (default): ipmi with"
+            " --bmc, replay with --trace, else rapl where it can be read, else this machine's BMC"
+        ),
+    )
+    add(
+        "--bmc",
+        metavar="HOST",
+        type=_address,
+        action="append",
+        default=[],
+        help=(
+            "ipmi: a BMC on the network (lanplus), password in "
+            "IPMI_PASSWORD; again for each machine (default: this machine's, /dev/ipmi0)"
+        ),
+    )
     add("--port", metavar="N", type=_port, default=623, help="ipmi: its UDP port (623)")
     add("--user", metavar="NAME", help="ipmi: its user")
-    add("--sensor", metavar="NAME", help="ipmi: a sensor in watts, in the place of the DCMI power reading (default: DCMI, and "
-        "where the BMC has none, its only sensor in watts)")
-    add("--host", metavar="NAME", type=_host, action="append", default=[], help="another machine, whose own source is read by ssh "
-        "(rapl, or ipmi without --bmc); again for each")
+    add(
+        "--sensor",
+        metavar="NAME",
+        help=(
+            "ipmi: a sensor in watts, in the place of the DCMI power reading (default: DCMI, and "
+            "where the BMC has none, its only sensor in watts)"
+        ),
+    )
+    add(
+        "--host",
+        metavar="NAME",
+        type=_host,
+        action="append",
+        default=[],
+        help="another machine, whose own source is read by ssh (rapl, or ipmi without --bmc); again for each",
+    )
     add("--trace", metavar="FILE", help="replay: t_ns,host,source,watts; its first sample is the beginning")
     add("--rate", metavar="HZ", type=_rate, default=1.0, help="samples a second (1)")
-    add("--duration", metavar="TIME", type=seconds, help="how long, without COMMAND: 500ms, 10s, 2m (60s; replay: all of it)")
+    add(
+        "--duration",
+        metavar="TIME",
+        type=seconds,
+        help="how long, without COMMAND: 500ms, 10s, 2m (60s; replay: all of it)",
+    )
     add("--settle", metavar="TIME", type=seconds, default=0.0, help="the beginning of the run that does not count (0s)")
-    add("--idle", metavar="TIME", type=seconds, default=0.0, help="baseline before the run and as long after it (0s: none)")
-    add("--result", metavar="FILE", help="result of loch bench, which COMMAND may be writing: its measurement window is what "
-        "counts, by its operations")
+    add(
+        "--idle",
+        metavar="TIME",
+        type=seconds,
+        default=0.0,
+        help="baseline before the run and as long after it (0s: none)",
+    )
+    add(
+        "--result",
+        metavar="FILE",
+        help=(
+            "result of loch bench, which COMMAND may be writing: its measurement window is what "
+            "counts, by its operations"
+        ),
+    )
     add("--into", metavar="FILE", help="write that result here, with what was measured as its power_w")
     add("--samples", metavar="FILE", help="write the raw samples here: t_ns,host,source,watts")
     add("--json", metavar="FILE", help="write the JSON here, not to standard output")
@@ -122,11 +175,13 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     top = parser()
     if wrong := without_value(argv[:at]):
         top.error(f"{wrong}: expected a value")
-    args, command = top.parse_args(argv[:at]), argv[at + 1:]
+    args, command = top.parse_args(argv[:at]), argv[at + 1 :]
     if at < len(argv) and not command:
         top.error("expected COMMAND after --")
     if args.source == "auto":
-        args.source = "ipmi" if args.bmc or args.sensor else "replay" if args.trace else "rapl" if _has_rapl(args) else "ipmi"
+        args.source = (
+            "ipmi" if args.bmc or args.sensor else "replay" if args.trace else "rapl" if _has_rapl(args) else "ipmi"
+        )
     for flag, kind in (("bmc", "ipmi"), ("user", "ipmi"), ("sensor", "ipmi"), ("trace", "replay")):
         if getattr(args, flag) and args.source != kind:
             top.error(f"--{flag}: goes with --source {kind}, not {args.source}")
@@ -154,9 +209,17 @@ def open_sources(args: argparse.Namespace) -> list[Source]:
     if args.source == "ipmi" and args.bmc:
         return [IpmiSource(Bmc(address, args.port, args.user), args.sensor) for address in args.bmc]
     if args.host:
-        flags = ["--source", args.source, "--rate", f"{args.rate:g}", *([f"--sensor={args.sensor}"] if args.sensor else [])]
+        flags = [
+            "--source",
+            args.source,
+            "--rate",
+            f"{args.rate:g}",
+            *([f"--sensor={args.sensor}"] if args.sensor else []),
+        ]
         command = [*HAND_OVER, "power", "--stream", *flags]
-        return [_own(args) if host in ("localhost", socket.gethostname()) else Remote(host, command) for host in args.host]
+        return [
+            _own(args) if host in ("localhost", socket.gethostname()) else Remote(host, command) for host in args.host
+        ]
     return [_own(args)]
 
 
@@ -238,7 +301,9 @@ def live(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample], Ma
 def replayed(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample], Marks, Context, int]:
     """A trace in the place of sources. With COMMAND it is moved so that it begins when the baseline does."""
     samples = trace.read(Path(args.trace))
-    context = Context([{"kind": "replay", "trace": Path(args.trace).name, "sources": sorted({s.source for s in samples})}], None)
+    context = Context(
+        [{"kind": "replay", "trace": Path(args.trace).name, "sources": sorted({s.source for s in samples})}], None
+    )
     first, last = min(s.t_ns for s in samples), max(s.t_ns for s in samples)
     idle_ns, status = int(args.idle * 1e9), 0
     if command:
@@ -257,8 +322,10 @@ def replayed(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample]
         window = measured.window_of(measured.read_result(Path(args.result))) if args.result else None
         end = last if args.duration is None else first + 2 * idle_ns + int(args.duration * 1e9)
         if window is None and end - idle_ns <= first + idle_ns:
-            raise PowerError(f"--trace {args.trace}: its {(last - first) / 1e9:g} s leave nothing between two baselines of "
-                             f"{args.idle:g} s")
+            raise PowerError(
+                f"--trace {args.trace}: its {(last - first) / 1e9:g} s leave nothing between two baselines of "
+                f"{args.idle:g} s"
+            )
         marks = Marks(Span(first + idle_ns, end - idle_ns))
         if idle_ns:
             marks.idle_before, marks.idle_after = Span(first, first + idle_ns), Span(end - idle_ns, end)
@@ -359,4 +426,5 @@ def main(argv: list[str], set_up: Callable[[], int]) -> int:
         if args.stream:
             return stream(args)
         return run(args, command)
+
     return status_of(called, "loch power", "interrupted; nothing was integrated")

@@ -49,14 +49,19 @@ def report(samples: list[Sample], marks: Marks, context: Context) -> dict[str, o
         "mean": statistics.fmean(float(each["mean_w"]) for each in hosts),
         "per_node": [each["mean_w"] for each in hosts],
         "above_idle": None if total_above is None else total_above / marks.run.seconds / len(hosts),
-        "joules": joules, "joules_above_idle": total_above,
+        "joules": joules,
+        "joules_above_idle": total_above,
         "operations": context.operations,
         "joules_per_operation": _per(joules, context.operations),
         "joules_above_idle_per_operation": None if total_above is None else _per(total_above, context.operations),
         "seconds": marks.run.seconds,
         "span": "window" if marks.is_window else "command",
         "source": _source(context.sources),
-        "rate_hz": context.rate_hz, "hosts": hosts, "marks": _marks(marks), "notes": context.notes}
+        "rate_hz": context.rate_hz,
+        "hosts": hosts,
+        "marks": _marks(marks),
+        "notes": context.notes,
+    }
     return out
 
 
@@ -74,13 +79,27 @@ def _host(host: str, own: list[Sample], marks: Marks, context: Context) -> dict[
     silent_s = (marks.run.end_ns - own[-1].t_ns) / 1e9  # a gap that ends is told, and is no failure
     if silent_s > min(gap_max, ran.seconds):
         raise Failed(f"{host}: no sample in the last {silent_s:.3g} s of the run, which took {ran.seconds:.3g} s")
-    idle = {name: integrate(own, span) for name, span in (("before", marks.idle_before), ("after", marks.idle_after)) if span}
+    idle = {
+        name: integrate(own, span)
+        for name, span in (("before", marks.idle_before), ("after", marks.idle_after))
+        if span
+    }
     idle_w = statistics.fmean(each.mean_w for each in idle.values()) if idle else None
     above = None if idle_w is None else ran.joules - idle_w * ran.seconds
-    return {"host": host, "source": own[0].source, "mean_w": ran.mean_w, "idle_w": idle_w,
-            "above_idle_w": None if above is None else above / ran.seconds, "joules": ran.joules, "joules_above_idle": above,
-            "samples": ran.samples, "longest_gap_s": ran.longest_gap_s, "failed_readings": context.failures.get(host, 0),
-            "idle_before": _idle(idle.get("before")), "idle_after": _idle(idle.get("after"))}
+    return {
+        "host": host,
+        "source": own[0].source,
+        "mean_w": ran.mean_w,
+        "idle_w": idle_w,
+        "above_idle_w": None if above is None else above / ran.seconds,
+        "joules": ran.joules,
+        "joules_above_idle": above,
+        "samples": ran.samples,
+        "longest_gap_s": ran.longest_gap_s,
+        "failed_readings": context.failures.get(host, 0),
+        "idle_before": _idle(idle.get("before")),
+        "idle_after": _idle(idle.get("after")),
+    }
 
 
 def _idle(energy: Energy | None) -> dict[str, object] | None:
@@ -113,8 +132,9 @@ def _has_what_counts(document: dict) -> bool:
     counts, window = document.get("operations"), document.get("window")
     if not isinstance(counts, dict) or not all(type(counts.get(key)) is int for key in ("ok", "not_found")):
         return False
-    return window is None or (isinstance(window, dict) and
-                              all(type(window.get(key)) is int for key in ("from_unix_ns", "to_unix_ns")))
+    return window is None or (
+        isinstance(window, dict) and all(type(window.get(key)) is int for key in ("from_unix_ns", "to_unix_ns"))
+    )
 
 
 def window_of(result: dict) -> Span | None:

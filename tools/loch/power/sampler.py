@@ -48,8 +48,10 @@ class Sampler:
                 return
             time.sleep(0.005)
         missing = set(self.failures) - {each.host for each in self.samples()}
-        raise PowerError(f"no sample from {', '.join(sorted(missing))} in {seconds:g} s"
-                         + (f": {self.last_failure}" if self.last_failure else ""))
+        raise PowerError(
+            f"no sample from {', '.join(sorted(missing))} in {seconds:g} s"
+            + (f": {self.last_failure}" if self.last_failure else "")
+        )
 
     def _loop(self, source: Source) -> None:
         period = 1.0 / self.rate_hz

@@ -26,9 +26,9 @@ class Failed(PowerError):
 
 @dataclass(frozen=True)
 class Sample:
-    t_ns: int     # since 1970
-    host: str     # whose power it is
-    source: str   # "ipmi dcmi", "ipmi sensor NAME", "rapl"
+    t_ns: int  # since 1970
+    host: str  # whose power it is
+    source: str  # "ipmi dcmi", "ipmi sensor NAME", "rapl"
     watts: float
 
 
@@ -50,7 +50,7 @@ class Energy:
 
     joules: float
     seconds: float
-    samples: int          # inside the span
+    samples: int  # inside the span
     longest_gap_s: float  # in the span without a sample
 
     @property
@@ -66,8 +66,11 @@ def integrate(samples: list[Sample], span: Span) -> Energy:
         raise PowerError("the span to integrate over is empty")
     ordered = sorted(samples, key=lambda each: each.t_ns)
     inside = [each for each in ordered if span.begin_ns <= each.t_ns <= span.end_ns]
-    corners = [(span.begin_ns, _at(ordered, span.begin_ns)), *((each.t_ns, each.watts) for each in inside),
-               (span.end_ns, _at(ordered, span.end_ns))]
+    corners = [
+        (span.begin_ns, _at(ordered, span.begin_ns)),
+        *((each.t_ns, each.watts) for each in inside),
+        (span.end_ns, _at(ordered, span.end_ns)),
+    ]
     pairs = list(zip(corners, corners[1:]))
     joules = math.fsum((t1 - t0) / 1e9 * (w0 + w1) / 2 for (t0, w0), (t1, w1) in pairs)
     return Energy(joules, span.seconds, len(inside), max((t1 - t0) / 1e9 for (t0, _), (t1, _) in pairs))
@@ -131,7 +134,11 @@ def parse_row(row: list[str], where: str) -> Sample:
         if sample.t_ns >= 2**63:
             raise ValueError
     except ValueError:
-        raise PowerError(f"{where}: expected a whole t_ns and a number of watts, found {one_line(','.join(row)[:80])}") from None
+        raise PowerError(
+            f"{where}: expected a whole t_ns and a number of watts, found {one_line(','.join(row)[:80])}"
+        ) from None
     if not sample.host or not math.isfinite(sample.watts) or sample.watts < 0 or sample.t_ns < 0:
-        raise PowerError(f"{where}: expected a host, and t_ns and watts of at least 0, found {one_line(','.join(row)[:80])}")
+        raise PowerError(
+            f"{where}: expected a host, and t_ns and watts of at least 0, found {one_line(','.join(row)[:80])}"
+        )
     return sample

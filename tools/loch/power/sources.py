@@ -30,9 +30,14 @@ class Source(Protocol):
 
     host: str
 
-    def describe(self) -> dict[str, object]: ...
-    def sample(self) -> Sample: ...
-    def close(self) -> None: ...
+    def describe(self) -> dict[str, object]:
+        ...
+
+    def sample(self) -> Sample:
+        ...
+
+    def close(self) -> None:
+        ...
 
 
 class IpmiSource:
@@ -106,13 +111,17 @@ def _zones(root: Path) -> list[tuple[str, Path, int]]:
             wrap = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))
             (folder / "energy_uj").read_text(encoding="ascii")
         except PermissionError:
-            raise PowerError(f"--source rapl: {folder}/energy_uj may be read by root alone (as since Linux 5.10)") from None
+            raise PowerError(
+                f"--source rapl: {folder}/energy_uj may be read by root alone (as since Linux 5.10)"
+            ) from None
         except (OSError, ValueError) as error:
             raise PowerError(f"--source rapl: {folder}: {error}") from None
         found.append((f"{folder.name} {name}", folder, wrap))
     if not found:
-        raise PowerError(f"--source rapl: no package in {root}: no such processor, a virtual machine, or the module "
-                         "intel_rapl_msr is not loaded")
+        raise PowerError(
+            f"--source rapl: no package in {root}: no such processor, a virtual machine, or the module "
+            "intel_rapl_msr is not loaded"
+        )
     return found
 
 
@@ -125,8 +134,14 @@ class Remote:
         # finds those of `command` again. What follows -- is no option.
         words = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, shlex.join(command)]
         try:
-            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             text=True, errors="replace")
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
         except OSError as error:
             raise PowerError(f"{host}: cannot start ssh: {error.strerror}") from None
         self._first = self._line()

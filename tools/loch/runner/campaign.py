@@ -28,22 +28,28 @@ class _Run:
     executor: Executor
     costs: costs.Costs
     left: set[str] = field(default_factory=set)  # points of the present stage that have not ended
-    tuned: list[dict] | None = None              # what tuning chose, once it has run
-    choices: list[dict] | None = None            # what was chosen, with the rates of shares of a maximum
+    tuned: list[dict] | None = None  # what tuning chose, once it has run
+    choices: list[dict] | None = None  # what was chosen, with the rates of shares of a maximum
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
     comparisons: list[published.Comparison] = field(default_factory=list)
     obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)  # tables (head, rows)
     said: list[str] = field(default_factory=list)  # warnings, printed at the end
-    peak: tuple[int, str] = (0, "")                # bytes of the largest simulated point, and which it was
+    peak: tuple[int, str] = (0, "")  # bytes of the largest simulated point, and which it was
 
 
 class Campaign:
     """Runs experiments; what an earlier run finished is not run again."""
 
-    def __init__(self, loaded: list[tuple[Experiment, Path]], binary: str, args: argparse.Namespace,
-                 launched: launch.Launch | None, engine: Engine | None = None) -> None:
+    def __init__(
+        self,
+        loaded: list[tuple[Experiment, Path]],
+        binary: str,
+        args: argparse.Namespace,
+        launched: launch.Launch | None,
+        engine: Engine | None = None,
+    ) -> None:
         self._args, self._engine = args, engine
         self._width = engine.width if engine else args.jobs  # simulated points side by side
         self._pool = Pool(args.jobs, engine)
@@ -52,8 +58,9 @@ class Campaign:
         self._progress: Progress | None = None
         for experiment, folder in loaded:
             store = Store(folder / "points", binary)
-            self._runs.append(_Run(experiment, folder, store, Executor(experiment, store, launched),
-                                   costs.Costs(experiment, folder)))
+            self._runs.append(
+                _Run(experiment, folder, store, Executor(experiment, store, launched), costs.Costs(experiment, folder))
+            )
 
     def run(self) -> int:
         """0 all points ran and everything is drawn, 1 not."""
@@ -129,7 +136,9 @@ class Campaign:
             run.stale += stale
         if stale and not self._warned_stale:
             what = "kept as they are (--keep-stale)" if self._args.keep_stale else "run again (--keep-stale keeps them)"
-            print(f"warning: stored points were made by another binary or hardware file; they are {what}", file=sys.stderr)
+            print(
+                f"warning: stored points were made by another binary or hardware file; they are {what}", file=sys.stderr
+            )
             self._warned_stale = True
         return todo
 
@@ -154,15 +163,21 @@ class Campaign:
         thought = self._planned(run) if run.choices else None
         todo = self._todo(run, grid.points(run.experiment, report.choices_by_key(run.choices)), is_plan=False)
         if thought is not None and self._progress:
-            self._progress.changed(len(todo) - len(thought), sum(map(run.costs.of, todo)) - sum(map(run.costs.of, thought)))
+            self._progress.changed(
+                len(todo) - len(thought), sum(map(run.costs.of, todo)) - sum(map(run.costs.of, thought))
+            )
         self._start(run, todo, first=thought is not None)
         if not todo:
             self._write(run)
 
     def _start(self, run: _Run, todo: list[grid.Point], first: bool) -> None:
         run.left = {point_hash(point) for point in todo}
-        self._pool.add(run.executor, grid.shuffled(todo, run.experiment.measure.seed),
-                       lambda outcome: self._ended(run, outcome), first)
+        self._pool.add(
+            run.executor,
+            grid.shuffled(todo, run.experiment.measure.seed),
+            lambda outcome: self._ended(run, outcome),
+            first,
+        )
 
     def _ended(self, run: _Run, outcome: Outcome) -> None:
         if self._progress:
@@ -179,7 +194,7 @@ class Campaign:
     def _write(self, run: _Run) -> None:
         """Every point has run: the outputs, of which drawing goes on beside what still runs."""
         results = outputs.collect(run.experiment, run.store, run.choices or [])
-        run.verdicts = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
+        run.verdicts, written = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)
         run.obtained = report.obtained_tables(results)
         run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
@@ -189,7 +204,8 @@ class Campaign:
             self._drawn(run, True)
             return
         import plots.draw  # noqa: F401  (once, here, rather than in each child)
-        self._pool.chore(lambda: outputs.draw_all(run.folder, results), lambda well: self._drawn(run, well))
+
+        self._pool.chore(lambda: outputs.draw_all(run.folder, results, written), lambda well: self._drawn(run, well))
 
     def _drawn(self, run: _Run, well: bool) -> None:
         if not well:
@@ -226,8 +242,10 @@ class Campaign:
             tell_many(self._runs, took_s)
         for run in self._runs:
             for warning in run.said:
-                print(f"warning: {run.experiment.name}: {warning}" if len(self._runs) > 1 else f"warning: {warning}",
-                      file=sys.stderr)
+                print(
+                    f"warning: {run.experiment.name}: {warning}" if len(self._runs) > 1 else f"warning: {warning}",
+                    file=sys.stderr,
+                )
         for failure in failed:
             print(f"failed {failure}", file=sys.stderr)
         return 1 if failed else 0
@@ -240,27 +258,31 @@ def _warn_governor(run: _Run) -> None:
 
 
 def _warnings(results: outputs.Results) -> list[str]:
-    stored = [row.stored for row in results.rows if row.ok]
+    stored = [row.result for row in results.rows if row.ok]
     out = [said for said in (report.not_steady(results), report.many_gave_up(results)) if said]
     if any(each.document.get("loch", {}).get("dirty") for each in stored):
         out.append("the tree has uncommitted changes; the commit in the results does not say all")
     shares = [each.runner.get("others_cpu_share") or 0 for each in stored]
     busy = sum(share > OTHERS_LIMIT for share in shares)
     if busy:
-        out.append(f"others used over {OTHERS_LIMIT:.0%} of the CPU during {busy} measured points "
-                   f"(at most {max(shares):.0%}); compare them with care")
+        out.append(
+            f"others used over {OTHERS_LIMIT:.0%} of the CPU during {busy} measured points "
+            f"(at most {max(shares):.0%}); compare them with care"
+        )
     return out
 
 
 def _peak_bytes(row: outputs.Row) -> int:
-    value = (row.stored.document.get("sim") or {}).get("peak_memory_bytes")
+    value = (row.result.document.get("sim") or {}).get("peak_memory_bytes")
     return value if isinstance(value, int) else 0
 
 
 def tell_one(run: _Run) -> None:
     """Published against obtained, or what was obtained where nothing was published; claims, and where everything is."""
     if run.comparisons:
-        _print_table(report.comparison_head(published.called(run.experiment)), report.comparison_table(run.comparisons), texts=4)
+        _print_table(
+            report.comparison_head(published.called(run.experiment)), report.comparison_table(run.comparisons), texts=4
+        )
         print(published.score(run.comparisons).text())
     else:
         for head, rows in run.obtained:
@@ -276,8 +298,12 @@ def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
     lines = [head, *rows]
     widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
     for line in lines:
-        print("  ".join(str(cell).ljust(width) if i < texts else str(cell).rjust(width)
-                        for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
+        print(
+            "  ".join(
+                str(cell).ljust(width) if i < texts else str(cell).rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths))
+            ).rstrip()
+        )
 
 
 def tell_many(runs: list[_Run], took_s: float) -> None:
@@ -293,4 +319,7 @@ def tell_many(runs: list[_Run], took_s: float) -> None:
     if peak:
         print(f"largest point: {peak / 2**20:,.0f} MiB, {point} of {name}")
     bad = [run.experiment.name for run in runs if run.failures]
-    print(f"{len(runs)} experiments in {about(took_s)}" + (f"; with failures: {', '.join(bad)}" if bad else "; none failed"))
+    print(
+        f"{len(runs)} experiments in {about(took_s)}"
+        + (f"; with failures: {', '.join(bad)}" if bad else "; none failed")
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from . import expression, lookup
 from .grid import show
@@ -25,7 +26,10 @@ class Verdict:
 def judge(results: Results, claim_text: ClaimText) -> Verdict:
     """Evaluates one claim wherever its `where` holds; it is held only if it holds everywhere."""
     text, claim = claim_text.text, claim_text.claim
-    told = {"explained": claim_text.explained, "ids": claim_text.ids}
+
+    def verdict(held: bool | None, why: str, places: int = 0) -> Verdict:
+        return Verdict(text, held, why, places, ids=claim_text.ids, explained=claim_text.explained)
+
     checked, wrong, missing = 0, [], []
     for axes in _places(results, claim):
         try:
@@ -37,16 +41,16 @@ def judge(results: Results, claim_text: ClaimText) -> Verdict:
             missing.append(str(error))
             continue
         except expression.ExpressionError as error:
-            return Verdict(text, None, f"{error}", **told)
+            return verdict(None, f"{error}")
         checked += 1
         if not holds:
             wrong.append(f"{_place(axes)}{_number(left)} {claim.sign} {_number(right)} is false")
     if not checked:
-        return Verdict(text, None, (missing[0] if missing else "no point meets its where"), **told)
+        return verdict(None, missing[0] if missing else "no point meets its where")
     if missing:
         reasons = "; ".join([*wrong, f"no value at {len(missing)} of {checked + len(missing)} places ({missing[0]})"])
-        return Verdict(text, False if wrong else None, reasons, checked, **told)
-    return Verdict(text, not wrong, "; ".join(wrong), checked, **told)
+        return verdict(False if wrong else None, reasons, checked)
+    return verdict(not wrong, "; ".join(wrong), checked)
 
 
 def judge_all(results: Results) -> list[Verdict]:
@@ -54,7 +58,7 @@ def judge_all(results: Results) -> list[Verdict]:
     return [judge(results, claim) for claim in results.experiment.claims]
 
 
-def _places(results: Results, claim: expression.Claim) -> list[dict[str, object]]:
+def _places(results: Results, claim: expression.Claim) -> list[dict[str, Any]]:
     """Where a claim is checked: the values of the axes that it leaves open, at which every system that it names runs.
 
     An axis that every name fixes in [...], and no `where` mentions, is not open.
@@ -62,11 +66,14 @@ def _places(results: Results, claim: expression.Claim) -> list[dict[str, object]
     names = [name for name in expression.names(claim) if lookup.system_of(name)]
     asked = {name.path for condition in claim.where for name in expression.names(condition)}
     asked |= {name.path for name in expression.names(claim) if not lookup.system_of(name)}
-    is_open = [axis for axis in results.experiment.axes
-               if axis in asked or not names or any(axis not in dict(name.at) for name in names)]
+    is_open = [
+        axis
+        for axis in results.experiment.axes
+        if axis in asked or not names or any(axis not in dict(name.at) for name in names)
+    ]
     systems = list(dict.fromkeys(lookup.system_of(name) for name in names))
     systems = systems or [system.name for system in results.experiment.systems][:1]
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for system in systems:
         for axes in results.axes_of(system):
             place = {axis: axes[axis] for axis in is_open}
@@ -75,31 +82,33 @@ def _places(results: Results, claim: expression.Claim) -> list[dict[str, object]
     return found
 
 
-def _runs(results: Results, name: expression.Name, place: dict[str, object]) -> bool:
+def _runs(results: Results, name: expression.Name, place: dict[str, Any]) -> bool:
     """Whether a name's system runs at a place, whatever the axes are that the name itself fixes."""
     fixed = dict(name.at)
-    return any(all(axes[axis] == value for axis, value in place.items() if axis not in fixed)
-               for axes in results.axes_of(lookup.system_of(name)))
+    return any(
+        all(axes[axis] == value for axis, value in place.items() if axis not in fixed)
+        for axes in results.axes_of(lookup.system_of(name))
+    )
 
 
-def _axis_lookup(axes: dict[str, object]):
-    return lambda name: lookup.plain(axes[name.path])
+def _axis_lookup(axes: dict[str, Any]):
+    return lambda name: expression.comparable(axes[name.path])
 
 
-def _lookup(results: Results, axes: dict[str, object]):
+def _lookup(results: Results, axes: dict[str, Any]):
     return lambda name: lookup.value(results, name, axes)
 
 
-def _place(axes: dict[str, object]) -> str:
+def _place(axes: dict[str, Any]) -> str:
     return ", ".join(f"{key} {show(key, value)}" for key, value in axes.items()) + ": " if axes else ""
 
 
-def _number(value: object) -> str:
+def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
 
 
 def summary(verdicts: list[Verdict]) -> str:
-    """"5 of 6 claims held, 1 not evaluated"."""
+    """ "5 of 6 claims held, 1 not evaluated"."""
     held = sum(verdict.held is True for verdict in verdicts)
     judged = sum(verdict.held is not None for verdict in verdicts)
     out = f"{held} of {judged} claims held"

@@ -11,7 +11,22 @@ from pathlib import Path
 
 from loch.written import why_not, write_atomically
 
-from . import costs, engines, grid, launch, located, outputs, overrides, power, preflight, published, reference, schema, score
+from . import (
+    costs,
+    document,
+    engines,
+    grid,
+    launch,
+    located,
+    outputs,
+    overrides,
+    power,
+    preflight,
+    published,
+    reference,
+    schema,
+    score,
+)
 from .campaign import Campaign
 from .errors import BadInput, reading
 from .model import Experiment
@@ -30,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
     for file in files:  # all are checked before any is run
         document = located.load(file)
         overrides.check_smoke(document)
-        given = overrides.apply(document, args.set, args.fabric, args.smoke, _nodes_max(args, launched),
-                                _cores(args, launched))
+        given = overrides.apply(
+            document, args.set, args.fabric, args.smoke, _nodes_max(args, launched), _cores(args, launched)
+        )
         for fewer in (text.strip("()") for text in given if text.startswith("(")):
             print(f"warning: {file}: {fewer}", file=sys.stderr)
         experiment = schema.read(document, given)
@@ -102,9 +118,9 @@ def plot(args: argparse.Namespace) -> int:
 
 def _redraw(folder: Path) -> tuple[Path, list[str]]:
     """The folder, and which of its points are damaged."""
-    results, _, store = outputs.load(folder)
+    results, choices, store = outputs.load(folder)
     with reading(str(folder)):
-        outputs.redraw(folder, results)
+        outputs.redraw(folder, results, choices, store)
     return folder, list(store.damaged.values())
 
 
@@ -143,6 +159,12 @@ def score_command(args: argparse.Namespace) -> int:
     else:
         print(score.markdown(sheet, root), end="")
     return _tell_damaged(sheet.damaged, "left out")
+
+
+def schema_command(args: argparse.Namespace) -> int:
+    """`loch schema`: the shape of an experiment, as editors read it."""
+    print(document.json_schema(), end="")
+    return 0
 
 
 def _check_output(flag: str, path: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from loch.places import SOURCE
 
@@ -42,7 +43,7 @@ class Costs:
         except (BadInput, KeyError, TypeError):
             return  # a new experiment, or no reference here
 
-    def _note(self, name: str, system: str, seconds: object) -> None:
+    def _note(self, name: str, system: str, seconds: Any) -> None:
         if isinstance(seconds, (int, float)):
             self._points[name] = float(seconds)
             self._systems.setdefault(system, []).append(float(seconds))

@@ -26,7 +26,7 @@ ANSWER_S = 30
 TICK_S = 0.5
 
 
-def say(**what: object) -> None:
+def say(**what: Any) -> None:
     """One line to the runner."""
     print(json.dumps(what), flush=True)
 
@@ -35,13 +35,23 @@ def connect(argv: list[str]) -> Any:
     """The client, of a cluster of our own or of somebody else's."""
     from distributed import Client, LocalCluster
     from distributed.security import Security
+
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if argv[0] != "--processes":
         return Client(argv[1], timeout=CONNECT_S, set_as_default=False)
     # Whoever can talk to a scheduler can run commands as its user: certificates of this run alone keep others out.
     security = Security.temporary()
-    cluster = LocalCluster(n_workers=int(argv[1]), threads_per_worker=1, processes=True, host="127.0.0.1", protocol="tls",
-                           dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL, security=security)
+    cluster = LocalCluster(
+        n_workers=int(argv[1]),
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        protocol="tls",
+        dashboard_address=None,
+        memory_limit=0,
+        silence_logs=logging.CRITICAL,
+        security=security,
+    )
     return Client(cluster, security=security, timeout=CONNECT_S, set_as_default=False)
 
 
@@ -89,8 +99,15 @@ class Bridge:
             return
         number, _, argv = rest.partition(" ")
         # A function of the standard library: a worker need not be able to import anything of ours.
-        future = self._client.submit(subprocess.run, json.loads(argv), stdin=subprocess.DEVNULL, capture_output=True,
-                                     errors="replace", pure=False, key=f"loch-{self._run}-{number}-{uuid.uuid4().hex[:8]}")
+        future = self._client.submit(
+            subprocess.run,
+            json.loads(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            errors="replace",
+            pure=False,
+            key=f"loch-{self._run}-{number}-{uuid.uuid4().hex[:8]}",
+        )
         self._futures[int(number)] = future
         future.add_done_callback(lambda _: self._events.put(int(number)))
 
@@ -110,6 +127,7 @@ class Bridge:
 
 def _sees(paths: list[str]) -> bool:
     import os
+
     return all(os.access(path, os.R_OK) for path in paths)
 
 

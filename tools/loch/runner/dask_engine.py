@@ -11,7 +11,9 @@ import sys
 import tempfile
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from loch.ending import one_line
 
@@ -20,11 +22,21 @@ from .engine import TASK, Engine, EngineLost, warn
 from .errors import BadInput
 
 BRIDGE = Path(__file__).resolve().parent / "dask_bridge.py"
-START_S = 90.0   # until the bridge has a cluster
+START_S = 90.0  # until the bridge has a cluster
 ANSWER_S = 45.0
 END_S = 15.0
 READ_BYTES = 1 << 16
 ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9\[][A-Za-z0-9.\[\]:_-]*:\d{1,5}")
+
+
+@dataclass(frozen=True)
+class _Bridge:
+    """The process of dask_bridge.py: what it is asked, what it answers, what it complains of."""
+
+    process: subprocess.Popen[bytes]
+    asked: IO[bytes]
+    answers: IO[bytes]
+    errors: IO[str]
 
 
 class Dask(Engine):
@@ -38,18 +50,23 @@ class Dask(Engine):
             raise BadInput(f"{flag} {address}: expected the address of a scheduler, such as tcp://10.0.0.1:8786")
         self._address, self._flag, self._jobs = address, flag, jobs
         self.width = jobs
-        self._bridge: subprocess.Popen | None = None
-        self._errors = None
+        self._bridge: _Bridge | None = None
         self._received = b""
 
     def check(self, binary: str) -> None:
         if importlib.util.find_spec("distributed") is None:
-            raise BadInput("--on dask needs the package python3-distributed (as root: apt-get install python3-distributed)")
+            raise BadInput(
+                "--on dask needs the package python3-distributed (as root: apt-get install python3-distributed)"
+            )
         self._start()
         answer = self._answer(START_S)
         if "error" in answer:
             self._end()
-            what = f"{self._flag} {self._address}: no scheduler of Dask answers" if self._address else "--on dask: no cluster"
+            what = (
+                f"{self._flag} {self._address}: no scheduler of Dask answers"
+                if self._address
+                else "--on dask: no cluster"
+            )
             raise BadInput(f"{what}: {one_line(answer['error'])}")
         if answer["threads"] == 0:
             warn(f"{self._flag} {self._address}: it has no workers yet; points wait for them")
@@ -63,16 +80,32 @@ class Dask(Engine):
         blind = answer.get("blind", [answer.get("error")])
         if blind:
             self._end()
-            raise BadInput(f"--on dask: {one_line(blind[0])} cannot read {' or '.join(paths)}; all workers must have the "
-                           "result folder and this project in the same place")
+            raise BadInput(
+                f"--on dask: {one_line(blind[0])} cannot read {' or '.join(paths)}; all workers must have the "
+                "result folder and this project in the same place"
+            )
 
     def _start(self) -> None:
         where = [self._flag, self._address] if self._address else ["--processes", str(self._jobs)]
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        self._bridge = subprocess.Popen([sys.executable, "-B", str(BRIDGE), *where], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
-                                        preexec_fn=die_with_parent)
-        os.set_blocking(self._bridge.stdout.fileno(), False)
+        errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        process = subprocess.Popen(
+            [sys.executable, "-B", str(BRIDGE), *where],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("pipes were asked for")
+        os.set_blocking(process.stdout.fileno(), False)
+        self._bridge = _Bridge(process, process.stdin, process.stdout, errors)
+
+    @property
+    def _there(self) -> _Bridge:
+        if self._bridge is None:
+            raise EngineLost("--on dask: its client has ended; finished points are kept")
+        return self._bridge
 
     def _opened(self) -> None:
         self._check_seen([str(self.folder)])
@@ -94,15 +127,15 @@ class Dask(Engine):
     # ---- Talking to the bridge ----
     def _tell(self, verb: str, what: list[str]) -> None:
         try:
-            self._bridge.stdin.write(f"{verb} {json.dumps(what)}\n".encode())
-            self._bridge.stdin.flush()
+            self._there.asked.write(f"{verb} {json.dumps(what)}\n".encode())
+            self._there.asked.flush()
         except BrokenPipeError:
             raise EngineLost(f"--on dask: {self._last_words()}; finished points are kept") from None
 
     def _lines(self) -> list[dict]:
         """What it has said by now."""
         try:
-            while data := os.read(self._bridge.stdout.fileno(), READ_BYTES):
+            while data := os.read(self._there.answers.fileno(), READ_BYTES):
                 self._received += data
         except BlockingIOError:
             pass
@@ -121,23 +154,24 @@ class Dask(Engine):
         return {"error": f"no answer within {patience_s:g} s"}
 
     def _last_words(self) -> str:
-        self._errors.seek(0)
-        said = self._errors.read().strip().splitlines()[-1:]
+        self._there.errors.seek(0)
+        said = self._there.errors.read().strip().splitlines()[-1:]
         return "its client ended" + "".join(f": {line}" for line in said)
 
     def _end(self) -> None:
         """Tells it to cancel and to end; it closes a cluster of our own."""
-        if self._bridge is None:
+        bridge = self._bridge
+        if bridge is None:
             return
         try:
-            self._bridge.stdin.close()
+            bridge.asked.close()
         except BrokenPipeError:
             pass
         try:
-            self._bridge.wait(END_S)
+            bridge.process.wait(END_S)
         except subprocess.TimeoutExpired:
-            self._bridge.kill()
-            self._bridge.wait()
-        self._bridge.stdout.close()
-        self._errors.close()
+            bridge.process.kill()
+            bridge.process.wait()
+        bridge.answers.close()
+        bridge.errors.close()
         self._bridge = None

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from loch.ending import CommandError
 from loch.written import write_atomically
@@ -27,9 +27,9 @@ from .stored_json import read_json
 from .task import LEASE
 
 TASK = Path(__file__).resolve().parent / "task.py"
-FILES = ("task.json", "began", "result", "output", "ended.json")  # of a point
+FILES = ("task.json", "began", "result", "output", "ended.json")  # the files of one point in the engine's folder
 TRIES_MAX = 3
-LOOK_S = 0.1           # between two looks for points that have ended
+LOOK_S = 0.1  # between two looks for points that have ended
 LEASE_RENEW_S = 10.0
 REMOVE_S = 5.0
 # After the engine has said that a task is over, its files may be late on a network file system.
@@ -61,9 +61,9 @@ class Ending:
 @dataclass
 class _Task:
     order: dict
-    keep: Callable[[Ending], object]   # stores how it ended; what it returns goes to `ended`
-    ended: Callable[[object], None]
-    tries: int = 0                     # that died
+    keep: Callable[[Ending], Any]  # stores how it ended; what it returns goes to `ended`
+    ended: Callable[[Any], None]
+    tries: int = 0  # that died
 
 
 def order(argv: list[str], timeout_s: float, environment: dict[str, str]) -> dict:
@@ -79,7 +79,7 @@ class Engine:
     width = 1  # points side by side, for the estimate of the time
 
     def __init__(self) -> None:
-        self.folder: Path | None = None
+        self._folder: Path | None = None
         self._tasks: dict[int, _Task] = {}
         self._waiting: deque[int] = deque()
         self._over: dict[int, tuple[float, tuple[int, ...], str]] = {}  # by task: since when, which points it had, why
@@ -106,6 +106,13 @@ class Engine:
         """Ends all that it was given."""
         raise NotImplementedError
 
+    @property
+    def folder(self) -> Path:
+        """The engine's own, between open() and stop()."""
+        if self._folder is None:
+            raise RuntimeError("the engine is not open")
+        return self._folder
+
     # ---- What the pool calls ----
     @property
     def running(self) -> int:
@@ -114,12 +121,12 @@ class Engine:
 
     def open(self, folder: Path) -> None:
         """Makes the engine's own folder in one that the caller has locked, and that is cleared of *.tmp when it is opened."""
-        self.folder = folder.resolve() / f".engine.{os.getpid()}.tmp"
+        self._folder = folder.resolve() / f".engine.{os.getpid()}.tmp"
         self.folder.mkdir()
         self._renew(time.monotonic())
         self._opened()
 
-    def add(self, what: dict, keep: Callable[[Ending], object], ended: Callable[[object], None]) -> None:
+    def add(self, what: dict, keep: Callable[[Ending], Any], ended: Callable[[Any], None]) -> None:
         """Runs an order(). `keep` stores how it ended, also when everything stops; `ended` hears of it otherwise."""
         number = next(self._numbers)
         self._tasks[number] = _Task(what, keep, ended)
@@ -144,7 +151,7 @@ class Engine:
     def stop(self) -> None:
         """Stores what has ended, cancels the rest and removes the folder. Once stopped, does nothing."""
         try:
-            if self.folder is not None and self.folder.is_dir():
+            if self._folder is not None and self._folder.is_dir():
                 self._collect()
                 (self.folder / LEASE).unlink(missing_ok=True)
         finally:
@@ -156,18 +163,18 @@ class Engine:
     def _remove_folder(self) -> None:
         """Tasks write into it until they are dead. What is left after all goes when the stored points are opened again."""
         until = time.monotonic() + REMOVE_S
-        while self.folder is not None and self.folder.exists() and time.monotonic() < until:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            if self.folder.exists():
+        while self._folder is not None and self._folder.exists() and time.monotonic() < until:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if self._folder.exists():
                 time.sleep(LOOK_S)
-        self.folder = None
+        self._folder = None
 
     # ---- Of what ended ----
     def _renew(self, now: float) -> None:
         self._renewed = now
         write_atomically(self.folder / LEASE, f"{next(self._renewals)}\n")
 
-    def _collect(self) -> list[tuple[_Task, object]]:
+    def _collect(self) -> list[tuple[_Task, Any]]:
         """Stores every point that has ended; with what storing it returned."""
         found = []
         for entry in os.scandir(self.folder):
@@ -176,12 +183,13 @@ class Engine:
                 found.append(int(number))
         return [self._store(number, self._read(number)) for number in sorted(found)]
 
-    def _store(self, number: int, ending: Ending) -> tuple[_Task, object]:
+    def _store(self, number: int, ending: Ending) -> tuple[_Task, Any]:
         task = self._tasks[number]
         kept = task.keep(ending)
         del self._tasks[number]
-        for path in (self.folder.glob(f"{number}.*") if ending.lost else
-                     (self.folder / f"{number}.{rest}" for rest in FILES)):
+        for path in (
+            self.folder.glob(f"{number}.*") if ending.lost else (self.folder / f"{number}.{rest}" for rest in FILES)
+        ):
             path.unlink(missing_ok=True)
         return task, kept
 
@@ -191,8 +199,12 @@ class Engine:
         try:
             document = read_json(path)
             record = {key: document[key] for key in ("elapsed_s", "exit_status", "timed_out", "cannot_start", "host")}
-            fits = (isinstance(record["elapsed_s"], (int, float)) and isinstance(record["exit_status"], (int, type(None)))
-                    and isinstance(record["cannot_start"], str) and isinstance(record["host"], dict))
+            fits = (
+                isinstance(record["elapsed_s"], (int, float))
+                and isinstance(record["exit_status"], (int, type(None)))
+                and isinstance(record["cannot_start"], str)
+                and isinstance(record["host"], dict)
+            )
         except (BadInput, LookupError, TypeError) as error:
             return Ending(lost=f"{path.name} cannot be read: {str(error).removeprefix(f'{path}: ')}")
         if not fits:

@@ -19,19 +19,35 @@ _OWNERS = {"slurm_options": "slurm", "slurm_points": "slurm", "slurm_tasks": "sl
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """The flags of `loch run` about where simulated points run."""
-    run.add_argument("--on", default="local", metavar="ENGINE",
-                     help="where simulated points run: local (this machine), slurm (job arrays) or dask (a Dask cluster); the "
-                     "result folder and this project must be where all its nodes see them; measured points stay here or "
-                     "where --hostfile says")
-    run.add_argument(OPTIONS_FLAG, metavar="TEXT",
-                     help='more options of sbatch, such as "--partition=short --time=10 --mem=4G" (minutes, bytes)')
-    run.add_argument("--slurm-points", type=int, metavar="N",
-                     help="points that one array task runs, one after the other (default: so many that each simultaneous "
-                     "task gets about four turns)")
-    run.add_argument("--slurm-tasks", type=int, metavar="N", help=f"array tasks at once, over all arrays (default {TASKS_AT_ONCE})")
-    run.add_argument("--dask-scheduler", metavar="ADDRESS",
-                     help=f"a scheduler such as tcp://10.0.0.1:8786 (default: {SCHEDULER_VARIABLE} of the environment; without "
-                     "both, a cluster of --jobs processes is started on this machine)")
+    run.add_argument(
+        "--on",
+        default="local",
+        metavar="ENGINE",
+        help="where simulated points run: local (this machine), slurm (job arrays) or dask (a Dask cluster); the "
+        "result folder and this project must be where all its nodes see them; measured points stay here or "
+        "where --hostfile says",
+    )
+    run.add_argument(
+        OPTIONS_FLAG,
+        metavar="TEXT",
+        help='more options of sbatch, such as "--partition=short --time=10 --mem=4G" (minutes, bytes)',
+    )
+    run.add_argument(
+        "--slurm-points",
+        type=int,
+        metavar="N",
+        help="points that one array task runs, one after the other (default: so many that each simultaneous "
+        "task gets about four turns)",
+    )
+    run.add_argument(
+        "--slurm-tasks", type=int, metavar="N", help=f"array tasks at once, over all arrays (default {TASKS_AT_ONCE})"
+    )
+    run.add_argument(
+        "--dask-scheduler",
+        metavar="ADDRESS",
+        help=f"a scheduler such as tcp://10.0.0.1:8786 (default: {SCHEDULER_VARIABLE} of the environment; without "
+        "both, a cluster of --jobs processes is started on this machine)",
+    )
 
 
 def joined(argv: list[str]) -> list[str]:
@@ -39,7 +55,7 @@ def joined(argv: list[str]) -> list[str]:
     if OPTIONS_FLAG not in argv[:-1]:
         return argv
     at = argv.index(OPTIONS_FLAG)
-    return [*argv[:at], f"{OPTIONS_FLAG}={argv[at + 1]}", *joined(argv[at + 2:])]
+    return [*argv[:at], f"{OPTIONS_FLAG}={argv[at + 1]}", *joined(argv[at + 2 :])]
 
 
 def from_flags(args: argparse.Namespace, environment: Mapping[str, str]) -> Engine | None:

@@ -22,7 +22,16 @@ def reading(place: str) -> Iterator[None]:
         yield
     except CommandError:
         raise
-    except (OSError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+    except (
+        OSError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise BadInput(f"{place}: {reason(error)}") from None
 
 
@@ -51,6 +60,6 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """"; did you mean X?", or nothing."""
+    """ "; did you mean X?", or nothing."""
     near = nearest(name, candidates)
     return f"; did you mean {near}?" if near else ""

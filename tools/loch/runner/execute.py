@@ -9,6 +9,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from typing import Callable
 
 from loch import places
@@ -59,7 +60,7 @@ class _Running:
     timed_out: bool = False
     cpu_s: float = 0.0
     result_seen: float | None = None  # when the result of several processes was first there
-    outlived_result: bool = False     # its launcher had to be ended after that
+    outlived_result: bool = False  # its launcher had to be ended after that
 
 
 class Executor:
@@ -88,8 +89,9 @@ class Executor:
         """Has an engine run a simulated point; how it went is stored here and judged as if it had run here."""
         argv = self.command(point)
         environment = {"LOCH_HOME": str(SOURCE), **os.environ}
-        engine.add(order(argv, self._timeout(point), environment),
-                   lambda ending: self._keep_ending(point, argv, ending), ended)
+        engine.add(
+            order(argv, self._timeout(point), environment), lambda ending: self._keep_ending(point, argv, ending), ended
+        )
 
     def look(self, ended: Callable[[Outcome], None]) -> None:
         """Takes note of points that are over; to be called many times a second."""
@@ -135,16 +137,23 @@ class Executor:
         meter = provenance.OthersMeter(now)
         with open(output, "wb") as stream:
             try:
-                process = subprocess.Popen(power.wrapped(point, self.launch, argv, result, samples), stdin=subprocess.DEVNULL,
-                                           stdout=stream, stderr=stream, env=environment, start_new_session=True,
-                                           preexec_fn=die_with_parent)
+                process = subprocess.Popen(
+                    power.wrapped(point, self.launch, argv, result, samples),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=stream,
+                    env=environment,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
+                )
             except OSError as error:
                 output.unlink(missing_ok=True)
                 reason = f"cannot start {argv[0]}: {error.strerror}"
                 ended(self._store(point, argv, 0.0, reason, {}, None, "", None, self.host))
                 return
-        self._running.append(_Running(point, name, process, argv, result, output, now,
-                                      now + self._timeout(point), meter))
+        self._running.append(
+            _Running(point, name, process, argv, result, output, now, now + self._timeout(point), meter)
+        )
 
     def _look_at(self, each: _Running, ended: Callable[[Outcome], None]) -> None:
         now = time.monotonic()
@@ -169,7 +178,11 @@ class Executor:
         tail = _tail(each.output)
         each.result.unlink(missing_ok=True)
         each.output.unlink(missing_ok=True)
-        ended(self._store(each.point, each.argv, elapsed, reason, document, each.process.returncode, tail, others, self.host))
+        ended(
+            self._store(
+                each.point, each.argv, elapsed, reason, document, each.process.returncode, tail, others, self.host
+            )
+        )
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
         """Stores how a point ended on another machine."""
@@ -178,10 +191,11 @@ class Executor:
         if reason is None:
             reason = self._bad_end(point, ending.exit_status, ending.timed_out)
         if reason is None:
-            reason, document = _result_of(ending.result, argv)
+            reason, document = _result_of(ending.result, argv) if ending.result else ("it left no result", document)
         tail = _tail(ending.output) if ending.output else ""
-        return self._store(point, argv, ending.elapsed_s, reason, document, ending.exit_status, tail, None,
-                           ending.host or self.host)
+        return self._store(
+            point, argv, ending.elapsed_s, reason, document, ending.exit_status, tail, None, ending.host or self.host
+        )
 
     def _judge(self, each: _Running) -> tuple[str | None, dict]:
         """Why the point failed, or None and its result."""
@@ -197,8 +211,18 @@ class Executor:
             return None
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
 
-    def _store(self, point: Point, argv: list[str], elapsed: float, reason: str | None, document: dict, code: int | None,
-               tail: str, others: float | None, host: dict) -> Outcome:
+    def _store(
+        self,
+        point: Point,
+        argv: list[str],
+        elapsed: float,
+        reason: str | None,
+        document: dict,
+        code: int | None,
+        tail: str,
+        others: float | None,
+        host: dict,
+    ) -> Outcome:
         name = point_hash(point)
         runner = self._runner(point, argv, elapsed, others, host)
         if reason is not None:
@@ -212,10 +236,20 @@ class Executor:
         return {"reason": reason, "exit_status": code, "stderr_tail": tail, "command": rerun(point)}
 
     def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None, host: dict) -> dict:
-        return {"experiment": self.experiment.name, "system": point.system, "axes": point.axes,
-                "repeat": point.repeat, "tuning": point.tuning, "chosen": point.chosen, "params": point.params,
-                "argv": argv, "stamp": stamp(point, self.store.binary), "elapsed_s": round(elapsed, 3),
-                "others_cpu_share": None if others is None else round(others, 4), "host": host}
+        return {
+            "experiment": self.experiment.name,
+            "system": point.system,
+            "axes": point.axes,
+            "repeat": point.repeat,
+            "tuning": point.tuning,
+            "chosen": point.chosen,
+            "params": point.params,
+            "argv": argv,
+            "stamp": stamp(point, self.store.binary),
+            "elapsed_s": round(elapsed, 3),
+            "others_cpu_share": None if others is None else round(others, 4),
+            "host": host,
+        }
 
 
 def _result_of(path: Path, argv: list[str]) -> tuple[str | None, dict]:
@@ -232,7 +266,12 @@ def _result_of(path: Path, argv: list[str]) -> tuple[str | None, dict]:
 
 def _unplanned(document: dict) -> list:
     """The nodes that were lost though no faults file was to kill them."""
-    lost, planned = (document.get(key) if isinstance(document.get(key), list) else [] for key in ("lost_nodes", "planned_losses"))
+
+    def listed(key: str) -> list[Any]:
+        nodes = document.get(key)
+        return nodes if isinstance(nodes, list) else []
+
+    lost, planned = listed("lost_nodes"), listed("planned_losses")
     return [node for node in lost if node not in planned]
 
 

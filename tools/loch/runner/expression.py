@@ -15,23 +15,32 @@ from __future__ import annotations
 import operator
 import re
 from dataclasses import dataclass
-from typing import Callable
+from typing import Any, Callable
 
 from .units import parse_duration, parse_size
 
-_TOKEN = re.compile(r"""\s*(?:
+_TOKEN = re.compile(
+    r"""\s*(?:
     (?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGT]i?B?\b|ns\b|us\b|ms\b|s\b|%)?)
   | (?P<option>[a-z][a-z0-9]*(?:-[a-z][a-z0-9]*)*\.[a-z][a-z0-9_]*(?:-[a-z0-9_]*[a-z][a-z0-9_]*)*(?![\w.]))
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
   | (?P<text>"[^"]*")
   | (?P<sign><=|>=|==|!=|[-+*/()<>=\[\],.])
-)""", re.VERBOSE)
+)""",
+    re.VERBOSE,
+)
 
 TOKENS_MAX = 400  # of one expression
-DEPTH_MAX = 50    # brackets and signs in each other
+DEPTH_MAX = 50  # brackets and signs in each other
 
-COMPARISONS: dict[str, Callable[[object, object], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 FUNCTIONS = ("min", "max", "argmin", "argmax")
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
@@ -55,7 +64,7 @@ class Name:
     """A name to look up: `path` is dotted; `at` picks other axis values (CD[value_size=2K].goodput_bytes_s)."""
 
     path: str
-    at: tuple[tuple[str, object], ...] = ()
+    at: tuple[tuple[str, Any], ...] = ()
 
     @property
     def is_many(self) -> bool:
@@ -68,14 +77,14 @@ class Call:
     """min() or max() of its arguments; argmin() or argmax(): where along the `*` axis of the one argument it is."""
 
     function: str
-    arguments: tuple[object, ...]
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Binary:
     sign: str
-    left: object
-    right: object
+    left: Any
+    right: Any
 
 
 @dataclass(frozen=True)
@@ -83,8 +92,8 @@ class Claim:
     """left SIGN right, for every combination of axis values that meets `where`."""
 
     sign: str
-    left: object
-    right: object
+    left: Any
+    right: Any
     where: tuple[Binary, ...] = ()
 
 
@@ -97,7 +106,9 @@ class _Parser:
             match = _TOKEN.match(text, at)
             if not match or match.end() == at:
                 raise ExpressionError(f"cannot read {text[at:].strip()[:20]!r}")
-            kind = "name" if match.lastgroup == "option" else match.lastgroup or ""  # herd.ud-qps: an axis, no subtraction
+            kind = (
+                "name" if match.lastgroup == "option" else match.lastgroup or ""
+            )  # herd.ud-qps: an axis, no subtraction
             self.tokens.append((kind, match.group(match.lastgroup or 0)))
             at = match.end()
             if len(self.tokens) > TOKENS_MAX:
@@ -117,19 +128,19 @@ class _Parser:
         if not self.take(wanted):
             raise ExpressionError(f"expected {wanted!r} before {self.peek() or 'the end'!r}")
 
-    def sum(self) -> object:
+    def sum(self) -> Any:
         left = self.product()
         while sign := self.take("+", "-"):
             left = Binary(sign, left, self.product())
         return left
 
-    def product(self) -> object:
+    def product(self) -> Any:
         left = self.factor()
         while sign := self.take("*", "/"):
             left = Binary(sign, left, self.factor())
         return left
 
-    def factor(self) -> object:
+    def factor(self) -> Any:
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise ExpressionError(f"over {DEPTH_MAX} brackets or minus signs in each other")
@@ -138,7 +149,7 @@ class _Parser:
         finally:
             self.depth -= 1
 
-    def operand(self) -> object:
+    def operand(self) -> Any:
         if self.take("-"):
             return Binary("-", 0.0, self.factor())
         if self.take("("):
@@ -167,11 +178,13 @@ class _Parser:
         self.need(")")
         alone = arguments[0] if len(arguments) == 1 else None
         if function.startswith("arg") and not (isinstance(alone, Name) and sum(v is EVERY for _, v in alone.at) == 1):
-            raise ExpressionError(f"{function}() needs one name with one axis at *, such as CD[clients=*].throughput_ops_s")
+            raise ExpressionError(
+                f"{function}() needs one name with one axis at *, such as CD[clients=*].throughput_ops_s"
+            )
         return Call(function, tuple(arguments))
 
     def name(self, first: str) -> Name:
-        at: list[tuple[str, object]] = []
+        at: list[tuple[str, Any]] = []
         if self.take("["):
             while True:
                 kind, key = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
@@ -191,7 +204,7 @@ class _Parser:
             return Name(f"{first}.{rest}", tuple(at))
         return Name(first)
 
-    def axis_value(self) -> object:
+    def axis_value(self) -> Any:
         value = self.factor()
         if isinstance(value, Name) and not value.at:
             return value.path  # distribution=uniform
@@ -228,7 +241,7 @@ def number(token: str) -> float:
     return float(value)
 
 
-def parse_arithmetic(text: str) -> object:
+def parse_arithmetic(text: str) -> Any:
     """An expression that yields a number."""
     parser = _Parser(text)
     tree = parser.sum()
@@ -237,7 +250,7 @@ def parse_arithmetic(text: str) -> object:
     return tree
 
 
-def _check_many(tree: object) -> None:
+def _check_many(tree: Any) -> None:
     """Refuses `*` outside of functions: there is no one value then."""
     if isinstance(tree, Name) and tree.is_many:
         raise ExpressionError(f"{tree.path} at * is many values; put it into {', '.join(f'{f}()' for f in FUNCTIONS)}")
@@ -265,7 +278,27 @@ def parse_claim(text: str) -> Claim:
     return claim
 
 
-def names(tree: object) -> list[Name]:
+def parse_conditions(text: str) -> tuple[Binary, ...]:
+    """Comparisons, joined by `and`."""
+    parser = _Parser(text)
+    found = [parser.comparison()]
+    while parser.take("and"):
+        found.append(parser.comparison())
+    parser.end()
+    for each in found:
+        _check_many(each)
+    return tuple(found)
+
+
+def comparable(value: Any) -> Any:
+    """An axis value as expressions compare it: the text of a protocol option that reads as a number is one."""
+    try:
+        return number(value) if isinstance(value, str) and value[:1].isdigit() else value
+    except ValueError:
+        return value
+
+
+def names(tree: Any) -> list[Name]:
     """Every name in an expression or a claim, left to right; `where` is not included."""
     if isinstance(tree, Name):
         return [tree]
@@ -276,7 +309,7 @@ def names(tree: object) -> list[Name]:
     return []
 
 
-def evaluate(tree: object, lookup: Callable[[Name], object]) -> object:
+def evaluate(tree: Any, lookup: Callable[[Name], Any]) -> Any:
     """The value; `lookup` gives that of a name and may raise. A division by zero is nan.
 
     For a name with an axis at `*`, `lookup` gives a mapping: axis value -> value."""
@@ -296,14 +329,14 @@ def evaluate(tree: object, lookup: Callable[[Name], object]) -> object:
     return tree
 
 
-def _call(tree: Call, lookup: Callable[[Name], object]) -> object:
+def _call(tree: Call, lookup: Callable[[Name], Any]) -> Any:
     best = min if tree.function.endswith("min") else max
-    values: list[object] = []
+    values: list[Any] = []
     for each in tree.arguments:
         value = evaluate(each, lookup)
         if isinstance(value, dict):
             if tree.function.startswith("arg"):
-                return best(value, key=value.get)
+                return best(value, key=lambda at: value[at])
             values += value.values()
         else:
             values.append(value)
@@ -312,7 +345,7 @@ def _call(tree: Call, lookup: Callable[[Name], object]) -> object:
     return best(values)
 
 
-def compare(sign: str, left: object, right: object) -> bool:
+def compare(sign: str, left: Any, right: Any) -> bool:
     """A comparison in which text and numbers are only ever unequal."""
     if isinstance(left, str) != isinstance(right, str):
         if sign in ("==", "!="):

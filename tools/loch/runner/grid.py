@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
-from . import expression
+from . import expression, per_axis
 from .errors import BadInput
 from .model import Experiment, System
 from .options import BENCH, is_protocol_option
@@ -18,25 +19,31 @@ class Point:
     """One run of the binary. `params` are all its canonical options, the repeat's seed included."""
 
     system: str
-    axes: dict[str, object]
+    axes: dict[str, Any]
     repeat: int
-    params: dict[str, object]
+    params: dict[str, Any]
     tuning: bool = False
-    chosen: dict[str, object] = field(default_factory=dict)  # what tuning decided
+    chosen: dict[str, Any] = field(default_factory=dict)  # what tuning decided
 
     @property
     def is_measured(self) -> bool:
         return self.params.get("fabric") != "sim"
 
     def title(self) -> str:
-        """"CD value_size=16K repeat 2", for people."""
+        """ "CD value_size=16K repeat 2", for people."""
         axes = " ".join(f"{k}={show(k, v)}" for k, v in self.axes.items())
-        tail = "tuning " + " ".join(f"{k}={v}" for k, v in self.chosen.items()) if self.tuning else f"repeat {self.repeat + 1}"
+        tail = (
+            "tuning " + " ".join(f"{k}={v}" for k, v in self.chosen.items())
+            if self.tuning
+            else f"repeat {self.repeat + 1}"
+        )
         return " ".join(filter(None, [self.system, axes, tail]))
 
 
-def show(key: str, value: object) -> str:
+def show(key: str, value: Any) -> str:
     """An option's value as people write it."""
+    if isinstance(value, per_axis.PerAxis):
+        return value.text(lambda each: show(key, each))
     if isinstance(value, bool):
         return "true" if value else "false"
     kind = BENCH[key].kind if key in BENCH else "size" if key == "data_per_node" else "text"
@@ -47,51 +54,57 @@ def show(key: str, value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def combinations(experiment: Experiment, system: System) -> list[dict[str, object]]:
+def combinations(experiment: Experiment, system: System) -> list[dict[str, Any]]:
     """The axis values of one system, in the order of the file; `exclude` and its `only` taken into account."""
     groups: list[list[str]] = []
     for axis in experiment.axes:
         zipped = next((group for group in experiment.zips if axis in group), [axis])
         if zipped not in groups:
             groups.append(zipped)
-    choices = [[dict(zip(group, values)) for values in zip(*(experiment.axes[axis] for axis in group))]
-               for group in groups]
+    choices = [
+        [dict(zip(group, values)) for values in zip(*(experiment.axes[axis] for axis in group))] for group in groups
+    ]
     out = []
     for parts in itertools.product(*choices):
         merged = {key: value for part in parts for key, value in part.items()}
         ordered = {axis: merged[axis] for axis in experiment.axes}
         if not any(_matches(rule, system.name, ordered) for rule in experiment.excludes) and all(
-                ordered[axis] in values for axis, values in system.only.items()):
+            ordered[axis] in values for axis, values in system.only.items()
+        ):
             out.append(ordered)
     return out
 
 
-def _matches(rule: dict[str, list[object]], system: str, axes: dict[str, object]) -> bool:
+def _matches(rule: dict[str, list[Any]], system: str, axes: dict[str, Any]) -> bool:
     return all((system if key == "system" else axes[key]) in values for key, values in rule.items())
 
 
-def resolve(system: System, axes: dict[str, object], seed: int, extra: dict[str, object] | None = None) -> dict[str, object]:
+def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, Any] | None = None) -> dict[str, Any]:
     """All options of one run. keys = data_per_node * scale * nodes that hold data / value_size, at least 1.
 
     A share_of_max is a rate only when `extra` says which: without it the load is a closed loop.
     """
-    params = {**system.params, **axes, **(extra or {}), "seed": seed}
+    own = {key: per_axis.at(value, axes) for key, value in system.params.items()}
+    params = {**own, **axes, **(extra or {}), "seed": seed}
     params.pop("share_of_max", None)
-    data = params.pop("data_per_node", system.data_per_node)
+    data = params.pop("data_per_node", per_axis.at(system.data_per_node, axes))
     scale = params.pop("scale", system.scale)
     if data is not None:
-        params["keys"] = max(1, int(data * scale * (params.get("server_nodes") or params["nodes"]) / params["value_size"]))
+        params["keys"] = max(
+            1, int(data * scale * (params.get("server_nodes") or params["nodes"]) / params["value_size"])
+        )
     params.pop("hardware" if params["fabric"] != "sim" else "power", None)
     return params
 
 
-def candidates(system: System, axes: dict[str, object]) -> list[dict[str, object]]:
+def candidates(system: System, axes: dict[str, Any]) -> list[dict[str, Any]]:
     """The combinations that tuning tries; expressions are worked out from the other options."""
     lists = {key: value for key, value in system.tune.items() if isinstance(value, list)}
     out = []
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values))
-        known = {**system.params, **axes, **chosen}
+        own = {key: per_axis.at(value, axes) for key, value in system.params.items()}
+        known = {**own, **axes, **chosen}
         for key, tree in system.tune.items():
             if key not in lists:
                 chosen[key] = _work_out(system, key, tree, known)
@@ -99,19 +112,24 @@ def candidates(system: System, axes: dict[str, object]) -> list[dict[str, object
     return out
 
 
-def _work_out(system: System, key: str, tree: object, known: dict[str, object]) -> object:
+def _work_out(system: System, key: str, tree: Any, known: dict[str, Any]) -> Any:
     place = f"{system.where}: systems.{system.name}.tune.{key}"
 
-    def lookup(name: expression.Name) -> object:
+    def lookup(name: expression.Name) -> Any:
         if name.path not in known:
             raise BadInput(f"{place}: {name.path} has no value here")
         return known[name.path]
+
     value = expression.evaluate(tree, lookup)
     option = BENCH.get(key)
-    parsed = option.parse(value) if option else value
+    if option is None:
+        return value
+    parsed = option.parse(value)
     if parsed is None:
-        raise BadInput(f"{place}: expected {option.expected()}, the expression gives "
-                       f"{value if isinstance(value, str) else format(value, 'g')}")
+        raise BadInput(
+            f"{place}: expected {option.expected()}, the expression gives "
+            f"{value if isinstance(value, str) else format(value, 'g')}"
+        )
     return parsed
 
 
@@ -132,7 +150,7 @@ def tuning_points(experiment: Experiment) -> list[Point]:
     return out
 
 
-def points(experiment: Experiment, choices: dict[tuple, dict[str, object]] | None = None) -> list[Point]:
+def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]] | None = None) -> list[Point]:
     """The points of the figure, repeats as the outer loop. `choices`: what tuning decided, by choice_key()."""
     out = []
     for repeat in range(experiment.measure.repeats):
@@ -144,12 +162,12 @@ def points(experiment: Experiment, choices: dict[tuple, dict[str, object]] | Non
     return out
 
 
-def maximum_points(experiment: Experiment, choices: dict[tuple, dict[str, object]]) -> list[Point]:
+def maximum_points(experiment: Experiment, choices: dict[tuple, dict[str, Any]]) -> list[Point]:
     """The closed-loop runs that the axis share_of_max needs: each system's own maximum, with all repeats."""
     return points(experiment, choices) if "share_of_max" in experiment.axes else []
 
 
-def choice_key(system: str, axes: dict[str, object]) -> tuple:
+def choice_key(system: str, axes: dict[str, Any]) -> tuple:
     """One system at one combination of axis values, as a dictionary key."""
     return (system, *sorted(axes.items()))
 
@@ -166,11 +184,14 @@ def shuffled(all_points: list[Point], seed: int) -> list[Point]:
 
 
 def plan(experiment: Experiment) -> str:
-    """"6 systems × 7 sizes × 3 repeats = 126 points"."""
+    """ "6 systems × 7 sizes × 3 repeats = 126 points"."""
     total = len(points(experiment))
     parts = [_count(len(experiment.systems), "system")]
-    parts += [_count(len(values), {"value_size": "size"}.get(axis, axis)) for axis, values in experiment.axes.items()
-              if not any(axis in group[1:] for group in experiment.zips)]
+    parts += [
+        _count(len(values), {"value_size": "size"}.get(axis, axis))
+        for axis, values in experiment.axes.items()
+        if not any(axis in group[1:] for group in experiment.zips)
+    ]
     parts.append(_count(experiment.measure.repeats, "repeat"))
     tuning = len({repr(point.params) for point in tuning_points(experiment)})
     excluded = " after exclusions" if experiment.excludes or any(s.only for s in experiment.systems) else ""

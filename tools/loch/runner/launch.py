@@ -18,8 +18,13 @@ LAUNCHERS = ("mpirun", "srun")
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
 HOSTFILE_MAX = 1 << 20  # bytes
 # One orted a host, each connected to mpirun alone, so that a lost host takes no other with it.
-_MCA = {"routed": "direct", "plm_rsh_no_tree_spawn": "1", "oob_tcp_keepalive_time": "10",
-        "oob_tcp_keepalive_intvl": "2", "oob_tcp_keepalive_probes": "3"}
+_MCA = {
+    "routed": "direct",
+    "plm_rsh_no_tree_spawn": "1",
+    "oob_tcp_keepalive_time": "10",
+    "oob_tcp_keepalive_intvl": "2",
+    "oob_tcp_keepalive_probes": "3",
+}
 # A host that wants a password or does not answer fails the point; nobody is there to type.
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
@@ -36,8 +41,8 @@ class Launch:
 
     launcher: str
     hosts: tuple[Host, ...]
-    where: str               # the hostfile or the allocation, for errors
-    node_count: int          # machines
+    where: str  # the hostfile or the allocation, for errors
+    node_count: int  # machines
     interface: str | None = None
 
     def check(self, experiment: Experiment, points: list[Point]) -> None:
@@ -48,8 +53,10 @@ class Launch:
             needed = int(point.params["nodes"])
             have = self._room(point)
             if needed > have:
-                raise BadInput(f"{experiment.file}: system {point.system} needs {needed} nodes, one process each; "
-                               f"{self.where} has {self._describe(point)}: name more hosts, or use --set nodes={have}")
+                raise BadInput(
+                    f"{experiment.file}: system {point.system} needs {needed} nodes, one process each; "
+                    f"{self.where} has {self._describe(point)}: name more hosts, or use --set nodes={have}"
+                )
 
     @property
     def slots(self) -> int:
@@ -72,7 +79,11 @@ class Launch:
         ranks = int(point.params["nodes"])
         hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
         here = max((host.slots for host in _spread(hosts, ranks)), default=1)
-        return {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": str(ranks), "OMPI_COMM_WORLD_LOCAL_SIZE": str(here)}
+        return {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": str(ranks),
+            "OMPI_COMM_WORLD_LOCAL_SIZE": str(here),
+        }
 
     def _room(self, point: Point) -> int:
         if point.params["fabric"] == "shm":
@@ -90,8 +101,21 @@ class Launch:
     def _mpirun(self, point: Point, ranks: int, environment: Mapping[str, str]) -> list[str]:
         hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
         used = _spread(hosts, ranks)
-        argv = ["mpirun", "--enable-recovery", "--host", ",".join(f"{host.name}:{host.slots}" for host in used),
-                "-n", str(ranks), "--map-by", "slot", "--oversubscribe", "--bind-to", "none", "--wdir", os.getcwd()]
+        argv = [
+            "mpirun",
+            "--enable-recovery",
+            "--host",
+            ",".join(f"{host.name}:{host.slots}" for host in used),
+            "-n",
+            str(ranks),
+            "--map-by",
+            "slot",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--wdir",
+            os.getcwd(),
+        ]
         for name in sorted(environment):
             if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD"):
                 argv += ["-x", name]
@@ -108,8 +132,18 @@ class Launch:
 
     def _srun(self, point: Point, ranks: int) -> list[str]:
         machines = 1 if point.params["fabric"] == "shm" else ranks
-        argv = ["srun", f"--nodes={machines}", f"--ntasks={ranks}", f"--ntasks-per-node={ranks // machines}", "--mpi=pmix",
-                "--no-kill", "--kill-on-bad-exit=0", "--cpu-bind=none", f"--chdir={os.getcwd()}", "--export=ALL"]
+        argv = [
+            "srun",
+            f"--nodes={machines}",
+            f"--ntasks={ranks}",
+            f"--ntasks-per-node={ranks // machines}",
+            "--mpi=pmix",
+            "--no-kill",
+            "--kill-on-bad-exit=0",
+            "--cpu-bind=none",
+            f"--chdir={os.getcwd()}",
+            "--export=ALL",
+        ]
         if self.hosts:
             argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
         if self.interface:  # srun knows nothing of MPI's parameters; its ranks read them from their environment
@@ -134,8 +168,9 @@ def from_flags(hostfile: str | None, interface: str | None, environment: Mapping
         return Launch("srun" if in_slurm else "mpirun", hosts, hostfile, len(hosts), interface)
     if in_slurm:
         count = environment.get("SLURM_JOB_NUM_NODES", environment.get("SLURM_NNODES", "1"))
-        return Launch("srun", (), f"the Slurm job {environment['SLURM_JOB_ID']}", int(count) if count.isdigit() else 1,
-                      interface)
+        return Launch(
+            "srun", (), f"the Slurm job {environment['SLURM_JOB_ID']}", int(count) if count.isdigit() else 1, interface
+        )
     if interface is not None:
         raise BadInput("--interface goes with --hostfile")
     return None
@@ -150,7 +185,9 @@ def read_hosts(path: str) -> tuple[Host, ...]:
             raise BadInput(f"--hostfile {path}: larger than {HOSTFILE_MAX >> 20} MiB")
         lines = data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--hostfile {path}: cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
+        raise BadInput(
+            f"--hostfile {path}: cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})"
+        ) from None
     slots: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].strip()
@@ -158,7 +195,9 @@ def read_hosts(path: str) -> tuple[Host, ...]:
             continue
         name, _, rest = text.partition(" ")
         if not is_host(name):
-            raise BadInput(f"{path}:{number}: {name[:80]}: expected a host name, then slots=N if it may get several processes")
+            raise BadInput(
+                f"{path}:{number}: {name[:80]}: expected a host name, then slots=N if it may get several processes"
+            )
         given = 1
         for part in re.sub(r"\s*=\s*", "=", rest).split():
             found = _SLOTS.fullmatch(part)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterable, Iterator
 
-import yaml
+import ruamel.yaml
+from ruamel.yaml import events, nodes
 
 from loch.ending import one_line
 
 from .errors import BadInput, reading
 
-BYTES_MAX = 1 << 20   # of one file
-DEPTH_MAX = 64        # mappings and lists in each other
-VALUES_MAX = 50_000   # of one file
-SHOWN_MAX = 60        # letters of a value in an error line
-COMMENT_MAX = 100     # lines above an item
+BYTES_MAX = 1 << 20  # of one file
+DEPTH_MAX = 64  # mappings and lists in each other
+VALUES_MAX = 50_000  # of one file
+SHOWN_MAX = 60  # letters of a value in an error line
 
 
 def cut(text: str) -> str:
     """A name or value of a file as an error line shows it."""
     return one_line(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")
+
+
+def found(value: Any) -> str:
+    """What a value is, in words."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else cut(repr(value))
 
 
 @dataclass
@@ -30,12 +40,11 @@ class Item:
 
     file: str
     line: int | None  # 1-based; None for what came from the command line
-    path: str         # "systems.CD.clients"; the origin ("--set clients") for what came from the command line
-    value: object = None
+    path: str  # "systems.CD.clients"; the origin ("--set clients") for what came from the command line
+    value: Any = None
     entries: dict[str, "Item"] | None = None
     items: list["Item"] | None = None
     key_lines: dict[str, int] = field(default_factory=dict)
-    comment: str = ""  # of an item of a list: the comment lines right above it
 
     def error(self, expected: str, key: str | None = None) -> BadInput:
         """file:line: key: what was expected. `key` names a child by its own line."""
@@ -47,7 +56,7 @@ class Item:
             where = child.file  # it came from the command line or from smoke:
         return BadInput(f"{where}: {path}: {expected}")
 
-    def plain(self) -> object:
+    def plain(self) -> Any:
         """The value without its lines."""
         if self.entries is not None:
             return {key: child.plain() for key, child in self.entries.items()}
@@ -63,18 +72,16 @@ class Item:
 
     def kind(self) -> str:
         """What it is, in words."""
-        if self.entries is not None:
-            return "a mapping"
-        if self.items is not None:
-            return "a list"
-        return "nothing" if self.value is None else cut(repr(self.value))
+        return found(
+            self.entries or {} if self.entries is not None else self.items if self.items is not None else self.value
+        )
 
     def scalars(self) -> Iterator["Item"]:
         """The item itself, or the items of a list."""
         yield from self.items if self.items is not None else [self]
 
 
-def from_plain(value: object, file: str, path: str) -> Item:
+def from_plain(value: Any, file: str, path: str) -> Item:
     """An Item without lines, for values given on the command line."""
     if isinstance(value, dict):
         return Item(file, None, path, entries={k: from_plain(v, file, f"{path}.{k}") for k, v in value.items()})
@@ -94,47 +101,42 @@ def load(path: str | Path, ours: bool = False) -> Item:
     top = parse(text, name, ours)
     if top is None or top.entries is None:
         raise BadInput(f"{name}:1: expected a mapping of keys such as name, systems and axes")
-    _attach_comments(top, text.splitlines())
     return top
 
 
 def parse(text: str, name: str, ours: bool = False) -> Item | None:
     """The one document of a YAML text, None of an empty one. Nesting and the number of values are bounded."""
-    loader = None
+    # libyaml's parser is several times as fast as the one in Python, and takes some texts that are no YAML.
+    reader = ruamel.yaml.YAML(typ="safe", pure=not ours)
     try:
-        loader = _FastLoader(text) if ours else _Loader(text)
-        node = loader.get_single_node()
+        node = _Composer(reader).document(reader.parse(text))
         with reading(name):  # a last resort: the values have their own lines
-            return None if node is None else _Converter(loader, name).item(node, "", 0)
+            return None if node is None else _Converter(reader, name).item(node, "", 0)
     except _TooMany as error:
         raise BadInput(f"{name}:{error.line}: over {VALUES_MAX:,} values, those of aliases counted each time") from None
     except _TooDeep as error:
-        raise BadInput(f"{name}:{error.line}: nested too deeply: over {DEPTH_MAX} mappings and lists in each other") from None
-    except yaml.reader.ReaderError as error:
+        raise BadInput(
+            f"{name}:{error.line}: nested too deeply: over {DEPTH_MAX} mappings and lists in each other"
+        ) from None
+    except ruamel.yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise BadInput(f"{name}:{line}: not YAML: a character that no text has, {error.character:#x}") from None
-    except yaml.MarkedYAMLError as error:
+    except ruamel.yaml.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise BadInput(f"{name}:{line}: not YAML: {one_line(error.problem or error.context)}") from None
-    except yaml.YAMLError as error:
+    except ruamel.yaml.error.YAMLError as error:
         raise BadInput(f"{name}: not YAML: {one_line(error)}") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
-def _attach_comments(item: Item, lines: list[str]) -> None:
-    for child in (item.entries or {}).values():
-        _attach_comments(child, lines)
-    for child in item.items or []:
-        at = (child.line or 1) - 2
-        above = []
-        while at >= 0 and len(above) < COMMENT_MAX and lines[at].lstrip().startswith("#"):
-            above.append(lines[at].strip().lstrip("# "))
-            at -= 1
-        child.comment = " ".join(reversed(above))
-        _attach_comments(child, lines)
+def dump(document: dict[str, Any]) -> str:
+    """A document as YAML, its keys in their order."""
+    writer: Any = ruamel.yaml.YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.width = False, 118
+    writer.sort_base_mapping_type_on_output = False
+    stream = io.StringIO()
+    writer.dump(document, stream)
+    return stream.getvalue()
 
 
 class _TooDeep(Exception):
@@ -148,90 +150,120 @@ class _TooMany(_TooDeep):
     """More values than any experiment has, those of aliases counted each time."""
 
 
-class _Bounded:
-    """Composes nodes to a bounded depth: a bracket for each level is a few bytes, a level of Python's stack is not."""
+def _line_of(thing: Any) -> int:
+    """Of an event or a node, counted from 1."""
+    return int(thing.start_mark.line) + 1
 
-    _depth = _count = 0
 
-    def compose_node(self, parent: object, index: object) -> yaml.Node:
-        self._depth += 1
+class _Composer:
+    """From the parser's events to nodes, with bounds: a bracket for each level is a few bytes, a level of Python's stack
+    is not."""
+
+    def __init__(self, reader: ruamel.yaml.YAML) -> None:
+        self._resolver = reader.resolver
+        self._anchors: dict[str, nodes.Node] = {}
+        self._count = 0
+
+    def document(self, found: Iterable[events.Event]) -> nodes.Node | None:
+        """The top of the only document; None where there is none."""
+        stream = iter(found)
+        top = None
+        for event in stream:
+            if not isinstance(event, events.DocumentStartEvent):
+                continue  # the stream's own, and ends of documents
+            if top is not None:
+                raise ruamel.yaml.composer.ComposerError(
+                    "expected a single document in the stream", None, "but found another document", event.start_mark
+                )
+            top = self._node(next(stream), stream, 1)
+        return top
+
+    def _node(self, event: Any, stream: Iterator[events.Event], depth: int) -> nodes.Node:
+        line = _line_of(event)
         self._count += 1
-        if self._depth > DEPTH_MAX:
-            raise _TooDeep(self.peek_event().start_mark.line + 1)
         if self._count > VALUES_MAX:
-            raise _TooMany(self.peek_event().start_mark.line + 1)
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
+            raise _TooMany(line)
+        if depth > DEPTH_MAX:
+            raise _TooDeep(line)
+        if isinstance(event, events.AliasEvent):
+            if event.anchor not in self._anchors:
+                problem = f"found undefined alias {event.anchor!r}"
+                raise ruamel.yaml.composer.ComposerError(None, None, problem, event.start_mark)
+            return self._anchors[event.anchor]
+        node = self._begun(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        if isinstance(node, nodes.SequenceNode):
+            while not isinstance(child := next(stream), events.SequenceEndEvent):
+                node.value.append(self._node(child, stream, depth + 1))
+        elif isinstance(node, nodes.MappingNode):
+            while not isinstance(child := next(stream), events.MappingEndEvent):
+                key = self._node(child, stream, depth + 1)
+                node.value.append((key, self._node(next(stream), stream, depth + 1)))
+        return node
 
-
-class _Loader(_Bounded, yaml.SafeLoader):
-    """PyYAML's own parser."""
-
-
-if yaml.__with_libyaml__:
-    class _FastLoader(_Bounded, yaml.composer.Composer, yaml.CSafeLoader):
-        """The parser of libyaml, several times as fast, under PyYAML's composer. It takes some texts that are no YAML."""
-
-        def __init__(self, text: str) -> None:
-            yaml.CSafeLoader.__init__(self, text)
-            self.anchors = {}  # the composer's
-else:
-    _FastLoader = _Loader
+    def _begun(self, event: Any) -> nodes.Node:
+        """The node that an event begins, what a sequence or a mapping holds still to come."""
+        if isinstance(event, events.ScalarEvent):
+            tag = event.tag
+            if tag is None or tag == "!":
+                tag = self._resolver.resolve(nodes.ScalarNode, event.value, event.implicit)
+            return nodes.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style)
+        kind = nodes.SequenceNode if isinstance(event, events.SequenceStartEvent) else nodes.MappingNode
+        return kind(event.tag, [], event.start_mark, event.end_mark)
 
 
 class _Converter:
     """From nodes to Items. What an alias stands for is converted anew each time, so that it is counted each time."""
 
-    def __init__(self, loader: yaml.SafeLoader, file: str) -> None:
-        self._loader, self._file, self._count = loader, file, 0
+    def __init__(self, reader: ruamel.yaml.YAML, file: str) -> None:
+        self._constructor, self._file, self._count = reader.constructor, file, 0
 
-    def item(self, node: yaml.Node, path: str, depth: int) -> Item:
-        line = node.start_mark.line + 1
+    def item(self, node: nodes.Node, path: str, depth: int) -> Item:
+        line = _line_of(node)
         self._count += 1
         if self._count > VALUES_MAX:
             raise _TooMany(line)
         if depth > DEPTH_MAX:  # by an alias inside of what it stands for
             raise _TooDeep(line)
-        if isinstance(node, yaml.ScalarNode):
+        if isinstance(node, nodes.ScalarNode):
             return Item(self._file, line, path, value=self._scalar(node, path))
-        if isinstance(node, yaml.SequenceNode):
+        if isinstance(node, nodes.SequenceNode):
             return Item(self._file, line, path, items=[self.item(child, path, depth + 1) for child in node.value])
         return self._mapping(node, path, depth)
 
-    def _scalar(self, node: yaml.ScalarNode, path: str) -> object:
+    def _scalar(self, node: nodes.ScalarNode, path: str) -> Any:
         try:
-            return self._loader.construct_object(node)
+            return self._constructor.construct_object(node)
         except (ValueError, OverflowError):  # a date that is none, thousands of digits
-            place = ": ".join(filter(None, [f"{self._file}:{node.start_mark.line + 1}", path]))
+            place = ": ".join(filter(None, [f"{self._file}:{_line_of(node)}", path]))
             raise BadInput(f"{place}: expected a value, found {cut(node.value)}; quote it if it is a text") from None
 
-    def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> Item:
-        item = Item(self._file, node.start_mark.line + 1, path, entries={})
+    def _mapping(self, node: nodes.Node, path: str, depth: int) -> Item:
+        entries: dict[str, Item] = {}  # merged ones first
+        lines: dict[str, int] = {}
         own: dict[str, Item] = {}
         for key_node, value_node in node.value:
-            key_line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
+            key_line = _line_of(key_node)
+            if not isinstance(key_node, nodes.ScalarNode):
                 raise BadInput(f"{self._file}:{key_line}: a key must be a plain name")
             if key_node.tag == "tag:yaml.org,2002:merge":
-                self._merge(value_node, item, path, depth)
+                self._merge(value_node, entries, lines, path, depth)
                 continue
             key = str(key_node.value)
             child_path = f"{path}.{cut(key)}" if path else cut(key)
             if key in own:
-                raise BadInput(f"{self._file}:{key_line}: {child_path}: given twice (first on line {item.key_lines[key]})")
+                raise BadInput(f"{self._file}:{key_line}: {child_path}: given twice (first on line {lines[key]})")
             own[key] = self.item(value_node, child_path, depth + 1)
-            item.key_lines[key] = key_line
-        item.entries.update(own)
-        return item
+            lines[key] = key_line
+        return Item(self._file, _line_of(node), path, entries={**entries, **own}, key_lines=lines)
 
-    def _merge(self, node: yaml.Node, into: Item, path: str, depth: int) -> None:
+    def _merge(self, node: nodes.Node, entries: dict[str, Item], lines: dict[str, int], path: str, depth: int) -> None:
         """`<<: *other`, or a list of such: keys of which the mapping has none of its own; the first mapping wins."""
-        for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if not isinstance(each, yaml.MappingNode):
-                raise BadInput(f"{self._file}:{each.start_mark.line + 1}: <<: expected a mapping, or a list of mappings")
+        for each in node.value if isinstance(node, nodes.SequenceNode) else [node]:
+            if not isinstance(each, nodes.MappingNode):
+                raise BadInput(f"{self._file}:{_line_of(each)}: <<: expected a mapping, or a list of mappings")
             found = self.item(each, path, depth + 1)
-            for key, child in found.entries.items():
-                into.entries.setdefault(key, child)
-                into.key_lines.setdefault(key, found.key_lines[key])
+            for key, child in found.mapping().items():
+                entries.setdefault(key, child)
+                lines.setdefault(key, found.key_lines[key])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import expression
 from .errors import did_you_mean
 from .grid import combinations, show
@@ -18,15 +20,18 @@ def system_of(name: expression.Name) -> str:
     return name.path.split(".")[0] if "." in name.path else ""
 
 
-def wrong_name(experiment_axes: dict[str, list[object]], systems: list[str], name: expression.Name,
-               with_values: bool = True) -> str | None:
+def wrong_name(
+    experiment_axes: dict[str, list[Any]], systems: list[str], name: expression.Name, with_values: bool = True
+) -> str | None:
     """Why a name cannot mean anything in an experiment of these systems and axes, or None."""
     system = system_of(name)
     if not system and name.path not in experiment_axes:
         return f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, experiment_axes)}"
     if system and system not in systems:
-        return (f"{system} is no system of this experiment, which has {', '.join(systems)}"
-                f"{did_you_mean(system, systems)}")
+        return (
+            f"{system} is no system of this experiment, which has {', '.join(systems)}"
+            f"{did_you_mean(system, systems)}"
+        )
     for key, value in name.at:
         if key not in experiment_axes:
             return f"{key} is no axis{did_you_mean(key, experiment_axes)}"
@@ -35,20 +40,14 @@ def wrong_name(experiment_axes: dict[str, list[object]], systems: list[str], nam
     return None
 
 
-def same(values: list[object], key: str, wanted: object) -> object | None:
+def same(values: list[Any], key: str, wanted: Any) -> Any | None:
     """The axis value that an expression's number or text means, or None."""
-    return next((each for each in values if plain(each) == wanted or show(key, each) == str(wanted)), None)
+    return next(
+        (each for each in values if expression.comparable(each) == wanted or show(key, each) == str(wanted)), None
+    )
 
 
-def plain(value: object) -> object:
-    """An axis value as expressions compare it: the text of a protocol option that reads as a number is one."""
-    try:
-        return expression.number(value) if isinstance(value, str) and value[:1].isdigit() else value
-    except (expression.ExpressionError, ValueError):
-        return value
-
-
-def _text(key: str, value: object) -> str:
+def _text(key: str, value: Any) -> str:
     return show(key, int(value)) if isinstance(value, float) and value == int(value) else str(value)
 
 
@@ -58,8 +57,12 @@ def open_axes(experiment: Experiment, name: expression.Name) -> list[str]:
     An axis that advances together with one that is given is not open.
     """
     there = places(experiment, name)
-    given = {axis for group in [*([key] for key, _ in name.at), *experiment.zips] if any(k in group for k, _ in name.at)
-             for axis in group}
+    given = {
+        axis
+        for group in [*([key] for key, _ in name.at), *experiment.zips]
+        if any(k in group for k, _ in name.at)
+        for axis in group
+    }
     return [axis for axis in experiment.axes if axis not in given and len({place[axis] for place in there}) > 1]
 
 
@@ -68,27 +71,29 @@ def runs(experiment: Experiment, name: expression.Name) -> bool:
     return bool(places(experiment, name))
 
 
-def places(experiment: Experiment, name: expression.Name) -> list[dict[str, object]]:
+def places(experiment: Experiment, name: expression.Name) -> list[dict[str, Any]]:
     """The places of a name's system that agree with what it says in [...]."""
     given = {key: same(experiment.axes[key], key, value) for key, value in name.at if value is not expression.EVERY}
     system = experiment.system(system_of(name))
     if None in given.values():
         return []
-    return [place for place in combinations(experiment, system)
-            if all(place[key] == value for key, value in given.items())]
+    return [
+        place for place in combinations(experiment, system) if all(place[key] == value for key, value in given.items())
+    ]
 
 
-def value(results: Results, name: expression.Name, axes: dict[str, object] | None = None) -> object:
+def value(results: Results, name: expression.Name, axes: dict[str, Any] | None = None) -> Any:
     """The median that a name means. `axes` are those of the place at hand; without it the name must leave none open.
 
     With an axis at `*`, a mapping of that axis' values to medians (of the first such axis; all others are pooled).
     """
     if not system_of(name):
-        return plain((axes or {})[name.path])
+        return expression.comparable((axes or {})[name.path])
     system, _, field = name.path.partition(".")
     here = {key: each for key, each in (axes or {}).items() if key not in dict(name.at)}
-    there = [place for place in places(results.experiment, name)
-             if all(place[key] == each for key, each in here.items())]
+    there = [
+        place for place in places(results.experiment, name) if all(place[key] == each for key, each in here.items())
+    ]
     found = [(place, results.median(system, place, field)) for place in there]
     if not name.is_many:
         if not there:
@@ -97,16 +102,19 @@ def value(results: Results, name: expression.Name, axes: dict[str, object] | Non
             raise Missing(f"{system} has no {field} {_at(there[0])}".rstrip())
         return found[0][1]
     every = [key for key, each in name.at if each is expression.EVERY]
-    several = {tuple(place[key] for key in every) if len(every) > 1 else place[every[0]]: number
-               for place, number in found if number is not None}
+    several = {
+        tuple(place[key] for key in every) if len(every) > 1 else place[every[0]]: number
+        for place, number in found
+        if number is not None
+    }
     if not several:
         raise Missing(f"{system} has no {field} at any {', '.join(every)}")
     return several
 
 
-def _given(name: expression.Name) -> dict[str, object]:
+def _given(name: expression.Name) -> dict[str, Any]:
     return {key: int(each) if isinstance(each, float) and each == int(each) else each for key, each in name.at}
 
 
-def _at(place: dict[str, object]) -> str:
+def _at(place: dict[str, Any]) -> str:
     return "at " + ", ".join(f"{key} {show(key, each)}" for key, each in place.items()) if place else ""

@@ -33,23 +33,50 @@ example:
 
 exit status: 0 made, 2 bad input"""
 
+SCHEMA_ENDS = """\
+example:
+  ./loch schema > experiments/experiment.schema.json
+
+exit status: 0 printed, 2 bad input"""
+
 
 def parser() -> Parser:
     top = Parser(prog="loch", description="Runs experiments, redraws figures, scores them against the papers.")
     commands_ = top.add_subparsers(dest="command", required=True, parser_class=Parser)
-    run = commands_.add_parser("run", help="run experiments",
-                               epilog=RUN_ENDS,
-                               description="Runs experiments; resumes what the result folder already holds.")
+    run = commands_.add_parser(
+        "run",
+        help="run experiments",
+        epilog=RUN_ENDS,
+        description="Runs experiments; resumes what the result folder already holds.",
+    )
     run.add_argument("files", nargs="+", metavar="FILE", help="experiment YAML, or a folder of them")
-    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
-                     help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)",
+    )
     run.add_argument("--fabric", metavar="F", help="sim, shm or verbs, for every system")
-    run.add_argument("--hostfile", metavar="H", help="run shm and verbs points under mpirun (in a Slurm job: srun) on these hosts, "
-                     "one at a time; a hostfile of Open MPI or a list of names")
-    run.add_argument("--interface", metavar="I", help="network interface, or range such as 10.1.0.0/16, of Open MPI's "
-                     "own connections (with --hostfile; by default all but loopback)")
-    run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
-                     help="simulated points side by side (default: one a core); measured ones run alone")
+    run.add_argument(
+        "--hostfile",
+        metavar="H",
+        help="run shm and verbs points under mpirun (in a Slurm job: srun) on these hosts, "
+        "one at a time; a hostfile of Open MPI or a list of names",
+    )
+    run.add_argument(
+        "--interface",
+        metavar="I",
+        help="network interface, or range such as 10.1.0.0/16, of Open MPI's "
+        "own connections (with --hostfile; by default all but loopback)",
+    )
+    run.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="simulated points side by side (default: one a core); measured ones run alone",
+    )
     engines.add_arguments(run)
     run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")
     run.add_argument("--fresh", action="store_true", help="forget stored points first")
@@ -57,26 +84,51 @@ def parser() -> Parser:
     run.add_argument("--dry-run", action="store_true", help="print the plan, run nothing, write nothing")
     run.add_argument("--smoke", action="store_true", help="the same figure, tiny, under a minute")
     run.set_defaults(call="run")
-    plot = commands_.add_parser("plot", help="redraw figures from stored results", epilog=PLOT_ENDS,
-                                description="Redraws figures and pages from stored results.")
-    plot.add_argument("dir", metavar="DIR", help="a result folder, or a folder of them; reference/ holds those of the papers")
+    plot = commands_.add_parser(
+        "plot",
+        help="redraw figures from stored results",
+        epilog=PLOT_ENDS,
+        description="Redraws figures and pages from stored results.",
+    )
+    plot.add_argument(
+        "dir", metavar="DIR", help="a result folder, or a folder of them; reference/ holds those of the papers"
+    )
     plot.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="figures side by side")
     plot.set_defaults(call="plot")
-    score = commands_.add_parser("score", help="published numbers against stored results", epilog=SCORE_ENDS,
-                                 description="Sets published numbers against stored results.")
+    score = commands_.add_parser(
+        "score",
+        help="published numbers against stored results",
+        epilog=SCORE_ENDS,
+        description="Sets published numbers against stored results.",
+    )
     score.add_argument("dir", nargs="?", default="results", metavar="DIR")
     score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
     score.set_defaults(call="score_command")
-    reference = commands_.add_parser("reference", help="make small reference results of finished runs", epilog=REFERENCE_ENDS,
-                                     description="Makes small reference results of finished runs.")
+    reference = commands_.add_parser(
+        "reference",
+        help="make small reference results of finished runs",
+        epilog=REFERENCE_ENDS,
+        description="Makes small reference results of finished runs.",
+    )
     reference.add_argument("dir", metavar="DIR", help="a result folder, or a folder of them")
     reference.add_argument("--out", default="reference", metavar="DIR", help="where to (default reference/)")
     reference.set_defaults(call="reference_command")
+    schema = commands_.add_parser(
+        "schema",
+        help="the JSON Schema of experiments, for editors",
+        epilog=SCHEMA_ENDS,
+        description="Prints the JSON Schema of an experiment; experiments/experiment.schema.json is a copy.",
+    )
+    schema.add_argument(
+        "what", nargs="?", choices=["experiment"], default="experiment", help="of what; by default that"
+    )
+    schema.set_defaults(call="schema_command")
     return top
 
 
 def main(argv: list[str], set_up: Callable[[], int]) -> int:
     """Set up is what the flags are right for: `set_up` says its status, 0 for done."""
+
     def called() -> int:
         top = parser()
         if wrong := without_value(argv):
@@ -86,8 +138,9 @@ def main(argv: list[str], set_up: Callable[[], int]) -> int:
         if status:
             return status
         from loch.runner import commands  # with what comes with the packages
+
         call: Callable[[argparse.Namespace], int] = getattr(commands, args.call)
         return call(args)
+
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-    return status_of(called,
-                     interrupted="interrupted: finished points are kept; the same command goes on from there")
+    return status_of(called, interrupted="interrupted: finished points are kept; the same command goes on from there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # What begins HTML, a link, an image, code or emphasis. An underscore does so only at the edge of a word.
 _SPECIAL = re.compile(r"[\\`*<\[]|&(?=#?\w+;)|(?<!\w)_|_(?!\w)")
@@ -31,3 +32,10 @@ def cell(text: str) -> str:
     """A cell of a table, in which code spans stay what they are."""
     parts = (part if i % 2 else escape(f"|{part}|")[1:-1] for i, part in enumerate(_CODE.split(text)))
     return "".join(parts).replace("|", "\\|")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts."""
+    lines = ["| " + " | ".join(map(cell, head)) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell(str(each)) for each in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .expression import Claim
+from .per_axis import PerAxis
 
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
 SYSTEMS = "systems"  # the name that stands for the systems where a figure wants an axis
@@ -22,30 +24,30 @@ class Paper:
 @dataclass(frozen=True)
 class Measure:
     repeats: int = 3
-    seed: int = 1                   # of the first repeat; the next has seed + 1
+    seed: int = 1  # of the first repeat; the next has seed + 1
     timeout_s: float | None = None  # real seconds a point may take; None: by fabric
-    power: str | None = None        # flags of `loch power` around measured points (power.py)
+    power: str | None = None  # flags of `loch power` around measured points (power.py)
     tune_duration: int | None = None  # ns; None: a quarter of the system's duration
-    tune_at: dict[str, object] = field(default_factory=dict)  # axis -> value: tuned there, and kept at its others
+    tune_at: dict[str, Any] = field(default_factory=dict)  # axis -> value: tuned there, and kept at its others
 
 
 @dataclass
 class System:
-    """One series. `params` are canonical bench options: bytes, nanoseconds, numbers, text."""
+    """One series. `params` are canonical bench options: bytes, nanoseconds, numbers, text; or one such value for each place."""
 
     name: str
     label: str
     published: str  # the published series that it is compared with
-    params: dict[str, object]
-    data_per_node: int | None = None  # bytes of values, before scale
+    params: dict[str, Any]
+    data_per_node: int | PerAxis | None = None  # bytes of values, before scale
     scale: float = 1.0
-    tune: dict[str, object] = field(default_factory=dict)  # option -> list of values, or an expression tree
-    goal: str = ""      # the result field that tuning maximizes or minimizes
+    tune: dict[str, Any] = field(default_factory=dict)  # option -> list of values, or an expression tree
+    goal: str = ""  # the result field that tuning maximizes or minimizes
     maximize: bool = True
-    where: str = ""                  # file:line, for errors found later
-    hardened_of: str = ""            # the system whose hardened variant this is: its colour, dashed
-    is_drawn: bool = True            # false: claims and published numbers alone need it
-    only: dict[str, list[object]] = field(default_factory=dict)  # axis -> the values that it runs at
+    where: str = ""  # file:line, for errors found later
+    hardened_of: str = ""  # the system whose hardened variant this is: its colour, dashed
+    is_drawn: bool = True  # false: claims and published numbers alone need it
+    only: dict[str, list[Any]] = field(default_factory=dict)  # axis -> the values that it runs at
 
     @property
     def is_measured(self) -> bool:
@@ -56,30 +58,30 @@ class System:
 @dataclass(frozen=True)
 class Figure:
     kind: str
-    x: str = ""                      # an axis, the first one by default; a result field (curve); SYSTEMS (bars)
-    y: tuple[str, ...] = ()          # result fields, one panel each
-    along: str = ""                  # curve: the axis along which points are joined
-    down: str = ""                   # map: the axis of its rows
-    across: str = ""                 # table: SYSTEMS as columns, axes as rows
-    panels: str = ""                 # an axis: one panel for each of its values
-    panel_labels: dict[object, str] = field(default_factory=dict)
-    rows: tuple[str, ...] = ()       # result fields, one row a system each (table)
-    published: bool = True           # draw the paper's values beside ours
-    ratio: bool = True               # with a panel of obtained / published
-    log: bool | None = None          # y axis; None: by the field
-    x_log: bool | None = None        # x axis; None: by the axis
-    y_max: float | None = None       # in the unit of the field
-    relative_to: str = ""            # line: a system; the others are drawn over its median at the same place
-    width: str = "one"               # one column (3.4 in) or two (7 in)
-    note: str = ""                   # what a reader must know, under the figure
+    x: str = ""  # an axis, the first one by default; a result field (curve); SYSTEMS (bars)
+    y: tuple[str, ...] = ()  # result fields, one panel each
+    along: str = ""  # curve: the axis along which points are joined
+    down: str = ""  # map: the axis of its rows
+    across: str = ""  # table: SYSTEMS as columns, axes as rows
+    panels: str = ""  # an axis: one panel for each of its values
+    panel_labels: dict[Any, str] = field(default_factory=dict)
+    rows: tuple[str, ...] = ()  # result fields, one row a system each (table)
+    published: bool = True  # draw the paper's values beside ours
+    ratio: bool = True  # with a panel of obtained / published
+    log: bool | None = None  # y axis; None: by the field
+    x_log: bool | None = None  # x axis; None: by the axis
+    y_max: float | None = None  # in the unit of the field
+    relative_to: str = ""  # line: a system; the others are drawn over its median at the same place
+    width: str = "one"  # one column (3.4 in) or two (7 in)
+    note: str = ""  # what a reader must know, under the figure
 
 
 @dataclass(frozen=True)
 class ClaimText:
     text: str
     claim: Claim
-    explained: str = ""               # docs/fidelity.md#anchor, where it is explained if it does not hold
-    ids: tuple[str, ...] = ()         # the targets that it is about: id:, or named in the comment above it
+    explained: str = ""  # docs/fidelity.md#anchor, where it is explained if it does not hold
+    ids: tuple[str, ...] = ()  # the published values and sentences that it is about
 
 
 @dataclass
@@ -90,16 +92,16 @@ class Experiment:
     paper: Paper | None
     notes: str
     systems: list[System]
-    axes: dict[str, list[object]]
+    axes: dict[str, list[Any]]
     zips: list[list[str]]
-    excludes: list[dict[str, list[object]]]
+    excludes: list[dict[str, list[Any]]]
     measure: Measure
     figure: Figure
     claims: list[ClaimText]
-    derive: dict[str, object]         # name -> expression tree over result fields
+    derive: dict[str, Any]  # name -> expression tree over result fields
     derive_text: dict[str, str]
-    overrides: list[str]              # --set and --fabric, as given
-    document: dict[str, object]       # the YAML after overrides, plain
+    overrides: list[str]  # --set and --fabric, as given
+    document: dict[str, Any]  # the YAML after overrides, plain
 
     def system(self, name: str) -> System:
         return next(each for each in self.systems if each.name == name)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from loch.places import SOURCE
+from loch.places import BINARY, SOURCE
 
-from .units import format_duration, parse_duration, parse_size
+from .errors import BadInput
+from .units import format_duration, format_size, parse_duration, parse_size
 
 FABRICS = ("sim", "shm", "verbs")
-DISTRIBUTIONS = ("uniform", "zipfian", "zipfian-n", "latest", "hotspot", "exponential", "sequential", "locality")
 
 
-NUMBER_MAX = 2.0**63   # what the binary's integers hold
-TEXT_MAX = 4096        # letters, as of a path
+NUMBER_MAX = 2.0**63  # what the binary's integers hold
+TEXT_MAX = 4096  # letters, as of a path
+COPY = Path(__file__).with_name("flags.json")  # tests/settings holds it to the program's own
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,26 @@ class Option:
     def expected(self) -> str:
         """What a good value looks like, for the error line."""
         if self.kind == "count":
-            return f"a whole number of at least {int(self.minimum)}"
+            least, most = int(self.minimum), self.maximum
+            return (
+                f"a whole number of at least {least}"
+                if most > 2**53
+                else f"a whole number from {least} to {int(most)}"
+            )
+        if self.kind == "size" and self.maximum <= 2**53:
+            return f"bytes such as 512 or 16K, at most {format_size(self.maximum)}"
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
-        return {"size": "bytes such as 512, 16K or 20G", "share": "a number from 0 to 1",
-                "real": "a number above 0" if self.minimum == 0 else f"a number of at least {self.minimum:g}",
-                "duration": "a time with its unit, such as 5us, 50ms or 10s", "text": "a name",
-                "switch": "true or false"}[self.kind]
+        return {
+            "size": "bytes such as 512, 16K or 20G",
+            "share": "a number from 0 to 1",
+            "real": "a number above 0" if self.minimum == 0 else f"a number of at least {self.minimum:g}",
+            "duration": "a time with its unit, such as 5us, 50ms or 10s",
+            "text": "a name",
+            "switch": "true or false",
+        }[self.kind]
 
-    def parse(self, value: object) -> object | None:
+    def parse(self, value: Any) -> Any | None:
         """The canonical value (bytes, nanoseconds, int, float, str, bool), or None when it is not one."""
         if self.kind == "switch":
             return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
@@ -53,14 +68,14 @@ class Option:
         if self.kind == "duration":
             return parse_duration(value)
         if self.kind in ("count", "size"):
-            number = parse_size(value) if self.kind == "size" else _whole(value)
-            return number if number is not None and self.minimum <= number <= self.maximum else None
+            whole = parse_size(value) if self.kind == "size" else _whole(value)
+            return whole if whole is not None and self.minimum <= whole <= self.maximum else None
         number = _real(value)
         if number is None or not self.minimum <= number <= self.maximum or (self.kind == "real" and number == 0):
             return None
         return number
 
-    def text(self, value: object) -> str:
+    def text(self, value: Any) -> str:
         """A canonical value as the flag's argument."""
         if self.kind == "duration":
             return format_duration(int(value))
@@ -69,14 +84,14 @@ class Option:
         return f"{value:g}" if isinstance(value, float) and value == round(value, 6) else str(value)
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: Any) -> int | None:
     number = _real(value)
     if number is None:
         return None if isinstance(value, (int, float)) else parse_size(value)  # 1M, as the binary reads counts too
     return int(number) if number == int(number) else None
 
 
-def _real(value: object) -> float | None:
+def _real(value: Any) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -84,56 +99,58 @@ def _real(value: object) -> float | None:
     return number if abs(number) <= NUMBER_MAX else None  # which nan is not
 
 
-BENCH: dict[str, Option] = {
-    "protocol": Option("text"),  # which there are is the binary's to say: preflight
-    "fabric": Option("choice", choices=FABRICS),
-    "hardware": Option("text"),
-    "nodes": Option("count", 1),
-    "server_nodes": Option("count"),
-    "clients": Option("count", 1),
-    "servers": Option("count"),
-    "window": Option("count", 1),
-    "keys": Option("count", 1),
-    "max_keys": Option("count", 1),
-    "memory": Option("size", 1),
-    "key_size": Option("size", 1),
-    "value_size": Option("size", 1),
-    "get": Option("share", 0, 1),
-    "delete": Option("share", 0, 1),
-    "distribution": Option("choice", choices=DISTRIBUTIONS),
-    "zipf_theta": Option("real"),
-    "locality": Option("share", 0, 1),
-    "hotspot_data": Option("share", 0, 1),
-    "hotspot_operations": Option("share", 0, 1),
-    "workload_file": Option("text"),
-    "rate": Option("real"),
-    "think": Option("duration"),
-    "arrivals": Option("choice", choices=("poisson", "fixed")),
-    "warmup": Option("duration"),
-    "duration": Option("duration"),
-    "operations": Option("count", 1),
-    "seed": Option("count"),
-    "settle": Option("duration"),
-    "hogs": Option("count"),
-    "hog_pin": Option("choice", choices=("none", "shared", "separate", "clients")),
-    "hog_nodes": Option("count"),
-    "cores": Option("count"),
-    "pin": Option("switch"),
-    "device": Option("text"),
-    "port": Option("count", 1, 255),
-    "gid_index": Option("count", 0, 255),
-    "verify": Option("switch"),
-    "verify_full": Option("switch"),
-    "scrub": Option("switch"),
-    "repair_after": Option("duration"),
-    "timeline": Option("duration"),
-    "probe_keys": Option("count"),
-    "processes": Option("switch"),
-    "faults": Option("text"),
-    "mutant": Option("text"),
+_KINDS = {
+    "boolean": "switch",
+    "integer": "count",
+    "size": "size",
+    "duration": "duration",
+    "choice": "choice",
+    "text": "text",
+    "file": "text",
 }
-# An experiment's key and the flag behind it, where they differ by more than - and _.
-_FLAGS = {"workload_file": "workload"}
+
+
+def _option(setting: dict[str, Any]) -> Option:
+    """A setting of the program as an experiment takes it."""
+    least, most = setting.get("minimum", 0), setting.get("maximum", float("inf"))
+    if setting["type"] == "real":
+        return Option("share" if (least, most) == (0, 1) else "real", least, most)
+    return Option(_KINDS[setting["type"]], least, most, tuple(setting.get("choices", ())))
+
+
+@lru_cache(maxsize=None)
+def described(binary: str) -> dict[str, Any]:
+    """`loch-bench describe --json`: the one source of what a setting is called, of its type, range and default. Where there
+    is no program (stored results are drawn without one), the copy of its flags that came with this package."""
+    if not os.access(binary, os.X_OK):
+        return {"flags": json.loads(COPY.read_text(encoding="utf-8")), "protocols": []}
+    try:
+        done = subprocess.run(
+            [binary, "describe", "--json"], capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise BadInput(f"{binary} does not describe its settings ({error})") from error
+    return found
+
+
+def _bench() -> tuple[dict[str, Option], dict[str, str]]:
+    """The options that an experiment may set, and the flags behind those that have another name."""
+    flags = [each for each in described(_binary())["flags"] if each["experiment_key"]]
+    options = {each["experiment_key"]: _option(each) for each in flags}
+    options["fabric"] = Option("choice", choices=FABRICS)
+    options["processes"] = Option("switch")
+    return options, {
+        each["experiment_key"]: each["key"] for each in flags if each["experiment_key"].replace("_", "-") != each["key"]
+    }
+
+
+def _binary() -> str:
+    return os.environ.get("LOCH_BIN") or BINARY
+
+
+# An experiment's options, and their flags where they differ by more than - and _.
+BENCH, _FLAGS = _bench()
 # What the runner itself turns into other options.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
@@ -141,7 +158,11 @@ SHARE_OF_MAX = Option("real", 0, 1)
 # The runner's own: `loch power` around the command, and `mpirun` before it.
 RUNNERS_OWN = ("power", "processes")
 # Files whose contents decide a result, besides the binary.
-FILE_OPTIONS = ("workload_file", "faults", "hardware")
+FILE_OPTIONS = tuple(
+    each["experiment_key"]
+    for each in described(_binary())["flags"]
+    if each["type"] == "file" and each["experiment_key"]
+)
 
 
 def file_named(value: str) -> str:
@@ -176,7 +197,7 @@ def key_of(name: str) -> str | None:
     return key if key in BENCH else spelled.get(key)
 
 
-def arguments(params: dict[str, object]) -> list[str]:
+def arguments(params: dict[str, Any]) -> list[str]:
     """The `loch bench` arguments of one point's parameters, in the order of the table above."""
     order = {key: i for i, key in enumerate(BENCH)}
     out: list[str] = []
@@ -193,13 +214,11 @@ def arguments(params: dict[str, object]) -> list[str]:
     return out
 
 
-@lru_cache(maxsize=None)
 def protocol_options(binary: str, protocol: str) -> frozenset[str] | None:
-    """The protocol options that the binary offers, from `bench --help PROTOCOL`; None if it cannot say."""
+    """The protocol options that the binary offers; None if it cannot say."""
     try:
-        done = subprocess.run([binary, "bench", "--help", protocol], capture_output=True, text=True, timeout=20,
-                              stdin=subprocess.DEVNULL, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        protocols = described(binary)["protocols"]
+    except BadInput:
         return None
-    found = frozenset(re.findall(r"--([a-z][a-z0-9-]*\.[a-z0-9_-]+)", done.stdout))
-    return found if done.returncode == 0 and found else None
+    found = [each["options"] for each in protocols if each["name"] == protocol]
+    return frozenset(each["key"] for each in found[0]) if found else None

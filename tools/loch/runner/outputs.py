@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 from loch.ending import reason
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import claims, grid, located, page, report, schema
+from . import blocks, claims, grid, located, page, report, schema
 from .errors import BadInput, reading
 from .model import Experiment
-from .points import Store, point_hash
+from .points import PointSource, Store, point_hash
 from .stored_json import read_json
+from .table_store import TableStore
 from .tables import Results, Row
 
 FIGURES = ("figure.pdf", "figure.png", "figure.svg")
@@ -23,7 +23,7 @@ NAMES = (*FIGURES, "table.csv", "report.md", "report.html")
 PLOTS = Path(SOURCE) / "plots"
 
 
-def collect(experiment: Experiment, store: Store, choices: list[dict]) -> Results:
+def collect(experiment: Experiment, store: PointSource, choices: list[dict]) -> Results:
     """The experiment's points with whatever is stored of them: by system, place and repeat."""
     by_place: dict[tuple, list[grid.Point]] = {}
     for point in grid.points(experiment, report.choices_by_key(choices)):
@@ -37,48 +37,64 @@ def collect(experiment: Experiment, store: Store, choices: list[dict]) -> Result
     return Results(experiment, rows)
 
 
-def write(folder: Path, results: Results, choices: list[dict], stale: int, store: Store) -> list[claims.Verdict]:
-    """table.csv, report.md and manifest.json; returns the verdicts on the claims."""
+def write(
+    folder: Path, results: Results, choices: list[dict], stale: int, store: Store
+) -> tuple[list[claims.Verdict], blocks.Report]:
+    """table.csv, report.md and manifest.json; returns the verdicts on the claims, and the report."""
     verdicts = claims.judge_all(results)
     write_atomically(folder / "table.csv", results.csv())
-    write_atomically(folder / "report.md", report.markdown(results, verdicts, choices, stale, store))
-    write_atomically(folder / "manifest.json", report.manifest(results, verdicts, choices))
-    return verdicts
+    written = report.write_up(results, verdicts, choices, stale, store)
+    write_atomically(folder / "report.md", blocks.markdown(written))
+    write_atomically(folder / "manifest.json", report.manifest(results, verdicts, choices, stale))
+    return verdicts, written
 
 
 def is_drawn(folder: Path, results: Results) -> bool:
     """Whether the figure and the page are there and follow from these results."""
     mark = folder / ".figure"
-    return (mark.is_file() and mark.read_text(encoding="utf-8") == _figure_stamp(folder, results)
-            and all((folder / name).is_file() for name in NAMES))
+    return (
+        mark.is_file()
+        and mark.read_text(encoding="utf-8") == _figure_stamp(folder, results)
+        and all((folder / name).is_file() for name in NAMES)
+    )
 
 
-def draw_all(folder: Path, results: Results) -> None:
+def draw_all(folder: Path, results: Results, written: blocks.Report) -> None:
     """The figure, the page, and the mark that they are drawn."""
     mark = folder / ".figure"
     mark.unlink(missing_ok=True)
     draw(folder, results)
-    write_atomically(folder / "report.html", page.of_folder(folder))
+    write_atomically(folder / "report.html", page.of_folder(folder, written))
     write_atomically(mark, _figure_stamp(folder, results))
 
 
-def redraw(folder: Path, results: Results) -> None:
-    """The figure, and the page if there is a report to put into it."""
+def redraw(folder: Path, results: Results, choices: list[dict], store: PointSource) -> None:
+    """The figure and the page."""
     draw(folder, results)
-    if (folder / "report.md").is_file():
-        write_atomically(folder / "report.html", page.of_folder(folder))
+    stale = int(read_json(folder / "manifest.json").get("stale", 0))
+    written = report.write_up(results, claims.judge_all(results), choices, stale, store)
+    write_atomically(folder / "report.html", page.of_folder(folder, written))
 
 
 def write_overview(root: Path) -> None:
     """report.html of a folder of result folders."""
-    write_atomically(root / "report.html", page.of_folders(root, [folder for folder in folders(root) if folder != root]))
+    write_atomically(
+        root / "report.html", page.of_folders(root, [folder for folder in folders(root) if folder != root])
+    )
 
 
 def _figure_stamp(folder: Path, results: Results) -> str:
     """What the figure and the page follow from: if it is as it was, so are they."""
     digest = hashlib.sha256((folder / "manifest.json").read_bytes())
     digest.update(results.csv().encode())
-    for path in sorted([*PLOTS.glob("*.py"), *PLOTS.glob("published/*.yaml"), Path(page.__file__)]):
+    for path in sorted(
+        [
+            *PLOTS.glob("*.py"),
+            *PLOTS.glob("published/*.yaml"),
+            *Path(page.__file__).parent.glob("templates/*"),
+            Path(page.__file__),
+        ]
+    ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -92,10 +108,11 @@ def clear(folder: Path) -> None:
 def draw(folder: Path, results: Results) -> None:
     """figure.pdf, .png and .svg."""
     from plots import draw as figures
+
     figures.draw(results, folder)
 
 
-def load(folder: Path) -> tuple[Results, list[dict], Store]:
+def load(folder: Path) -> tuple[Results, list[dict], PointSource]:
     """The results of a finished run, from its manifest and points alone. Points that are damaged, or gone although the
     manifest has them, are missing in the results and named in the store's `damaged`."""
     path = folder / "manifest.json"
@@ -113,27 +130,24 @@ def load(folder: Path) -> tuple[Results, list[dict], Store]:
         _fix_paths(item, "")
         experiment = schema.read(item, overrides)
         experiment.file = file
-        kept = document.get("claims") or []
-        if len(kept) == len(experiment.claims):  # comments are not in the manifest: which targets a claim is about
-            experiment.claims = [replace(claim, ids=tuple(each.get("ids", ())))
-                                 for claim, each in zip(experiment.claims, kept)]
         store = open_store(folder, experiment)
         results = collect(experiment, store, choices)
-    for row in results.rows if isinstance(store, Store) else ():
-        if row.stored is None and row.hash in ran:
+    for row in results.rows:
+        if isinstance(store, Store) and row.stored is None and row.hash in ran:
             store.damaged.setdefault(store.path(row.hash), f"{store.path(row.hash)}: it is gone")
     return results, choices, store
 
 
-def open_store(folder: Path, experiment: Experiment) -> Store:
+def open_store(folder: Path, experiment: Experiment) -> PointSource:
     """The points of a result folder, or what a reference folder keeps of them."""
     if (folder / "points").is_dir() or not (folder / "table.csv").is_file():
         return Store(folder / "points", "")
-    from .reference import TableStore  # which itself writes from what this module loads
     try:
         return TableStore(folder, experiment)
     except (BadInput, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
-        raise BadInput(f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {reason(error)}") from None
+        raise BadInput(
+            f"{folder}: table.csv or data.json is not as `loch reference` wrote it: {reason(error)}"
+        ) from None
 
 
 def _fix_paths(item: located.Item, path: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
-from . import options, schema
+from . import document as document_shape, options, schema, values
 from .errors import BadInput, did_you_mean
 from .located import Item, cut, from_plain, parse
 
@@ -13,11 +14,17 @@ SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure
 # In place of a run length that was chosen for simulated time, in which 20 ms are thousands of operations.
 REAL_TIME = {"warmup": "500ms", "duration": "5s"}
 REAL_TIME_SMOKE = {"warmup": "100ms", "duration": "500ms"}
-_MEASURE_KEYS = schema.MEASURE
+_MEASURE_KEYS = document_shape.keys(document_shape.Measure)
 
 
-def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, nodes_max: int | None = None,
-          cores: int | None = None) -> list[str]:
+def apply(
+    document: Item,
+    sets: list[str],
+    fabric: str | None,
+    smoke: bool,
+    nodes_max: int | None = None,
+    cores: int | None = None,
+) -> list[str]:
     """Changes `document` in place; returns what was changed, as the command line would have it.
 
     With `fabric`, systems of more than `nodes_max` nodes become as small as that, and simulated ones have no more
@@ -28,10 +35,20 @@ def apply(document: Item, sets: list[str], fabric: str | None, smoke: bool, node
         given.append("--smoke")
     if fabric:
         if fabric not in options.FABRICS:
-            raise BadInput(f"--fabric {fabric}: expected one of {', '.join(options.FABRICS)}"
-                           f"{did_you_mean(fabric, options.FABRICS)}")
-        given += [f"--fabric {fabric}", *_move(document, fabric, smoke, None if _says(sets, "nodes") else nodes_max,
-                                               None if _says(sets, "clients") else cores)]
+            raise BadInput(
+                f"--fabric {fabric}: expected one of {', '.join(options.FABRICS)}"
+                f"{did_you_mean(fabric, options.FABRICS)}"
+            )
+        given += [
+            f"--fabric {fabric}",
+            *_move(
+                document,
+                fabric,
+                smoke,
+                None if _says(sets, "nodes") else nodes_max,
+                None if _says(sets, "clients") else cores,
+            ),
+        ]
     for text in sets:
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
@@ -51,7 +68,7 @@ def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None, cores
     before = _plain(top, "fabric") or "sim"
     top["fabric"] = from_plain(fabric, "--fabric", "fabric")
     notes = []
-    for name, system in (top["systems"].mapping().items() if "systems" in top else []):
+    for name, system in top["systems"].mapping().items() if "systems" in top else []:
         entries = system.mapping()
         own = entries.pop("fabric", None)
         if fabric != "sim" and (own.value if own is not None else before) == "sim":
@@ -107,12 +124,16 @@ def _fit_clients(top: dict[str, Item], name: str, system: Item, cores: int) -> l
     most = max(1, cores - servers) if isinstance(servers, int) else cores
     if not isinstance(clients, int) or clients <= most:
         return []
-    entries.update({key: from_plain(value, "--fabric", key) for key, value in {"clients": most, "published": ""}.items()})
-    return [f"({name}: {most} of {clients} client workers a node, which is how many a host of {cores} "
-            f"core{'s' if cores != 1 else ''} can run at once)"]
+    entries.update(
+        {key: from_plain(value, "--fabric", key) for key, value in {"clients": most, "published": ""}.items()}
+    )
+    return [
+        f"({name}: {most} of {clients} client workers a node, which is how many a host of {cores} "
+        f"core{'s' if cores != 1 else ''} can run at once)"
+    ]
 
 
-def _plain(entries: dict[str, Item], key: str) -> object:
+def _plain(entries: dict[str, Item], key: str) -> Any:
     return entries[key].value if key in entries else None
 
 
@@ -123,7 +144,7 @@ def check_smoke(document: Item) -> None:
         schema.read(trial, apply(trial, [], None, smoke=True))
 
 
-def _value(text: str, value: str) -> object:
+def _value(text: str, value: str) -> Any:
     item = parse(value, f"--set {cut(text)}")
     parsed = item.plain() if item is not None else None
     return [part.strip() for part in value.split(",")] if isinstance(parsed, str) and "," in parsed else parsed
@@ -134,7 +155,7 @@ def _systems(document: Item) -> list[Item]:
     return list(systems.mapping().values()) if systems is not None else []
 
 
-def _set(document: Item, key: str, value: object, origin: str) -> None:
+def _set(document: Item, key: str, value: Any, origin: str) -> None:
     """A path (systems.CD.clients), or an option (clients), which then holds for every system."""
     head = key.split(".")[0]
     if head in schema.TOP and not (key == head and key in options.BENCH):
@@ -154,7 +175,7 @@ def _set(document: Item, key: str, value: object, origin: str) -> None:
         raise BadInput(f"{origin} {key}: no such key{did_you_mean(key, valid)}")
 
 
-def _set_option(document: Item, key: str, value: object, origin: str) -> None:
+def _set_option(document: Item, key: str, value: Any, origin: str) -> None:
     top = document.mapping()
     axes = top.get("axes")
     if axes is not None and key in axes.mapping():
@@ -171,7 +192,7 @@ def _set_option(document: Item, key: str, value: object, origin: str) -> None:
         entries[key] = from_plain(value, origin, key)
 
 
-def _set_axis(document: Item, key: str, value: object, origin: str) -> None:
+def _set_axis(document: Item, key: str, value: Any, origin: str) -> None:
     """Other values for an axis. Exclusions of values that are gone go with them."""
     axes = document.mapping()["axes"]
     axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
@@ -180,19 +201,22 @@ def _set_axis(document: Item, key: str, value: object, origin: str) -> None:
 
 def _trim(document: Item, key: str) -> None:
     """An axis has lost values: what names them elsewhere (exclude, only, panel labels) lets go of them."""
-    left = [schema.value_of(each, key) for each in document.mapping()["axes"].mapping()[key].scalars()]
+    left = [values.value_of(each, key) for each in document.mapping()["axes"].mapping()[key].scalars()]
 
     def kept_of(child: Item) -> list[Item]:
-        return [each for each in child.scalars() if schema.value_of(each, key) in left]
+        return [each for each in child.scalars() if values.value_of(each, key) in left]
+
     rules = document.mapping().get("exclude")
-    for rule in list(rules.items or []) if rules is not None else []:
-        child = (rule.entries or {}).get(key)
+    listed = rules.items if rules is not None and rules.items is not None else []
+    for rule in list(listed):
+        entries = rule.entries or {}
+        child = entries.get(key)
         if child is None:
             continue
         if kept := kept_of(child):
-            rule.entries[key] = Item(child.file, child.line, child.path, items=kept)
+            entries[key] = Item(child.file, child.line, child.path, items=kept)
         else:
-            rules.items.remove(rule)
+            listed.remove(rule)
     for system in _systems(document):
         only = _below(system, "only")
         if key in only:
@@ -200,7 +224,7 @@ def _trim(document: Item, key: str) -> None:
     panels = _below(document, "figure", "panels")
     labels = panels.get("labels")
     if labels is not None and labels.entries is not None and _plain(panels, "axis") == key:
-        option = schema.option_of(key)
+        option = values.option_of(key)
         labels.entries = {each: child for each, child in labels.entries.items() if option.parse(each) in left}
 
 
@@ -211,14 +235,17 @@ def _below(item: Item, *path: str) -> dict[str, Item]:
     return item.entries if item.entries is not None else {}
 
 
-def _set_protocol_option(document: Item, key: str, value: object, origin: str) -> None:
+def _set_protocol_option(document: Item, key: str, value: Any, origin: str) -> None:
     prefix = key.split(".")[0]
     axes = document.mapping().get("axes")
     if axes is not None and key in axes.mapping():
         _set_axis(document, key, value, origin)
         return
-    hits = [system for system in _systems(document)
-            if "protocol" in system.mapping() and _belongs(prefix, str(system.mapping()["protocol"].value))]
+    hits = [
+        system
+        for system in _systems(document)
+        if "protocol" in system.mapping() and _belongs(prefix, str(system.mapping()["protocol"].value))
+    ]
     if not hits:
         raise BadInput(f"{origin} {key}: no system of this experiment runs {prefix}")
     for system in hits:
@@ -229,7 +256,7 @@ def _belongs(prefix: str, protocol: str) -> bool:
     return protocol == prefix or protocol.startswith(prefix + "-")
 
 
-def _put(item: Item, path: list[str], value: object, origin: str) -> None:
+def _put(item: Item, path: list[str], value: Any, origin: str) -> None:
     for i, part in enumerate(path[:-1]):
         rest = ".".join(path[i:])
         if options.is_protocol_option(rest) and item.path.startswith("systems."):
@@ -255,12 +282,12 @@ def _smoke(document: Item) -> None:
             _set(document, key, child.plain(), f"{child.file}:{child.line}: smoke")
         return
     for system in _systems(document):
-        for key in schema.RUN_LENGTH:
+        for key in document_shape.RUN_LENGTH:
             system.mapping().pop(key, None)
     for key, value in SMOKE.items():
         _put(document, key.split("."), value, "--smoke")
     top["measure"].mapping().pop("operations", None)
-    for key, axis in (top["axes"].mapping().items() if "axes" in top else []):
+    for key, axis in top["axes"].mapping().items() if "axes" in top else []:
         if axis.items is not None and len(axis.items) > 2:
             axis.items = [axis.items[0], axis.items[-1]]
             _trim(document, key)

@@ -9,6 +9,7 @@ import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import IO, Any, Protocol
 
 from loch.places import SOURCE
 from loch.written import write_atomically
@@ -69,6 +70,15 @@ class Stored:
         return self.document["runner"]
 
 
+class PointSource(Protocol):
+    """Where results of points are found: a result folder's points, or a table that is kept of them."""
+
+    damaged: dict[Path, str]  # what was found so, and in which way
+
+    def of(self, point: Point) -> Stored | None:
+        """The stored result of a point, else its stored failure, else nothing."""
+
+
 class Store:
     """DIR/points. One runner at a time: the folder is locked while it lives."""
 
@@ -76,16 +86,18 @@ class Store:
         self.folder = folder
         self.binary = binary
         self.damaged: dict[Path, str] = {}  # files that were found so, and in which way
-        self._lock = None
+        self._lock: IO[str] | None = None
 
     def open(self) -> None:
         """Makes the folder, locks it, and clears what an interrupted run left half-written."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / ".lock", "w", encoding="utf-8")
+        self._lock = lock = open(self.folder / ".lock", "w", encoding="utf-8")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BadInput(f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder") from None
+            raise BadInput(
+                f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder"
+            ) from None
         for left in self.folder.glob(".*.tmp"):
             if left.is_dir() and not left.is_symlink():  # an engine's
                 shutil.rmtree(left, ignore_errors=True)
@@ -151,7 +163,7 @@ def read_document(path: Path) -> dict | None:
     return document
 
 
-def result_error(document: object) -> str | None:
+def result_error(document: Any) -> str | None:
     """Why a document is no result of schema 1, or None when it is one."""
     if not isinstance(document, dict):
         return "the result is no JSON object"

@@ -25,7 +25,7 @@ TICK_S = 0.02
 class _Chore:
     """Work of the runner's own that takes a core for a while, in a process of its own."""
 
-    process: multiprocessing.Process
+    process: multiprocessing.process.BaseProcess
     ended: Callable[[bool], None]
 
 
@@ -42,7 +42,9 @@ class Pool:
         self._running_chores: list[_Chore] = []
         self._heard: dict[int, tuple[Executor, Callable]] = {}
 
-    def add(self, executor: Executor, points: list[Point], ended: Callable[[Outcome], None], first: bool = False) -> None:
+    def add(
+        self, executor: Executor, points: list[Point], ended: Callable[[Outcome], None], first: bool = False
+    ) -> None:
         """Points of one experiment, in their order; `first`: before all that wait."""
         self._heard[id(executor)] = (executor, ended)
         for queue, kind in ((self._simulated, False), (self._measured, True)):
@@ -127,6 +129,7 @@ def _in_child(call: Callable[[], None]) -> None:
     def called() -> int:
         call()
         return 0
+
     sys.exit(status_of(called))
 
 

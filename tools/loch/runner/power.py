@@ -27,11 +27,15 @@ CHECK_TIMEOUT_S = 60
 
 def read(item: Item) -> str:
     """The flags of `loch power` that a mapping asks for, as one text. `{host}` in bmc: stays for each host's name."""
-    entries = item.mapping("power settings such as {source: ipmi, bmc: \"{host}-ipmi\", user: admin}")
+    entries = item.mapping('power settings such as {source: ipmi, bmc: "{host}-ipmi", user: admin}')
     for key in entries:
         if key not in KEYS:
-            raise item.error(f"no such key{did_you_mean(key, KEYS)}" if key != "password" else
-                             "a password does not belong in a file: set IPMI_PASSWORD in the environment", key)
+            raise item.error(
+                f"no such key{did_you_mean(key, KEYS)}"
+                if key != "password"
+                else "a password does not belong in a file: set IPMI_PASSWORD in the environment",
+                key,
+            )
     if "source" not in entries:
         raise item.error(f"missing; one of {', '.join(SOURCES)}", "source")
     out: list[str] = []
@@ -64,8 +68,18 @@ def wrapped(point: Point, launched: Launch | None, argv: list[str], result: Path
     argv = [*argv, "--json", str(result)]
     if KEY not in point.params:
         return argv
-    return [*TOOL, *_flags(point, launched), "--result", str(result), "--into", str(result),
-            "--samples", str(samples), "--", *argv]
+    return [
+        *TOOL,
+        *_flags(point, launched),
+        "--result",
+        str(result),
+        "--into",
+        str(result),
+        "--samples",
+        str(samples),
+        "--",
+        *argv,
+    ]
 
 
 def extra_seconds(point: Point) -> float:
@@ -80,7 +94,10 @@ def check(document: Item, points: list[Point], launched: Launch | None, is_dry: 
 
     A plan (`is_dry`) asks no other machine, neither a host by ssh nor a BMC, and a source that is missing here is a
     warning: it may be made where nothing can be measured."""
-    where = document.entries["measure"].entries.get(KEY) if "measure" in (document.entries or {}) else None
+    measure = document.mapping().get("measure")
+    where = measure.mapping().get(KEY) if measure is not None else None
+    if where is None:
+        return
     try:
         try:
             needed = dict.fromkeys(shlex.join(_flags(point, launched)) for point in points if KEY in point.params)
@@ -101,8 +118,15 @@ def _is_elsewhere(flags: str) -> bool:
 
 def _check_one(where: Item, flags: str) -> None:
     try:
-        done = subprocess.run([*TOOL, *shlex.split(flags), "--check"], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=CHECK_TIMEOUT_S, check=False, errors="replace")
+        done = subprocess.run(
+            [*TOOL, *shlex.split(flags), "--check"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=CHECK_TIMEOUT_S,
+            check=False,
+            errors="replace",
+        )
     except subprocess.TimeoutExpired:
         raise where.error(f"loch power {flags} --check did not end within {CHECK_TIMEOUT_S} s") from None
     if done.returncode != 0:

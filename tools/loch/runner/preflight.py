@@ -13,7 +13,7 @@ from .errors import BadInput, did_you_mean
 from .launch import Launch
 from .located import Item
 from .model import Experiment, System
-from .schema import value_of
+from .values import value_of
 
 TIMEOUT_S = 60
 SIDE_BY_SIDE = 4
@@ -26,8 +26,11 @@ def check(document: Item, experiment: Experiment, binary: str, launched: Launch 
     for system in experiment.systems:
         protocol = str(system.params["protocol"])
         if protocols is not None and protocol not in protocols:
-            raise systems[system.name].error(f"{protocol} is no protocol of this build; expected one of "
-                                             f"{', '.join(protocols)}{did_you_mean(protocol, protocols)}", "protocol")
+            raise systems[system.name].error(
+                f"{protocol} is no protocol of this build; expected one of "
+                f"{', '.join(protocols)}{did_you_mean(protocol, protocols)}",
+                "protocol",
+            )
         if system.params["fabric"] == "verbs":
             require_fabric(f"{experiment.file}: systems.{system.name}.fabric", "verbs", binary)
     _check_option_names(document, experiment, binary)
@@ -48,8 +51,14 @@ def require_fabric(where: str, fabric: str, binary: str) -> None:
 def _listed(binary: str, what: str) -> list[str] | None:
     """`loch-bench list WHAT --json` as names; None if the binary cannot say."""
     try:
-        done = subprocess.run([binary, "list", what, "--json"], capture_output=True, text=True, timeout=20,
-                              stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            [binary, "list", what, "--json"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
         entries = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
@@ -70,11 +79,14 @@ def _check_option_names(document: Item, experiment: Experiment, binary: str) -> 
         for key in wanted:
             if key not in offered:
                 owner, own_key = _owner(document, system, key)
-                raise owner.error(f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", own_key)
+                raise owner.error(
+                    f"{system.params['protocol']} has no such option{did_you_mean(key, offered)}", own_key
+                )
 
 
-def _check_points(document: Item, experiment: Experiment, points: list[grid.Point], binary: str,
-                  launched: Launch | None) -> None:
+def _check_points(
+    document: Item, experiment: Experiment, points: list[grid.Point], binary: str, launched: Launch | None
+) -> None:
     """Has the binary parse and judge the flags of every distinct point; one that it refuses is named by its YAML."""
     distinct: dict[str, grid.Point] = {}
     for point in points:
@@ -83,6 +95,7 @@ def _check_points(document: Item, experiment: Experiment, points: list[grid.Poin
 
     def judge(point: grid.Point) -> str | None:
         return _refusal(binary, point, launched.of_a_rank(point) if launched else {})
+
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         for point, refusal in zip(distinct.values(), pool.map(judge, distinct.values())):
             if refusal is not None:
@@ -93,9 +106,15 @@ def _check_points(document: Item, experiment: Experiment, points: list[grid.Poin
 def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
     """What the binary has against a point, in one line; None if nothing, or if it cannot say."""
     try:
-        done = subprocess.run([binary, "bench", *options.arguments(point.params), "--dry-run"], capture_output=True,
-                              text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False,
-                              env={**os.environ, **environment})
+        done = subprocess.run(
+            [binary, "bench", *options.arguments(point.params), "--dry-run"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            env={**os.environ, **environment},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = done.stderr.strip().splitlines()
@@ -105,12 +124,11 @@ def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str
 def _located(document: Item, system: System, point: grid.Point, refusal: str) -> BadInput:
     """The refusal at the key that it names: "--value-size: ..." or "nessie.filter-bits: ..."."""
     named = re.match(r"(?:--)?([a-z][A-Za-z0-9.-]*)[: ]+", refusal)
-    key = options.key_of(named.group(1)) if named else None
-    own = document.entries["systems"].entries[system.name]
+    key, rest = (options.key_of(named.group(1)), refusal[named.end() :]) if named else (None, refusal)
+    own = document.mapping()["systems"].mapping()[system.name]
     if key is None or key not in point.params:
         return own.error(refusal + (f" ({point.title()})" if point.axes else ""))
     owner, own_key = _owner(document, system, key)
-    rest = refusal[named.end():]
     child = owner.entries.get(own_key) if owner.entries else None
     for each in child.items or [] if child is not None else []:  # of an axis or of tune: the value that is refused
         if value_of(each, key) == point.params[key]:
@@ -120,11 +138,19 @@ def _located(document: Item, system: System, point: grid.Point, refusal: str) ->
 
 def _owner(document: Item, system: System, key: str) -> tuple[Item, str]:
     """The mapping that gives a system its value of an option, and the key there; the system itself if none does."""
-    top = document.entries
-    own = top["systems"].entries[system.name]
+    top = document.mapping()
+    own = top["systems"].mapping()[system.name]
     spelled = {"workload_file": "file", "keys": "data_per_node"}
-    places = [own, own.entries.get("cluster"), own.entries.get("tune"), top.get("axes"), top.get("workload"),
-              top.get("cluster"), top.get("measure"), document]
+    places = [
+        own,
+        own.mapping().get("cluster"),
+        own.mapping().get("tune"),
+        top.get("axes"),
+        top.get("workload"),
+        top.get("cluster"),
+        top.get("measure"),
+        document,
+    ]
     for name in (key, spelled.get(key)):
         for place in places:
             if name is not None and place is not None and place.entries and name in place.entries:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from .execute import Outcome
 from .units import about
+
+if TYPE_CHECKING:  # loaded where there is a terminal
+    from rich.progress import Progress as Bar
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 15.0
@@ -30,16 +34,24 @@ class Progress:
         self._left_s = expected_s  # of all points to come, one after the other
         self._done_s = 0.0
         self._began = self._shown = time.monotonic()
-        self._bar = None
+        self._bar: Bar | None = None
         if sys.stderr.isatty():
             self._open_bar()
 
     def _open_bar(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
-        self._bar = Bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                        TextColumn("{task.fields[left]}"), console=Console(stderr=True), transient=True,
-                        auto_refresh=False)  # no thread of its own: the runner forks
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,
+        )  # no thread of its own: the runner forks
         self._task = self._bar.add_task(self.title, total=self.total, left="")
         self._bar.start()
 
@@ -72,7 +84,7 @@ class Progress:
             return
         if self.experiments > 1:
             return
-        what = outcome.failure["reason"] if outcome.failure else rate(outcome.result["throughput_ops_s"])
+        what = outcome.failure["reason"] if outcome.failure else rate((outcome.result or {})["throughput_ops_s"])
         state = "FAILED: " if outcome.failure else ""
         line = f"[{self.done}/{self.total}] {outcome.point.title()}: {state}{what}, {outcome.elapsed_s:.1f} s"
         remaining = self._remaining()
@@ -95,8 +107,11 @@ class Progress:
             self._bar.refresh()
         elif not self._bar and self.experiments > 1 and now - self._shown >= LINE_EVERY_S:
             self._shown = now
-            parts = [f"[{self.done}/{self.total}] {self.finished} of {self.experiments} experiments done",
-                     f"{self.failed} failed" if self.failed else "", self._remaining()]
+            parts = [
+                f"[{self.done}/{self.total}] {self.finished} of {self.experiments} experiments done",
+                f"{self.failed} failed" if self.failed else "",
+                self._remaining(),
+            ]
             print(", ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
     def _remaining(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 
 def _read(path: str) -> str | None:
@@ -22,7 +23,7 @@ def cpu_model() -> str:
     return os.uname().machine
 
 
-def host() -> dict[str, object]:
+def host() -> dict[str, Any]:
     """This machine, in the facts that do not change while a run goes on."""
     return {
         "name": os.uname().nodename,

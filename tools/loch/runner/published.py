@@ -7,10 +7,11 @@ import statistics
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from loch.places import SOURCE
 
-from . import expression, located, lookup, schema, targets
+from . import claim_list, expression, located, lookup, targets, values
 from .errors import BadInput, did_you_mean
 from .grid import show
 from .model import Experiment
@@ -30,17 +31,17 @@ class Cell:
     """
 
     id: str
-    field: str        # a result field; of a single number what it is, in words
+    field: str  # a result field; of a single number what it is, in words
     series: str
-    at: object
+    at: Any
     value: float | None
-    kind: str = "E"   # KINDS
-    calibration: bool = False    # the simulator was calibrated on it: no prediction
-    explained: str = ""          # docs/fidelity.md#anchor, where a miss is explained
-    obtained: object = None      # expression tree over results
+    kind: str = "E"  # KINDS
+    calibration: bool = False  # the simulator was calibrated on it: no prediction
+    explained: str = ""  # docs/fidelity.md#anchor, where a miss is explained
+    obtained: Any = None  # expression tree over results
     axis: str = ""
-    where: tuple[tuple[str, object], ...] = ()
-    place: str = ""              # file:line
+    where: tuple[tuple[str, Any], ...] = ()
+    place: str = ""  # file:line
 
     @property
     def is_single(self) -> bool:
@@ -59,7 +60,7 @@ class PublishedItem:
     called: str = "published"  # what figures and reports call its numbers
     explained: str = ""  # docs/fidelity.md#anchor, for whatever of it is missed and names no other place
 
-    def value(self, field: str, series: str, at: object) -> float | None:
+    def value(self, field: str, series: str, at: Any) -> float | None:
         """The number, or None when it is withheld or not published."""
         return next((c.value for c in self.cells if (c.field, c.series, c.at) == (field, series, at)), None)
 
@@ -79,7 +80,20 @@ def find(source: str, item: str) -> PublishedItem | None:
     return _item(document, found, source, item) if found is not None else None
 
 
-_ITEM = ("setup", "axis", "at", "where", "first_id", "ids", "metrics", "numbers", "groups", "calibration", "why", "kind")
+_ITEM = (
+    "setup",
+    "axis",
+    "at",
+    "where",
+    "first_id",
+    "ids",
+    "metrics",
+    "numbers",
+    "groups",
+    "calibration",
+    "why",
+    "kind",
+)
 _NUMBER = ("id", "what", "value", "kind", "calibration", "why", "obtained")
 _ID = re.compile(r"V\d+[a-z]*")
 
@@ -100,9 +114,15 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
         raise found.error("expected metrics: on an axis, or numbers:")
     cells = [_as_listed(cell) for cell in cells]
     citation, word = (document.mapping().get(key) for key in ("citation", "called"))
-    return PublishedItem(source, name, str(citation.value) if citation else source,
-                         str(entries["setup"].value) if "setup" in entries else "", tuple(cells),
-                         str(word.value) if word else "published", schema.pointer(entries.get("why")))
+    return PublishedItem(
+        source,
+        name,
+        str(citation.value) if citation else source,
+        str(entries["setup"].value) if "setup" in entries else "",
+        tuple(cells),
+        str(word.value) if word else "published",
+        claim_list.pointer(entries.get("why")),
+    )
 
 
 def _as_listed(cell: Cell) -> Cell:
@@ -110,8 +130,11 @@ def _as_listed(cell: Cell) -> Cell:
     target = targets.load(FOLDER).get(targets.base(cell.id))
     if target is None:
         return cell
-    return replace(cell, calibration=cell.calibration or target.calibration,
-                   kind="T" if target.kind == "T" and cell.kind == "E" else cell.kind)
+    return replace(
+        cell,
+        calibration=cell.calibration or target.calibration,
+        kind="T" if target.kind == "T" and cell.kind == "E" else cell.kind,
+    )
 
 
 def _known(item: located.Item, allowed: tuple[str, ...]) -> None:
@@ -120,7 +143,7 @@ def _known(item: located.Item, allowed: tuple[str, ...]) -> None:
             raise item.error(f"no such key{did_you_mean(key, allowed)}", key)
 
 
-def _traits(item: located.Item, above: located.Item) -> dict[str, object]:
+def _traits(item: located.Item, above: located.Item) -> dict[str, Any]:
     """kind, calibration and why, which an item gives for all its numbers."""
     entries = {**above.mapping(), **item.mapping()}
     kind = str(entries["kind"].value) if "kind" in entries else "E"
@@ -129,7 +152,7 @@ def _traits(item: located.Item, above: located.Item) -> dict[str, object]:
     calibration = entries["calibration"].value if "calibration" in entries else False
     if not isinstance(calibration, bool):
         raise entries["calibration"].error("expected true or false")
-    return {"kind": kind, "calibration": calibration, "explained": schema.pointer(entries.get("why"))}
+    return {"kind": kind, "calibration": calibration, "explained": claim_list.pointer(entries.get("why"))}
 
 
 def _value(item: located.Item) -> float | None:
@@ -147,21 +170,38 @@ def _cells(group: located.Item, above: located.Item) -> list[Cell]:
     if ("first_id" in entries) == ("ids" in entries):
         raise group.error("expected first_id: or ids:", "first_id")
     axis, traits = str(entries["axis"].value), _traits(group, above)
-    at = [schema.value_of(each, axis) for each in entries["at"].items or []]
-    where = tuple((key, schema.value_of(child, key))
-                  for key, child in (entries["where"].mapping() if "where" in entries else {}).items())
+    at = [values.value_of(each, axis) for each in entries["at"].items or []]
+    where = tuple(
+        (key, values.value_of(child, key))
+        for key, child in (entries["where"].mapping() if "where" in entries else {}).items()
+    )
     count = int(entries["first_id"].value) if "first_id" in entries else 0
     cells: list[Cell] = []
     for field, series_of in entries["metrics"].mapping().items():
-        for series, values in series_of.mapping().items():
-            if values.items is None or len(values.items) != len(at):
-                raise values.error(f"expected {len(at)} numbers (null: withheld), one for each of at:")
-            ids = _ids(entries["ids"], field, series, len(at)) if "ids" in entries else [
-                f"V{count + i}" for i in range(len(at))]
+        for series, numbers in series_of.mapping().items():
+            if numbers.items is None or len(numbers.items) != len(at):
+                raise numbers.error(f"expected {len(at)} numbers (null: withheld), one for each of at:")
+            ids = (
+                _ids(entries["ids"], field, series, len(at))
+                if "ids" in entries
+                else [f"V{count + i}" for i in range(len(at))]
+            )
             count += len(at)
-            cells += [Cell(each, field, series, place, _value(value), axis=axis, where=where,
-                           place=f"{value.file}:{value.line}", **traits)
-                      for each, place, value in zip(ids, at, values.items) if each]
+            cells += [
+                Cell(
+                    each,
+                    field,
+                    series,
+                    place,
+                    _value(value),
+                    axis=axis,
+                    where=where,
+                    place=f"{value.file}:{value.line}",
+                    **traits,
+                )
+                for each, place, value in zip(ids, at, numbers.items)
+                if each
+            ]
     return cells
 
 
@@ -194,8 +234,16 @@ def _number(item: located.Item, above: located.Item) -> Cell:
     if not expression.names(tree):
         raise entries["obtained"].error(f"{text!r} names no result")
     line = entries["obtained"].line
-    return Cell(_id(entries["id"]), str(entries["what"].value), "", None, _value(entries["value"]), obtained=tree,
-                place=f"{item.file}:{line}", **_traits(item, above))
+    return Cell(
+        _id(entries["id"]),
+        str(entries["what"].value),
+        "",
+        None,
+        _value(entries["value"]),
+        obtained=tree,
+        place=f"{item.file}:{line}",
+        **_traits(item, above),
+    )
 
 
 def of(results: Results) -> PublishedItem | None:
@@ -213,10 +261,14 @@ def called(experiment: Experiment) -> str:
 def check(experiment_item: located.Item, experiment: Experiment) -> None:
     """Refuses a paper that plots/published does not know, and numbers of it that ask for what cannot be."""
     paper = experiment.paper
+    if paper is None:
+        return
     known = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != targets.NAME)
     if paper.source not in known:
-        raise BadInput(f"{experiment_item.file}:{experiment_item.line}: paper.source: {paper.source} is not in "
-                       f"plots/published{did_you_mean(paper.source, known)}")
+        raise BadInput(
+            f"{experiment_item.file}:{experiment_item.line}: paper.source: {paper.source} is not in "
+            f"plots/published{did_you_mean(paper.source, known)}"
+        )
     item = find(paper.source, paper.item)
     if item is None or not paper.score:
         return
@@ -259,9 +311,9 @@ class Comparison:
     cell: Cell
     system: str
     obtained: float | None
-    axes: tuple[tuple[str, object], ...] = ()  # where it was obtained
+    axes: tuple[tuple[str, Any], ...] = ()  # where it was obtained
     missing: str = ""  # why nothing was
-    field: str = ""    # the result field, where it is one and no more
+    field: str = ""  # the result field, where it is one and no more
     ratio: tuple | None = None  # of one system over another at one place: both, the field, the place
 
     @property
@@ -295,15 +347,26 @@ def compare(results: Results) -> list[Comparison]:
 def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
     out = []
     for system in results.experiment.systems:
-        if cell.axis not in results.experiment.axes or system.published != cell.series or system.params["fabric"] == "shm":
+        if (
+            cell.axis not in results.experiment.axes
+            or system.published != cell.series
+            or system.params["fabric"] == "shm"
+        ):
             continue  # shared memory on one machine is not the published cluster
         if not results.has_field(system.name, cell.field):
             continue  # this experiment does not derive it
         for axes in results.axes_of(system.name):
             rows = results.at(system.name, axes)
             if axes[cell.axis] == cell.at and all(rows[0].point.params.get(k) == v for k, v in cell.where):
-                out.append(Comparison(cell, system.name, results.median(system.name, axes, cell.field),
-                                      tuple(axes.items()), field=cell.field))
+                out.append(
+                    Comparison(
+                        cell,
+                        system.name,
+                        results.median(system.name, axes, cell.field),
+                        tuple(axes.items()),
+                        field=cell.field,
+                    )
+                )
     return out
 
 
@@ -318,10 +381,12 @@ def _single(results: Results, cell: Cell) -> Comparison:
         system, _, field = cell.obtained.path.partition(".")
         places = lookup.places(results.experiment, cell.obtained)
         return Comparison(cell, system, float(value), tuple(places[0].items()), field=field)
-    return Comparison(cell, "", float(value), ratio=None if cell.kind == "T" else _ratio(results.experiment, cell.obtained))
+    return Comparison(
+        cell, "", float(value), ratio=None if cell.kind == "T" else _ratio(results.experiment, cell.obtained)
+    )
 
 
-def _ratio(experiment: Experiment, tree: object) -> tuple | None:
+def _ratio(experiment: Experiment, tree: Any) -> tuple | None:
     """What an expression such as CD[value_size=2K].goodput_bytes_s / SD[value_size=2K].goodput_bytes_s is about."""
     sides = (tree.left, tree.right) if isinstance(tree, expression.Binary) and tree.sign == "/" else ()
     if not sides or not all(isinstance(side, expression.Name) and not side.is_many for side in sides):
@@ -348,19 +413,28 @@ class Score:
     worst: Comparison | None
 
     def text(self) -> str:
-        if not self.numbers:
+        if self.worst is None:
             return "no published number can be compared"
         worst = f"{self.worst.cell.id} {self.worst.error:+.1%}"
-        return (f"{self.numbers} numbers: {self.within_5} within 5 %, {self.within_10} within 10 %, "
-                f"{self.within_25} within 25 %; median absolute error {self.median_error:.1%}; worst {worst}")
+        return (
+            f"{self.numbers} numbers: {self.within_5} within 5 %, {self.within_10} within 10 %, "
+            f"{self.within_25} within 25 %; median absolute error {self.median_error:.1%}; worst {worst}"
+        )
 
 
 def score(comparisons: list[Comparison]) -> Score:
     """Counts over the predictions of exact numbers."""
-    errors = [(abs(each.error), each) for each in comparisons if each.counts]
+    errors = [(abs(each.error), each) for each in comparisons if each.counts and each.error is not None]
     sizes = [size for size, _ in errors]
 
     def within(limit: float) -> int:
         return sum(size <= limit + 1e-12 for size in sizes)
-    return Score(len(errors), within(0.05), within(0.10), within(0.25), statistics.median(sizes) if sizes else None,
-                 max(errors, key=lambda pair: pair[0])[1] if errors else None)
+
+    return Score(
+        len(errors),
+        within(0.05),
+        within(0.10),
+        within(0.25),
+        statistics.median(sizes) if sizes else None,
+        max(errors, key=lambda pair: pair[0])[1] if errors else None,
+    )

@@ -10,26 +10,32 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from loch.written import write_atomically
 
 from . import expression, located, lookup, outputs, published
 from .errors import BadInput
-from .grid import Point
 from .model import Experiment
-from .points import Stored, read_document
+from .points import read_document
 from .stored_json import read_json
-from .tables import Results, axis_text
+from .tables import Results
 
 # Columns that every table keeps: what warnings, origins and people ask for.
-_CORE = ("throughput_ops_s", "goodput_bytes_s", "latency_us.all.mean", "operations.total", "operations.conflict",
-         "operations.timeout", "operations.error", "transport", "capabilities.device")
+_CORE = (
+    "throughput_ops_s",
+    "goodput_bytes_s",
+    "latency_us.all.mean",
+    "operations.total",
+    "operations.conflict",
+    "operations.timeout",
+    "operations.error",
+    "transport",
+    "capabilities.device",
+)
 
 
 def write(root: Path, into: Path) -> list[Path]:
@@ -45,10 +51,14 @@ def write(root: Path, into: Path) -> list[Path]:
             raise BadInput(f"{damaged[0]}; run it again first: ./loch run {results.experiment.file}")
         missing = sum(row.stored is None for row in results.rows)
         if missing:
-            raise BadInput(f"{folder}: {missing} points have not run; finish it first: ./loch run {results.experiment.file}")
+            raise BadInput(
+                f"{folder}: {missing} points have not run; finish it first: ./loch run {results.experiment.file}"
+            )
         if _has_changed(results.experiment):
-            raise BadInput(f"{folder}: {results.experiment.file} is no longer what ran; run it again: "
-                           f"./loch run {results.experiment.file}")
+            raise BadInput(
+                f"{folder}: {results.experiment.file} is no longer what ran; run it again: "
+                f"./loch run {results.experiment.file}"
+            )
         target = into / results.experiment.name
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
@@ -71,7 +81,7 @@ def _write_one(folder: Path, target: Path, results: Results) -> None:
     if source.is_file() and not experiment.overrides:
         shutil.copyfile(source, target / "experiment.yaml")
     else:
-        write_atomically(target / "experiment.yaml", yaml.safe_dump(experiment.document, sort_keys=False, width=118))
+        write_atomically(target / "experiment.yaml", located.dump(experiment.document))
     text = (folder / "report.md").read_text(encoding="utf-8")
     write_atomically(target / "report.md", text.replace(experiment.file, _of_tree(experiment.file)))
     write_atomically(target / "table.csv", results.csv(columns(results)))
@@ -98,11 +108,19 @@ def columns(results: Results) -> set[str]:
 def _manifest(folder: Path, results: Results) -> str:
     """That of the run, without what only a rerun needs; one line a point."""
     document = read_json(folder / "manifest.json")
-    points = [{"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]} for each in document.pop("points")]
-    tuned = [float(stored["runner"].get("elapsed_s", 0)) for path in sorted((folder / "points").glob("*.json"))
-             if (stored := read_document(path)) and stored["runner"].get("tuning")]
+    points = [
+        {"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]}
+        for each in document.pop("points")
+    ]
+    tuned = [
+        float(stored["runner"].get("elapsed_s", 0))
+        for path in sorted((folder / "points").glob("*.json"))
+        if (stored := read_document(path)) and stored["runner"].get("tuning")
+    ]
     document["tuning_mean_s"] = round(sum(tuned) / len(tuned), 3) if tuned else None
-    document["tuned"] = [{key: value for key, value in choice.items() if key != "candidates"} for choice in document["tuned"]]
+    document["tuned"] = [
+        {key: value for key, value in choice.items() if key != "candidates"} for choice in document["tuned"]
+    ]
     document["file"] = _of_tree(results.experiment.file)
     lines = ",\n  ".join(json.dumps(each) for each in points)
     return json.dumps(document, indent=1, default=str)[:-2] + f',\n "points": [\n  {lines}\n ]\n}}\n'
@@ -117,86 +135,32 @@ def _data(results: Results) -> str:
     figure = results.experiment.figure
     out: dict[str, dict] = {}
     for row in results.rows:
-        kept: dict[str, object] = {}
-        if row.stored.failed:
-            kept["failure"] = {"reason": row.stored.document["failure"]["reason"]}
+        kept: dict[str, Any] = {}
+        if row.result.failed:
+            kept["failure"] = {"reason": row.result.document["failure"]["reason"]}
         elif figure.kind == "cdf":
-            kept["distributions"] = {y: node for y in figure.y if (node := _distribution(row.stored.document, y)) is not None}
+            kept["distributions"] = {
+                y: node for y in figure.y if (node := _distribution(row.result.document, y)) is not None
+            }
         elif figure.kind == "timeline":
-            kept["distributions"] = {name: row.stored.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")}
-        if caveats := row.stored.document.get("caveats"):
+            kept["distributions"] = {
+                name: row.result.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")
+            }
+        if caveats := row.result.document.get("caveats"):
             kept["caveats"] = caveats
         if row.point.is_measured:
-            host = row.stored.runner.get("host", {})
+            host = row.result.runner.get("host", {})
             kept["host"] = {key: host.get(key) for key in ("cpu", "cores", "kernel", "governor")}
-            kept["others_cpu_share"] = row.stored.runner.get("others_cpu_share")
+            kept["others_cpu_share"] = row.result.runner.get("others_cpu_share")
         if kept:
             out[row.hash] = kept
     lines = ",\n ".join(f"{json.dumps(name)}: {json.dumps(kept, separators=(',', ':'))}" for name, kept in out.items())
     return "{" + (f"\n {lines}\n" if lines else "") + "}\n"
 
 
-def _distribution(document: dict, field: str) -> object | None:
+def _distribution(document: dict, field: str) -> Any | None:
     """The node of a distribution: a list of shares, or the parts of a latency that curves are drawn from."""
-    node: object = document
+    node: Any = document
     for part in field.split("."):
         node = node.get(part) if isinstance(node, dict) else None
     return node if isinstance(node, (list, dict)) else None
-
-
-class TableStore:
-    """Stands in for points.Store: results of a reference folder."""
-
-    def __init__(self, folder: Path, experiment: Experiment) -> None:
-        self.folder = folder
-        self._axes = list(experiment.axes)
-        self.damaged: dict[Path, str] = {}  # as of a Store; a table is read whole or refused
-        self._rows: dict[tuple, dict[str, str]] = {}
-        with open(folder / "table.csv", encoding="utf-8", newline="") as stream:
-            for row in csv.DictReader(stream):
-                self._rows[(row["system"], row["repeat"], *(row[axis] for axis in self._axes))] = row
-        path = folder / "data.json"
-        self._data = read_json(path) if path.is_file() else {}
-        if not isinstance(self._data, dict):
-            raise BadInput(f"{path}: expected a mapping")
-
-    def of(self, point: Point) -> Stored | None:
-        """The stored result of a point, found by system, axes and repeat."""
-        place = (point.system, str(point.repeat + 1), *(axis_text(point.axes[axis]) for axis in self._axes))
-        row = self._rows.get(place)
-        if row is None or row["status"] == "missing":
-            return None
-        kept = self._data.get(row["point"], {})
-        runner = {"host": kept.get("host", {}), "others_cpu_share": kept.get("others_cpu_share"), "system": point.system}
-        if row["status"] == "failed":
-            return Stored(row["point"], {"failure": kept.get("failure", {"reason": "it failed"}), "runner": runner})
-        document: dict = {"runner": runner}
-        skipped = {"system", "repeat", "seed", "status", "point", *self._axes}
-        for name, text in row.items():
-            if name not in skipped and text != "":
-                _put(document, name.split("."), _value(text))
-        for name, node in kept.get("distributions", {}).items():
-            _put(document, name.split("."), node)
-        document["caveats"] = kept.get("caveats", [])
-        return Stored(row["point"], document)
-
-
-def _put(document: dict, path: list[str], value: object) -> None:
-    for part in path[:-1]:
-        document = document.setdefault(part, {})
-    if isinstance(document.get(path[-1]), dict) and isinstance(value, dict):
-        document[path[-1]].update(value)
-    else:
-        document[path[-1]] = value
-
-
-def _value(text: str) -> object:
-    """What table.csv was written from."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

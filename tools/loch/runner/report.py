@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from . import markup, published
+from . import blocks, per_axis, published
+from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
 from .claims import Verdict, summary
 from .execute import rerun
 from .grid import choice_key, show
 from .model import System
-from .points import Store
+from .points import PointSource, Store
 from .tables import Results, Row, failed_share
 from .units import about
 
 GAVE_UP_LIMIT = 0.01  # of a point's operations
 
 
-def origin(results: Results, system: System, place: tuple[tuple[str, object], ...] = ()) -> str:
-    """"simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0",
+def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
+    """ "simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0",
     of all places, or where some axes have the values that `place` says.
 
     What travels over something else than the fabric's verbs says so: "simulated (modelled tcp over ipoib, …)",
@@ -25,21 +27,21 @@ def origin(results: Results, system: System, place: tuple[tuple[str, object], ..
     """
     measure = results.experiment.measure
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
-    transport = row.stored.document.get("transport", "verbs") if row else "verbs"
+    transport = row.result.document.get("transport", "verbs") if row else "verbs"
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
         return f"simulated ({model}{hardware(results, system, place)}, {seeds})"
-    host = row.stored.runner.get("host", {}) if row else {}
-    device = row.stored.document.get("capabilities", {}).get("device") if row else None
+    host = row.result.runner.get("host", {}) if row else {}
+    device = row.result.document.get("capabilities", {}).get("device") if row else None
     if device and system.params["fabric"] == "verbs" and transport == "verbs":
         return f"measured on {device}"
     where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
     return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
 
 
-def hardware(results: Results, system: System, place: tuple[tuple[str, object], ...] = ()) -> str:
+def hardware(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
     """The profile of a simulated system, or those of the axis."""
     among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
     return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
@@ -60,20 +62,23 @@ def percent(error: float | None) -> str:
 
 def comparison_table(comparisons: list[published.Comparison]) -> list[list[str]]:
     """Rows of text: id, what or field, system, place, published, obtained, error."""
-    return [[c.cell.id, c.cell.field, c.system, published.place(c),
-             "withheld" if c.cell.value is None else number(c.cell.value), number(c.obtained), percent(c.error)]
-            for c in comparisons]
+    return [
+        [
+            c.cell.id,
+            c.cell.field,
+            c.system,
+            published.place(c),
+            "withheld" if c.cell.value is None else number(c.cell.value),
+            number(c.obtained),
+            percent(c.error),
+        ]
+        for c in comparisons
+    ]
 
 
 def comparison_head(called: str = "published") -> list[str]:
     """Above those rows."""
     return ["id", "result", "system", "at", called, "obtained", "error"]
-
-
-def markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(map(markup.cell, head)) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(markup.cell(str(each)) for each in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]:
@@ -85,7 +90,7 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
     for field in (*([figure.x] if figure.along else []), *(figure.rows or figure.y)):
         rows = []
         for system in results.experiment.systems:
-            grouped: dict[tuple, dict[object, str]] = {}
+            grouped: dict[tuple, dict[Any, str]] = {}
             for axes in results.axes_of(system.name):
                 key = tuple((name, axes[name]) for name in others)
                 failed = results.has_failures(system.name, axes)
@@ -98,50 +103,78 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
     return out
 
 
-def markdown(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: Store) -> str:
-    """report.md. The same stored points give the same bytes."""
+def write_up(
+    results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: PointSource
+) -> blocks.Report:
+    """The report. The same stored points give the same one."""
     experiment = results.experiment
-    parts = [f"# {markup.escape(experiment.title)}\n"]
+    out: list[Block] = [Heading(1, (Plain(experiment.title),))]
     if experiment.paper:
         item = published.of(results)
         cited = f" ({item.citation})" if item else ""
-        parts.append(markup.escape(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}.") + "\n")
+        out.append(Paragraph((Plain(f"Paper item: {experiment.paper.item} of {experiment.paper.source}{cited}."),)))
     if experiment.notes:
         moved = next((text for text in experiment.overrides if text.startswith("--fabric ")), None)
-        parts.append((f"Of the experiment without {markup.code(moved)}: " if moved else "") +
-                     markup.paragraph(experiment.notes) + "\n")
-    parts += _caveats(results)
-    parts.append(_systems(results))
-    comparisons = published.compare(results)
-    if comparisons:
-        called = published.called(experiment)
-        parts.append(f"## {called.capitalize()} against obtained\n")
-        parts.append(markdown_table(comparison_head(called), comparison_table(comparisons)))
-        parts.append(published.score(comparisons).text() + ".\n")
+        of_file: tuple[blocks.Inline, ...] = ()
+        if moved:
+            of_file = (Plain("Of the experiment without "), Code(moved), Plain(": "))
+        out.append(Paragraph((*of_file, Lines(experiment.notes))))
+    out += _caveats(results)
+    out.append(_systems(results))
+    out += _comparisons(results)
     if verdicts:
-        parts.append(f"## Claims: {summary(verdicts)}\n")
-        parts += [f"* {'not evaluated' if v.held is None else 'held' if v.held else '**NOT held**'}: {markup.code(v.text)}"
-                  + (f": {markup.escape(v.why)}" if v.why else f" ({v.places} place{'s' if v.places != 1 else ''})")
-                  + (f" ({v.explained})" if v.explained and v.held is not True else "") + "\n" for v in verdicts]
-    parts.append("## Obtained\n")
+        out.append(Heading(2, (Plain(f"Claims: {summary(verdicts)}"),)))
+        out.append(blocks.List(tuple(_verdict(each) for each in verdicts)))
+    detail = len(out)
+    out.append(Heading(2, (Plain("Obtained"),)))
     n = experiment.measure.repeats
-    parts.append(f"Medians of n = {n} runs.\n" if n > 1 else "One run a point.\n")
-    parts += [markdown_table(head, rows) for head, rows in obtained_tables(results)]
+    out.append(Paragraph((Plain(f"Medians of n = {n} runs." if n > 1 else "One run a point."),)))
+    out += [blocks.table(head, rows, slice(1, None)) for head, rows in obtained_tables(results)]
     if choices:
-        parts.append("## Tuned\n")
-        parts.append(_choices(choices))
+        out += [Heading(2, (Plain("Tuned"),)), _choices(choices)]
     if experiment.derive_text:
-        parts.append("## Derived\n")
-        parts += [f"* `{name}` = {markup.code(text)}\n" for name, text in experiment.derive_text.items()]
-    parts += _failures(results)
-    parts.append(_provenance(results, stale, store))
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+        out.append(Heading(2, (Plain("Derived"),)))
+        derived = experiment.derive_text.items()
+        out.append(blocks.List(tuple(Point((Code(name), Plain(" = "), Code(text))) for name, text in derived)))
+    out += _failures(results)
+    out += _provenance(results, stale, store)
+    return blocks.Report(tuple(out), detail)
+
+
+def _comparisons(results: Results) -> list[Block]:
+    comparisons = published.compare(results)
+    if not comparisons:
+        return []
+    called = published.called(results.experiment)
+    head = comparison_head(called)
+    errors = {len(head) - 1: [each.error for each in comparisons]}
+    return [
+        Heading(2, (Plain(f"{called.capitalize()} against obtained"),)),
+        blocks.table(head, comparison_table(comparisons), slice(4, None), errors),
+        Paragraph((Plain(published.score(comparisons).text() + "."),)),
+    ]
+
+
+def _verdict(verdict: Verdict) -> Point:
+    told: list[blocks.Inline] = [
+        Strong("NOT held") if verdict.held is False else Plain("held" if verdict.held else "not evaluated"),
+        Plain(": "),
+        Code(verdict.text),
+        Plain(f": {verdict.why}" if verdict.why else f" ({verdict.places} place{'s' if verdict.places != 1 else ''})"),
+    ]
+    if verdict.explained and verdict.held is not True:
+        told.append(Plain(f" ({verdict.explained})"))
+    return Point(tuple(told), verdict.held)
 
 
 def caption(results: Results) -> str:
     """What the marks of the figure mean, with n, and first how many are of runs that waited or were not steady."""
     doubtful = len(caveats(results))
-    said = f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). " if doubtful else ""
+    said = (
+        f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). "
+        if doubtful
+        else ""
+    )
     n = results.experiment.measure.repeats
     if n == 1:
         return said + "One run a point (n = 1)."
@@ -151,60 +184,86 @@ def caption(results: Results) -> str:
     return said + f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
 
 
-def _systems(results: Results) -> str:
+def _systems(results: Results) -> blocks.Table:
     rows = []
     for system in results.experiment.systems:
-        keys = sorted({row.point.params["keys"] for row in results.rows
-                       if row.point.system == system.name and "keys" in row.point.params})
+        keys = sorted(
+            {
+                row.point.params["keys"]
+                for row in results.rows
+                if row.point.system == system.name and "keys" in row.point.params
+            }
+        )
         data = ""
         if system.data_per_node and keys:
             span = f"{keys[0]:,}" if len(keys) == 1 else f"{keys[0]:,} to {keys[-1]:,}"
-            data = f"{system.data_per_node / 2**30:g} GiB a node × {system.scale:g} = {span} keys"
+            sizes = [f"{each / 2**30:g}" for each in per_axis.among(system.data_per_node)]
+            data = f"{' or '.join(sizes)} GiB a node × {system.scale:g} = {span} keys"
         elif keys:
             data = f"{keys[-1]:,} keys"
         rest = {k: show(k, v) for k, v in system.params.items() if k not in ("protocol", "fabric", "hardware", "keys")}
-        rows.append([system.label, str(system.params["protocol"]), origin(results, system), data,
-                     ", ".join(f"{k} {v}" for k, v in rest.items())])
-    return markdown_table(["system", "protocol", "simulated or measured", "data", "options"], rows)
+        rows.append(
+            [
+                system.label,
+                str(system.params["protocol"]),
+                origin(results, system),
+                data,
+                ", ".join(f"{k} {v}" for k, v in rest.items()),
+            ]
+        )
+    return blocks.table(["system", "protocol", "simulated or measured", "data", "options"], rows, slice(0))
 
 
-def _choices(choices: list[dict]) -> str:
-    rows = [[c["system"], " ".join(f"{k}={show(k, v)}" for k, v in c["axes"].items()),
-             " ".join(f"{k}={v}" for k, v in c["chosen"].items()), c["goal"], number(c["value"]), str(c["tried"])]
-            for c in choices]
-    return markdown_table(["system", "at", "chosen", "goal", "value", "tried"], rows)
+def _choices(choices: list[dict]) -> blocks.Table:
+    rows = [
+        [
+            c["system"],
+            " ".join(f"{k}={show(k, v)}" for k, v in c["axes"].items()),
+            " ".join(f"{k}={v}" for k, v in c["chosen"].items()),
+            c["goal"],
+            number(c["value"]),
+            str(c["tried"]),
+        ]
+        for c in choices
+    ]
+    return blocks.table(["system", "at", "chosen", "goal", "value", "tried"], rows, slice(4, None))
 
 
 def caveats(results: Results) -> list[tuple[Row, list[str]]]:
     """The points whose rates are not the design's own in a steady state, with the reasons that their results give."""
-    found = [(row, row.stored.document.get("caveats", [])) for row in results.rows if row.ok and row.stored is not None]
+    found = [(row, row.result.document.get("caveats", [])) for row in results.rows if row.ok and row.stored is not None]
     return [(row, [str(each) for each in said]) for row, said in found if isinstance(said, list) and said]
 
 
-def _caveats(results: Results) -> list[str]:
+def _caveats(results: Results) -> list[Block]:
     found = caveats(results)
     if not found:
         return []
-    lines = [f"* {markup.escape(row.point.title())}: {markup.escape('; '.join(said))}\n" for row, said in found[:10]]
-    rest = [f"* and {len(found) - 10} more\n"] if len(found) > 10 else []
-    return [f"**In what follows {not_steady(results)}:**\n", *lines, *rest]
+    points = [Point((Plain(f"{row.point.title()}: {'; '.join(said)}"),)) for row, said in found[:10]]
+    rest = [Point((Plain(f"and {len(found) - 10} more"),))] if len(found) > 10 else []
+    return [Paragraph((Strong(f"In what follows {not_steady(results)}:"),)), blocks.List((*points, *rest))]
 
 
 def not_steady(results: Results) -> str:
     """What to say of rates that waiting or a change within the window decided; nothing otherwise."""
     found = caveats(results)
-    return f"the rates of {len(found)} of {len(results.rows)} points are not the designs' own in a steady state" if found else ""
+    return (
+        f"the rates of {len(found)} of {len(results.rows)} points are not the designs' own in a steady state"
+        if found
+        else ""
+    )
 
 
-def _failures(results: Results) -> list[str]:
+def _failures(results: Results) -> list[Block]:
     failed = [row for row in results.rows if row.stored is not None and row.stored.failed]
     missing = sum(row.stored is None for row in results.rows)
-    out = []
+    out: list[Block] = []
     if failed:
-        out.append(f"## Failed points: {len(failed)} of {len(results.rows)}\n")
-        out += [f"* {markup.escape(_failed(row))}\n  rerun: {markup.code(rerun(row.point))}\n" for row in failed]
+        out.append(Heading(2, (Plain(f"Failed points: {len(failed)} of {len(results.rows)}"),)))
+        told = (Point((Plain(_failed(row)),), more=(Plain("rerun: "), Code(rerun(row.point)))) for row in failed)
+        out.append(blocks.List(tuple(told)))
     if missing:
-        out.append(f"{missing} points have not run.\n")
+        out.append(Paragraph((Plain(f"{missing} points have not run."),)))
     return out
 
 
@@ -214,30 +273,37 @@ def failure_text(row: Row) -> str:
 
 
 def _failed(row: Row) -> str:
-    failure = row.stored.document["failure"]
+    failure = row.result.document["failure"]
     tail = failure.get("stderr_tail", "").splitlines()
     return f"{row.point.title()}: {failure['reason']}" + (f": {tail[-1]}" if tail else "")
 
 
-def _provenance(results: Results, stale: int, store: Store) -> str:
+def _provenance(results: Results, stale: int, store: PointSource) -> list[Block]:
+    heading = Heading(2, (Plain("Provenance"),))
+    if not isinstance(store, Store):
+        kept = "These are reference results: report.md beside this page says which program made them, and where."
+        return [heading, Paragraph((Plain(kept),))]
     stored = [row.stored for row in results.rows if row.stored is not None]
     took = sum(float(each.runner.get("elapsed_s", 0)) for each in stored)
     versions = sorted({_version(each.document) for each in stored if "loch" in each.document})
     binaries = sorted({str(each.runner.get("stamp", {}).get("binary", ""))[:12] for each in stored})
     hosts = sorted({_host(each.runner.get("host", {})) for each in stored})
     others = [each.runner["others_cpu_share"] for each in stored if each.runner.get("others_cpu_share") is not None]
-    lines = ["## Provenance\n", f"* Loch {', '.join(versions) or 'unknown'}; binary sha256 {', '.join(binaries)}",
-             f"* Ran on {markup.escape('; '.join(hosts))}", f"* The points took {about(took)} in all",
-             "* Experiment file " + markup.escape(results.experiment.file + "".join(
-                 [", with " if results.experiment.overrides else "", " ".join(results.experiment.overrides)]))]
+    changed = results.experiment.overrides
+    lines: list[blocks.Inline] = [
+        Plain(f"Loch {', '.join(versions) or 'unknown'}; binary sha256 {', '.join(binaries)}"),
+        Plain(f"Ran on {'; '.join(hosts)}"),
+        Plain(f"The points took {about(took)} in all"),
+        Plain(f"Experiment file {results.experiment.file}{', with ' if changed else ''}{' '.join(changed)}"),
+    ]
     gave_up = many_gave_up(results)
     if gave_up:
-        lines.append(f"* **{markup.escape(gave_up)}**")
+        lines.append(Strong(gave_up))
     if others:
-        lines.append(f"* CPU used by others while measuring: at most {max(others):.1%}")
+        lines.append(Plain(f"CPU used by others while measuring: at most {max(others):.1%}"))
     if stale:
-        lines.append(f"* **{stale} points come from another binary than the present one (--keep-stale)**")
-    return "\n".join(lines) + "\n"
+        lines.append(Strong(f"{stale} points come from another binary than the present one (--keep-stale)"))
+    return [heading, blocks.List(tuple(Point((each,)) for each in lines), is_tight=True)]
 
 
 def many_gave_up(results: Results) -> str:
@@ -246,8 +312,10 @@ def many_gave_up(results: Results) -> str:
     if not bad:
         return ""
     share, row = max(bad, key=lambda pair: pair[0])
-    return (f"over {GAVE_UP_LIMIT:.0%} of the operations gave up in {len(bad)} points "
-            f"(most: {share:.0%}, {row.point.title()}); their latencies are of the others alone")
+    return (
+        f"over {GAVE_UP_LIMIT:.0%} of the operations gave up in {len(bad)} points "
+        f"(most: {share:.0%}, {row.point.title()}); their latencies are of the others alone"
+    )
 
 
 def _version(document: dict) -> str:
@@ -257,29 +325,50 @@ def _version(document: dict) -> str:
 
 
 def _host(host: dict) -> str:
-    return (f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores, Linux {host.get('kernel', '?')}, "
-            f"governor {host.get('governor') or 'unknown'}")
+    return (
+        f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores, Linux {host.get('kernel', '?')}, "
+        f"governor {host.get('governor') or 'unknown'}"
+    )
 
 
-def manifest(results: Results, verdicts: list[Verdict], choices: list[dict]) -> str:
+def manifest(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int = 0) -> str:
     """manifest.json: everything that `loch plot` and `loch score` need besides the points."""
     experiment = results.experiment
-    points = [{"point": row.hash, "system": row.point.system, "axes": row.point.axes, "repeat": row.point.repeat,
-               "status": "ok" if row.ok else "failed" if row.stored else "missing",
-               "elapsed_s": row.stored.runner.get("elapsed_s") if row.stored else None,
-               "stamp": row.stored.runner.get("stamp") if row.stored else None} for row in results.rows]
+    points = [
+        {
+            "point": row.hash,
+            "system": row.point.system,
+            "axes": row.point.axes,
+            "repeat": row.point.repeat,
+            "status": "ok" if row.ok else "failed" if row.stored else "missing",
+            "elapsed_s": row.stored.runner.get("elapsed_s") if row.stored else None,
+            "stamp": row.stored.runner.get("stamp") if row.stored else None,
+        }
+        for row in results.rows
+    ]
     document = {
-        "schema": 1, "name": experiment.name, "title": experiment.title, "file": experiment.file,
-        "overrides": experiment.overrides, "experiment": experiment.document, "tuned": choices,
-        "claims": [{"claim": v.text, "held": v.held, "why": v.why, "places": v.places,
-                    "ids": v.ids, "explained": v.explained} for v in verdicts],
-        "errors": [[experiment.paper.source, c.cell.id, c.error] for c in published.compare(results)
-                   if c.counts and experiment.paper.score],
+        "schema": 1,
+        "name": experiment.name,
+        "title": experiment.title,
+        "file": experiment.file,
+        "overrides": experiment.overrides,
+        "experiment": experiment.document,
+        "tuned": choices,
+        "claims": [
+            {"claim": v.text, "held": v.held, "why": v.why, "places": v.places, "ids": v.ids, "explained": v.explained}
+            for v in verdicts
+        ],
+        "errors": [
+            [experiment.paper.source, c.cell.id, c.error]
+            for c in published.compare(results)
+            if c.counts and experiment.paper is not None and experiment.paper.score
+        ],
+        **({"stale": stale} if stale else {}),
         "points": points,
     }
     return json.dumps(document, indent=1, default=str) + "\n"
 
 
-def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, object]]:
+def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:
     """What tuning decided, as grid.points() wants it."""
     return {choice_key(c["system"], c["axes"]): c["chosen"] for c in choices}

@@ -35,11 +35,11 @@ class Line:
     id: str
     source: str
     what: str
-    published: object      # a number, words, or None when it is withheld
+    published: float | str | None  # a number, words, or None when it is withheld
     obtained: float | None
     error: float | None
-    status: str            # obtained, withheld, calibration, claims, elsewhere, no result stored
-    where: str = ""        # the experiment, or what answers it
+    status: str  # obtained, withheld, calibration, claims, elsewhere, no result stored
+    where: str = ""  # the experiment, or what answers it
     kind: str = "E"
     counts: bool = False
     explained: str = ""
@@ -81,7 +81,7 @@ def gather(root: Path) -> Sheet:
             continue
         fresh = []
         for each in published.compare(results) if paper else []:
-            key = (paper.source, each.cell.id)
+            key = (paper.source if paper else "", each.cell.id)
             if each.obtained is not None and key in seen:
                 notes.append(f"{each.cell.id} is also in {folder}; the first answer counts")
                 continue
@@ -89,8 +89,10 @@ def gather(root: Path) -> Sheet:
                 seen.add(key)
             fresh.append(each)
         item = published.of(results)
-        verdicts = [each if each.explained or item is None else replace(each, explained=item.explained)
-                    for each in claims.judge_all(results)]
+        verdicts = [
+            each if each.explained or item is None else replace(each, explained=item.explained)
+            for each in claims.judge_all(results)
+        ]
         scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts))
     rows, missing = calibration(root)
     return Sheet(scored, _lines(scored, rows), notes + missing, damaged)
@@ -104,9 +106,14 @@ def calibration(root: Path) -> tuple[list[dict], list[str]]:
             return _rows(stored), []
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / CALIBRATION
-            done = subprocess.run([os.environ.get("LOCH_BIN", ""), "calibrate", "--json", str(made)], check=False,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=600)
+            done = subprocess.run(
+                [os.environ.get("LOCH_BIN", ""), "calibrate", "--json", str(made)],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=600,
+            )
             if made.is_file():
                 return _rows(made), []
             return [], [f"loch calibrate gave no rows (exit status {done.returncode})"]
@@ -134,20 +141,42 @@ def _lines(scored: list[Scored], rows: list[dict]) -> list[Line]:
     judged: dict[str, list[str]] = {}
     for each in scored:
         for verdict in each.verdicts:
-            for one in verdict.ids:
-                judged.setdefault(one, []).append(f"{state(verdict)}: {markup.code(verdict.text)} ({each.name})")
+            for target_id in verdict.ids:
+                judged.setdefault(target_id, []).append(f"{state(verdict)}: {markup.code(verdict.text)} ({each.name})")
     out: list[Line] = []
     for identity, target in targets.load(published.FOLDER).items():
         found = sorted(by_id.pop(identity, []), key=lambda line: (line.id, line.status))
         said = judged.get(identity, [])
         out += found
         if said:
-            out.append(Line(identity, target.source, target.what, target.published, None, None, "claims", "; ".join(said),
-                            target.kind))
+            out.append(
+                Line(
+                    identity,
+                    target.source,
+                    target.what,
+                    target.published,
+                    None,
+                    None,
+                    "claims",
+                    "; ".join(said),
+                    target.kind,
+                )
+            )
         if not found and not said:
             status = "elsewhere" if target.elsewhere else "no result stored"
-            out.append(Line(identity, target.source, target.what, None if target.withheld and target.published == "withheld"
-                            else target.published, None, None, status, target.elsewhere, target.kind))
+            out.append(
+                Line(
+                    identity,
+                    target.source,
+                    target.what,
+                    None if target.withheld and target.published == "withheld" else target.published,
+                    None,
+                    None,
+                    status,
+                    target.elsewhere,
+                    target.kind,
+                )
+            )
     for identity in sorted(by_id, key=targets.number):
         out += by_id[identity]
     return out
@@ -161,15 +190,38 @@ def _of_comparison(scored: Scored, one: published.Comparison) -> Line:
     if status == "obtained" and cell.calibration:
         status = "calibration"
     where = scored.name + (f": {one.missing}" if one.missing else "")
-    return Line(cell.id, scored.source, what, cell.value, one.obtained, one.error, status, where, cell.kind, one.counts,
-                cell.explained)
+    return Line(
+        cell.id,
+        scored.source,
+        what,
+        cell.value,
+        one.obtained,
+        one.error,
+        status,
+        where,
+        cell.kind,
+        one.counts,
+        cell.explained,
+    )
 
 
 def _of_calibration(row: dict) -> Line:
     unit = f" [{row['unit']}]" if row.get("unit") and row["unit"] != "1" else ""
-    value = row["published"] if row.get("claim") is None else f"{row['claim']}: {'holds' if row['holds'] else 'does NOT hold'}"
-    return Line(row["id"], "", f"{row['what']}{unit}, {row['hardware']}", value, row["obtained"], row["error"], "calibration",
-                "loch calibrate")
+    value = (
+        row["published"]
+        if row.get("claim") is None
+        else f"{row['claim']}: {'holds' if row['holds'] else 'does NOT hold'}"
+    )
+    return Line(
+        row["id"],
+        "",
+        f"{row['what']}{unit}, {row['hardware']}",
+        value,
+        row["obtained"],
+        row["error"],
+        "calibration",
+        "loch calibrate",
+    )
 
 
 def state(verdict: claims.Verdict) -> str:
@@ -187,9 +239,11 @@ def markdown(sheet: Sheet, root: Path) -> str:
         parts += [f"* {what}: {where or '**no explanation named**'}" for what, where in wanting]
         parts.append("")
     parts.append("## Numbers\n")
-    rows = [[identity, line.what, _published(line), report.number(line.obtained), report.percent(line.error), _status(line)]
-            for identity, line in _joined(sheet.lines)]
-    parts.append(report.markdown_table(["id", "what", "published", "obtained", "error", "from"], rows))
+    rows = [
+        [identity, line.what, _published(line), report.number(line.obtained), report.percent(line.error), _status(line)]
+        for identity, line in _joined(sheet.lines)
+    ]
+    parts.append(markup.table(["id", "what", "published", "obtained", "error", "from"], rows))
     parts.append("## Claims\n")
     for scored in sheet.scored:
         if scored.verdicts:
@@ -206,7 +260,11 @@ def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
     first = ""
     for line in lines:
         last = out[-1][1] if out else None
-        if last and line.status == last.status == "no result stored" and (line.what, line.source) == (last.what, last.source):
+        if (
+            last
+            and line.status == last.status == "no result stored"
+            and (line.what, line.source) == (last.what, last.source)
+        ):
             out[-1] = (f"{first} to {line.id}", line)
         else:
             first = line.id
@@ -228,9 +286,14 @@ def _published(line: Line) -> str:
 
 
 def _status(line: Line) -> str:
-    words = {"obtained": line.where, "withheld": f"withheld: our prediction; {line.where}", "calibration": line.where,
-             "claims": f"claims {line.where}", "elsewhere": f"not simulated: {line.where}",
-             "no result stored": "no result stored" + (f"; {line.where}" if line.where else "")}
+    words = {
+        "obtained": line.where,
+        "withheld": f"withheld: our prediction; {line.where}",
+        "calibration": line.where,
+        "claims": f"claims {line.where}",
+        "elsewhere": f"not simulated: {line.where}",
+        "no result stored": "no result stored" + (f"; {line.where}" if line.where else ""),
+    }
     text = words[line.status]
     if line.status == "calibration" and not line.where.startswith("loch"):
         text += ", calibrated on"
@@ -241,10 +304,16 @@ def _status(line: Line) -> str:
 
 def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
     """What is more than 25 % off, and what does not hold, each with the place that explains it."""
-    out = [(f"{line.id}, {line.what}: {report.percent(line.error)}", line.explained) for line in sheet.lines
-           if line.status == "obtained" and line.kind != "T" and line.error is not None and abs(line.error) > MISS]
-    return out + [(f"{scored.name}: {markup.code(verdict.text)} is not held", verdict.explained) for scored, verdict in sheet.verdicts
-                  if verdict.held is False]
+    out = [
+        (f"{line.id}, {line.what}: {report.percent(line.error)}", line.explained)
+        for line in sheet.lines
+        if line.status == "obtained" and line.kind != "T" and line.error is not None and abs(line.error) > MISS
+    ]
+    return out + [
+        (f"{scored.name}: {markup.code(verdict.text)} is not held", verdict.explained)
+        for scored, verdict in sheet.verdicts
+        if verdict.held is False
+    ]
 
 
 def summary(sheet: Sheet) -> list[str]:
@@ -258,20 +327,29 @@ def summary(sheet: Sheet) -> list[str]:
     counts = coverage(sheet)
     if counts:
         total = sum(counts.values())
-        lines.append(f"{total} targets: " + ", ".join(f"{count} {what}" for what, count in counts.items() if count) + ".")
+        lines.append(
+            f"{total} targets: " + ", ".join(f"{count} {what}" for what, count in counts.items() if count) + "."
+        )
     return lines
 
 
 def coverage(sheet: Sheet) -> dict[str, int]:
     """How many targets are answered in which way; the best answer of each counts."""
-    words = {"obtained": "by numbers", "withheld": "withheld, predicted", "claims": "by claims alone",
-             "calibration": "by the calibration", "elsewhere": "not simulated", "no result stored": "without a result"}
+    words = {
+        "obtained": "by numbers",
+        "withheld": "withheld, predicted",
+        "claims": "by claims alone",
+        "calibration": "by the calibration",
+        "elsewhere": "not simulated",
+        "no result stored": "without a result",
+    }
     listed = targets.load(published.FOLDER)
     best: dict[str, str] = {}
     for line in sheet.lines:
         identity = targets.base(line.id)
-        if identity in listed and (identity not in best or
-                                   list(words).index(line.status) < list(words).index(best[identity])):
+        if identity in listed and (
+            identity not in best or list(words).index(line.status) < list(words).index(best[identity])
+        ):
             best[identity] = line.status
     return {said: sum(each == status for each in best.values()) for status, said in words.items()} if best else {}
 
@@ -282,23 +360,64 @@ def as_json(sheet: Sheet) -> str:
     verdicts = sheet.verdicts
     document = {
         "schema": 1,
-        "summary": {"numbers": total.numbers, "within_5_percent": total.within_5, "within_10_percent": total.within_10,
-                    "within_25_percent": total.within_25, "median_absolute_error": total.median_error,
-                    "worst": total.worst.cell.id if total.worst else None,
-                    "worst_error": total.worst.error if total.worst else None,
-                    "claims_held": sum(v.held is True for _, v in verdicts),
-                    "claims_evaluated": sum(v.held is not None for _, v in verdicts),
-                    "targets": coverage(sheet)},
-        "numbers": [{"id": c.cell.id, "experiment": each.name, "source": each.source, "field": c.cell.field,
-                     "system": c.system, "axis": c.cell.axis, "at": c.cell.at, "kind": c.cell.kind,
-                     "calibration": c.cell.calibration, "published": c.cell.value, "withheld": c.cell.value is None,
-                     "obtained": c.obtained, "error": c.error, "counts": c.counts, "missing": c.missing,
-                     "explained": c.cell.explained}
-                    for each in sheet.scored for c in each.comparisons],
-        "targets": [{"id": line.id, "source": line.source, "what": line.what, "published": line.published,
-                     "obtained": line.obtained, "error": line.error, "status": line.status, "from": line.where,
-                     "kind": line.kind} for line in sheet.lines],
-        "claims": [{"experiment": each.name, "claim": v.text, "held": v.held, "why": v.why, "ids": v.ids,
-                    "explained": v.explained} for each, v in verdicts],
+        "summary": {
+            "numbers": total.numbers,
+            "within_5_percent": total.within_5,
+            "within_10_percent": total.within_10,
+            "within_25_percent": total.within_25,
+            "median_absolute_error": total.median_error,
+            "worst": total.worst.cell.id if total.worst else None,
+            "worst_error": total.worst.error if total.worst else None,
+            "claims_held": sum(v.held is True for _, v in verdicts),
+            "claims_evaluated": sum(v.held is not None for _, v in verdicts),
+            "targets": coverage(sheet),
+        },
+        "numbers": [
+            {
+                "id": c.cell.id,
+                "experiment": each.name,
+                "source": each.source,
+                "field": c.cell.field,
+                "system": c.system,
+                "axis": c.cell.axis,
+                "at": c.cell.at,
+                "kind": c.cell.kind,
+                "calibration": c.cell.calibration,
+                "published": c.cell.value,
+                "withheld": c.cell.value is None,
+                "obtained": c.obtained,
+                "error": c.error,
+                "counts": c.counts,
+                "missing": c.missing,
+                "explained": c.cell.explained,
+            }
+            for each in sheet.scored
+            for c in each.comparisons
+        ],
+        "targets": [
+            {
+                "id": line.id,
+                "source": line.source,
+                "what": line.what,
+                "published": line.published,
+                "obtained": line.obtained,
+                "error": line.error,
+                "status": line.status,
+                "from": line.where,
+                "kind": line.kind,
+            }
+            for line in sheet.lines
+        ],
+        "claims": [
+            {
+                "experiment": each.name,
+                "claim": v.text,
+                "held": v.held,
+                "why": v.why,
+                "ids": v.ids,
+                "explained": v.explained,
+            }
+            for each, v in verdicts
+        ],
     }
     return json.dumps(document, indent=1) + "\n"

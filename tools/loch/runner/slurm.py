@@ -26,15 +26,16 @@ from .errors import BadInput
 from .task import NOT_VISIBLE
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
-CALL_S = 60.0          # of one call of them
-ASK_S = 2.0            # between two questions about what is gone
-SILENCE_S = 600.0      # without an answer of the controller, or with every submission refused
-ROUNDS = 4             # turns that each simultaneous task gets where nobody says how many points a task runs
-PENDING_S = 60.0       # after which is said why nothing runs
-ARRAY_MAX = 1001       # Slurm's default MaxArraySize
+CALL_S = 60.0  # of one call of them
+ASK_S = 2.0  # between two questions about what is gone
+SILENCE_S = 600.0  # without an answer of the controller, or with every submission refused
+ROUNDS = 4  # turns that each simultaneous task gets where nobody says how many points a task runs
+PENDING_S = 60.0  # after which is said why nothing runs
+ARRAY_MAX = 1001  # Slurm's default MaxArraySize
 # States of a task that Slurm will not run again by itself are all but these.
-ALIVE = frozenset("PENDING RUNNING COMPLETING CONFIGURING SUSPENDED REQUEUED REQUEUE_FED RESIZING SIGNALING STAGE_OUT "
-                  "STOPPED".split())
+ALIVE = frozenset(
+    "PENDING RUNNING COMPLETING CONFIGURING SUSPENDED REQUEUED REQUEUE_FED RESIZING SIGNALING STAGE_OUT STOPPED".split()
+)
 FIELDS = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,Reason:|"  # of squeue
 HELD = re.compile(r"launch.failed|requeued.held|never.satisfied|BadConstraints", re.IGNORECASE)
 
@@ -86,9 +87,14 @@ class Slurm(Engine):
     def check(self, binary: str) -> None:
         for program in PROGRAMS:
             if shutil.which(program) is None:
-                raise BadInput(f"--on slurm: there is no {program} here; run this where jobs of your Slurm cluster are submitted")
+                raise BadInput(
+                    f"--on slurm: there is no {program} here; run this where jobs of your Slurm cluster are submitted"
+                )
         if not self._options_fit():
-            raise BadInput("--slurm-options: expected options of sbatch such as --partition=short --time=10, without --wait and without a script")
+            raise BadInput(
+                "--slurm-options: expected options of sbatch such as --partition=short --time=10, without --wait and"
+                " without a script"
+            )
         done = _call(["sbatch", "--test-only", *self._options, "--array=0", "--wrap=true"])
         if done.returncode != 0:
             raise BadInput(f"--on slurm: sbatch refuses such jobs: {_complaint(done.stderr)}")
@@ -99,7 +105,9 @@ class Slurm(Engine):
 
     def _options_fit(self) -> bool:
         """sbatch --wrap itself refuses words that are no options; waiting would keep the runner from looking."""
-        return not self._options or (self._options[0].startswith("-") and {"--", "-W", "--wait"}.isdisjoint(self._options))
+        return not self._options or (
+            self._options[0].startswith("-") and {"--", "-W", "--wait"}.isdisjoint(self._options)
+        )
 
     # ---- Submitting ----
     def _submit(self, waiting: deque[int]) -> None:
@@ -108,8 +116,8 @@ class Slurm(Engine):
         if free <= 0 or now < self._not_before:
             return
         per_task = self._points or ceil(len(waiting) / (ROUNDS * self.width))
-        numbers = list(waiting)[:per_task * self._array_max]
-        tasks = [tuple(numbers[i:i + per_task]) for i in range(0, len(numbers), per_task)]
+        numbers = list(waiting)[: per_task * self._array_max]
+        tasks = [tuple(numbers[i : i + per_task]) for i in range(0, len(numbers), per_task)]
         batch = self._batches
         self._batches += 1
         write_atomically(self.folder / f"batch.{batch}.json", json.dumps(tasks))
@@ -119,7 +127,9 @@ class Slurm(Engine):
             return
         job = done.stdout.strip().split(";")[0]
         if not job.isdigit():
-            raise EngineLost(f"--on slurm: sbatch names no job: {_complaint(done.stdout + done.stderr)}; finished points are kept")
+            raise EngineLost(
+                f"--on slurm: sbatch names no job: {_complaint(done.stdout + done.stderr)}; finished points are kept"
+            )
         self._refused_since = None
         self._arrays[job] = _Array(batch, free, dict(enumerate(tasks)))
         self._asked = self._answered = now
@@ -130,11 +140,25 @@ class Slurm(Engine):
         """sbatch's. What people chose comes first, so that it cannot undo what the runner relies on."""
         words = [sys.executable, "-B", str(TASK), str(self.folder), "--of", str(batch)]
         own = shlex.quote(f"{self.folder}/batch.{batch}.")
-        script = (f"test -r {shlex.quote(words[2])} && test -w {shlex.quote(words[3])} || exit {NOT_VISIBLE}\n"
-                  f"exec {shlex.join(words)} \"$SLURM_ARRAY_TASK_ID\" 2>{own}\"$SLURM_ARRAY_TASK_ID\".stderr")
-        return ["sbatch", "--job-name=loch", *self._options, "--parsable", f"--array=0-{tasks - 1}%{at_once}", "--nodes=1",
-                "--ntasks=1", "--export=ALL", "--chdir=/", "--input=/dev/null", "--output=/dev/null",
-                "--error=/dev/null", f"--wrap={script}"]
+        script = (
+            f"test -r {shlex.quote(words[2])} && test -w {shlex.quote(words[3])} || exit {NOT_VISIBLE}\n"
+            f'exec {shlex.join(words)} "$SLURM_ARRAY_TASK_ID" 2>{own}"$SLURM_ARRAY_TASK_ID".stderr'
+        )
+        return [
+            "sbatch",
+            "--job-name=loch",
+            *self._options,
+            "--parsable",
+            f"--array=0-{tasks - 1}%{at_once}",
+            "--nodes=1",
+            "--ntasks=1",
+            "--export=ALL",
+            "--chdir=/",
+            "--input=/dev/null",
+            "--output=/dev/null",
+            "--error=/dev/null",
+            f"--wrap={script}",
+        ]
 
     def _refused(self, now: float, why: str) -> None:
         """A limit of the user or the cluster, or a controller that is away: fewer tasks, and later."""
@@ -149,8 +173,11 @@ class Slurm(Engine):
     def _watch(self) -> None:
         now = time.monotonic()
         for job, array in list(self._arrays.items()):
-            array.tasks = {index: numbers for index, numbers in array.tasks.items()
-                           if any(number in self._tasks for number in numbers)}
+            array.tasks = {
+                index: numbers
+                for index, numbers in array.tasks.items()
+                if any(number in self._tasks for number in numbers)
+            }
             if not array.tasks:
                 del self._arrays[job]
         if self._question is not None:
@@ -161,14 +188,22 @@ class Slurm(Engine):
     def _ask(self, now: float) -> None:
         answer, complaint = (tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") for _ in range(2))
         jobs = tuple(self._arrays)
-        process = subprocess.Popen(["squeue", "-h", "-r", "-t", "all", "-O", FIELDS, "-j", ",".join(jobs)],
-                                   stdin=subprocess.DEVNULL, stdout=answer, stderr=complaint, env=_environment(),
-                                   start_new_session=True, preexec_fn=die_with_parent)
+        process = subprocess.Popen(
+            ["squeue", "-h", "-r", "-t", "all", "-O", FIELDS, "-j", ",".join(jobs)],
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=complaint,
+            env=_environment(),
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
         self._question = _Question(process, answer, complaint, now, jobs)
 
     def _hear(self, now: float) -> None:
         """The answer, if it is there. None for long: the controller is gone."""
         question = self._question
+        if question is None:
+            return
         if question.process.poll() is None and now - question.asked < CALL_S:
             return
         self._question, self._asked = None, now
@@ -180,8 +215,10 @@ class Slurm(Engine):
         complaint = question.complaint.read()
         if question.process.returncode != 0 and "Invalid job id" not in complaint:
             if now - self._answered > SILENCE_S:
-                raise EngineLost(f"--on slurm: squeue has not answered for {SILENCE_S:g} s: {_complaint(complaint)}; "
-                                 "finished points are kept")
+                raise EngineLost(
+                    f"--on slurm: squeue has not answered for {SILENCE_S:g} s: {_complaint(complaint)}; "
+                    "finished points are kept"
+                )
             self._say(f"slurm: squeue: {_complaint(complaint)}; asked again")
             return
         self._answered = now
@@ -193,7 +230,9 @@ class Slurm(Engine):
         reasons = set()
         for job in question.arrays:
             array = self._arrays.get(job)
-            for index in list(array.tasks) if array else ():
+            if array is None:
+                continue
+            for index in list(array.tasks):
                 said = states.get((job, index), _FORGOTTEN)
                 if said.is_alive:
                     is_running |= said.name != "PENDING"
@@ -202,7 +241,9 @@ class Slurm(Engine):
                 if said.name == "PENDING":
                     _call(["scancel", f"{job}_{index}"])
                 task = f"Slurm's task {job}_{index} ended before its points: {said.text()}"
-                self._task_is_over(array.tasks.pop(index), task + _last_line(self.folder / f"batch.{array.batch}.{index}.stderr"))
+                self._task_is_over(
+                    array.tasks.pop(index), task + _last_line(self.folder / f"batch.{array.batch}.{index}.stderr")
+                )
         if is_running or not reasons:
             self._pending_since = None
         elif self._pending_since is None:
@@ -291,8 +332,17 @@ def _environment() -> dict[str, str]:
 def _call(argv: list[str]) -> subprocess.CompletedProcess:
     """A program of Slurm's; one that does not end in time has failed."""
     try:
-        return subprocess.run(argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, check=False,
-                              timeout=CALL_S, env=_environment(), start_new_session=True)
+        return subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=CALL_S,
+            env=_environment(),
+            start_new_session=True,
+        )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 1, "", f"no answer within {CALL_S:g} s")
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from .errors import BadInput, reading
 
@@ -17,7 +18,7 @@ _DEPTH_MAX = 8
 BINS_MAX = 10_000  # as of the binary
 
 
-def read_json(path: Path) -> object:
+def read_json(path: Path) -> Any:
     """The document; what is no JSON, or holds a number that is none or too large, is refused with the file's name."""
     with reading(str(path)):
         with open(path, "rb") as stream:
@@ -44,14 +45,20 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def damage(document: object, failed: bool) -> str:
+def damage(document: Any, failed: bool) -> str:
     """What of a stored point is not as a run writes it; nothing if all is."""
     if not isinstance(document, dict):
         return "expected a mapping"
     runner = document.get("runner")
     if not isinstance(runner, dict):
         return "runner: expected a mapping"
-    for key, kinds in (("host", dict), ("stamp", dict), ("elapsed_s", (int, float)), ("others_cpu_share", (int, float, type(None)))):
+    expected: dict[str, tuple[type, ...]] = {
+        "host": (dict,),
+        "stamp": (dict,),
+        "elapsed_s": (int, float),
+        "others_cpu_share": (int, float, type(None)),
+    }
+    for key, kinds in expected.items():
         if key in runner and not isinstance(runner[key], kinds):
             return f"runner.{key}: of the wrong type"
     if ("failure" in document) != failed:
@@ -59,7 +66,7 @@ def damage(document: object, failed: bool) -> str:
     return _damaged_failure(document["failure"]) if failed else _damaged_result(document)
 
 
-def _damaged_failure(failure: object) -> str:
+def _damaged_failure(failure: Any) -> str:
     if not isinstance(failure, dict) or not isinstance(failure.get("reason"), str):
         return "failure.reason: expected text"
     return "" if isinstance(failure.get("stderr_tail", ""), str) else "failure.stderr_tail: expected text"
@@ -83,8 +90,10 @@ def _damaged_result(document: dict) -> str:
 
 def _damaged_timeline(document: dict) -> str:
     """A time series and its events, where a result has them."""
-    for key, kinds in (("timeline", {"t_s": _is_number, "ops_s": _is_number}),
-                       ("events", {"t_s": _is_number, "event": lambda value: isinstance(value, str) and value.isidentifier()})):
+    for key, kinds in (
+        ("timeline", {"t_s": _is_number, "ops_s": _is_number}),
+        ("events", {"t_s": _is_number, "event": lambda value: isinstance(value, str) and value.isidentifier()}),
+    ):
         entries = document.get(key)
         if entries is None:
             continue
@@ -99,7 +108,7 @@ def _damaged_timeline(document: dict) -> str:
     return "" if _is_number(document.get("probed_keys", 0)) else "probed_keys: expected a number"
 
 
-def _not_numbers(node: object, path: str, depth: int) -> str:
+def _not_numbers(node: Any, path: str, depth: int) -> str:
     """Where below `node` something else than a number stands."""
     if depth > _DEPTH_MAX:
         return f"{path}: nested too deeply"
@@ -114,5 +123,5 @@ def _not_numbers(node: object, path: str, depth: int) -> str:
     return "" if isinstance(node, (dict, list, type(None))) or _is_number(node) else f"{path}: expected a number"
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

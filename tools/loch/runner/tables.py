@@ -7,6 +7,7 @@ import io
 import re
 import statistics
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import expression
 from .grid import Point, choice_key
@@ -14,14 +15,21 @@ from .model import Experiment
 from .points import Stored
 
 # Fields that differ between two runs of the same simulation, or say where it ran: they stay in points/*.json.
-_NOT_TIDY = ("provenance.", "loch.", "sim.wall_s", "sim.events_per_s", "sim.peak_memory_bytes", "config.json",
-             "runner.")
+_NOT_TIDY = (
+    "provenance.",
+    "loch.",
+    "sim.wall_s",
+    "sim.events_per_s",
+    "sim.peak_memory_bytes",
+    "config.json",
+    "runner.",
+)
 _ABOVE = re.compile(r"(.+\.cdf\.[a-z_]+)\.above_(\d+)")
 
 
-def flatten(document: dict, prefix: str = "") -> dict[str, object]:
+def flatten(document: dict, prefix: str = "") -> dict[str, Any]:
     """Scalars of nested objects under dotted names; lists are left out."""
-    out: dict[str, object] = {}
+    out: dict[str, Any] = {}
     for key, value in document.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
@@ -38,11 +46,18 @@ class Row:
     point: Point
     hash: str
     stored: Stored | None
-    fields: dict[str, object] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         return self.stored is not None and not self.stored.failed
+
+    @property
+    def result(self) -> Stored:
+        """What is stored of a point that has run."""
+        if self.stored is None:
+            raise LookupError(f"{self.point.title()}: it has not run")
+        return self.stored
 
 
 def failed_share(row: Row) -> float:
@@ -61,30 +76,30 @@ class Results:
         self._by_place: dict[tuple, list[Row]] = {}
         for row in rows:
             if row.ok:
-                row.fields = flatten(row.stored.document)
+                row.fields = flatten(row.result.document)
                 for name, tree in experiment.derive.items():
-                    value = _derived(tree, row.fields, row.stored.document)
+                    value = _derived(tree, row.fields, row.result.document)
                     if value is not None:
                         row.fields[name] = value
             self._by_place.setdefault(choice_key(row.point.system, row.point.axes), []).append(row)
 
-    def at(self, system: str, axes: dict[str, object]) -> list[Row]:
+    def at(self, system: str, axes: dict[str, Any]) -> list[Row]:
         """The repeats of one system at one combination of axis values."""
         return self._by_place.get(choice_key(system, axes), [])
 
-    def values(self, system: str, axes: dict[str, object], field_name: str) -> list[float]:
+    def values(self, system: str, axes: dict[str, Any], field_name: str) -> list[float]:
         """A field over the repeats that have it. verbs.per_get.cdf.read.above_2: of a distribution, the share above 2."""
         found = (_field(row, field_name) for row in self.at(system, axes) if row.ok)
         return [float(value) for value in found if isinstance(value, (int, float))]
 
-    def median(self, system: str, axes: dict[str, object], field_name: str) -> float | None:
+    def median(self, system: str, axes: dict[str, Any], field_name: str) -> float | None:
         """The median over repeats, or None when no repeat has it."""
         values = self.values(system, axes, field_name)
         return statistics.median(values) if values else None
 
-    def axes_of(self, system: str) -> list[dict[str, object]]:
+    def axes_of(self, system: str) -> list[dict[str, Any]]:
         """The combinations of axis values that a system was to run at."""
-        seen: dict[tuple, dict[str, object]] = {}
+        seen: dict[tuple, dict[str, Any]] = {}
         for row in self.rows:
             if row.point.system == system:
                 seen.setdefault(choice_key(system, row.point.axes), row.point.axes)
@@ -94,7 +109,7 @@ class Results:
         """Whether any result of a system has a field."""
         return any(field_name in row.fields for row in self.rows if row.point.system == system)
 
-    def has_failures(self, system: str, axes: dict[str, object]) -> bool:
+    def has_failures(self, system: str, axes: dict[str, Any]) -> bool:
         return any(not row.ok for row in self.at(system, axes))
 
     def csv(self, only: set[str] | None = None) -> str:
@@ -102,24 +117,30 @@ class Results:
         leading = ["system", *self.experiment.axes, "repeat", "seed", "status", "point"]
         names = {name for row in self.rows for name in row.fields if only is None or name in only}
         names |= {name for name in only or () if _ABOVE.fullmatch(name)}
-        names = sorted(names - set(leading))
+        columns = sorted(names - set(leading))
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(leading + names)
+        writer.writerow(leading + columns)
         for row in self.rows:
             status = "ok" if row.ok else "failed" if row.stored else "missing"
-            head = [row.point.system, *(axis_text(v) for v in row.point.axes.values()), row.point.repeat + 1,
-                    row.point.params["seed"], status, row.hash]
-            writer.writerow(head + [axis_text(_field(row, name)) for name in names])
+            head = [
+                row.point.system,
+                *(axis_text(v) for v in row.point.axes.values()),
+                row.point.repeat + 1,
+                row.point.params["seed"],
+                status,
+                row.hash,
+            ]
+            writer.writerow(head + [axis_text(_field(row, name)) for name in columns])
         return out.getvalue()
 
 
-def _field(row: Row, name: str) -> object:
+def _field(row: Row, name: str) -> Any:
     """A result field of a row, or the share of a distribution above a limit."""
     tail = None if name in row.fields else _ABOVE.fullmatch(name)
     if not tail:
         return row.fields.get(name)
-    return _share_above(row.stored.document, *tail.groups()) if row.ok else None
+    return _share_above(row.result.document, *tail.groups()) if row.ok else None
 
 
 def _share_above(document: dict, field_name: str, limit: str) -> float | None:
@@ -129,14 +150,15 @@ def _share_above(document: dict, field_name: str, limit: str) -> float | None:
     return 1 - max((share for value, share in node if value <= int(limit)), default=0.0)
 
 
-def _derived(tree: object, fields: dict[str, object], document: dict) -> float | None:
-    def lookup(name: expression.Name) -> object:
+def _derived(tree: Any, fields: dict[str, Any], document: dict) -> float | None:
+    def lookup(name: expression.Name) -> Any:
         value = fields.get(name.path)
         if value is None:
             value = _inside(document, name.path.split("."))
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise KeyError(name.path)
         return value
+
     try:
         value = expression.evaluate(tree, lookup)
     except (KeyError, expression.ExpressionError):
@@ -144,7 +166,7 @@ def _derived(tree: object, fields: dict[str, object], document: dict) -> float |
     return value if isinstance(value, (int, float)) and value == value else None
 
 
-def _inside(document: object, path: list[str]) -> object:
+def _inside(document: Any, path: list[str]) -> Any:
     """A value of the whole document, with numbers for places in its lists: nodes.0.counters.link_tx_busy."""
     for part in path:
         if isinstance(document, dict):
@@ -156,7 +178,7 @@ def _inside(document: object, path: list[str]) -> object:
     return document
 
 
-def axis_text(value: object) -> str:
+def axis_text(value: Any) -> str:
     """A value as table.csv has it."""
     if value is None:
         return ""

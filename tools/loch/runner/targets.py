@@ -31,7 +31,8 @@ class Target:
 
 def base(identity: str) -> str:
     """V85b -> V85."""
-    return re.match(r"V\d+|", identity).group() or identity
+    found = re.match(r"V\d+", identity)
+    return found.group() if found else identity
 
 
 def number(identity: str) -> int:
@@ -60,10 +61,20 @@ def load(folder: Path) -> dict[str, Target]:
 
         def text(key: str) -> str:
             return str(entries[key].value) if key in entries else ""
+
         first, last = number(text("id")), number(text("to") or text("id"))
         for each in range(first, last + 1):
             if f"V{each}" in out:
                 raise item.error(f"V{each} is there twice", "id")
-            out[f"V{each}"] = Target(f"V{each}", text("source"), text("place"), text("what"), text("published"), text("kind"),
-                                     text("calibration") == "True", text("withheld") == "True", text("elsewhere"))
+            out[f"V{each}"] = Target(
+                f"V{each}",
+                text("source"),
+                text("place"),
+                text("what"),
+                text("published"),
+                text("kind"),
+                text("calibration") == "True",
+                text("withheld") == "True",
+                text("elsewhere"),
+            )
     return out

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":  # started by its path on a node
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)  # where the package is
@@ -28,7 +29,7 @@ LEASE_LOOK_S = 1.0
 # A runner that has not renewed its lease for so long is dead. File attributes may be cached for a minute over NFS.
 LEASE_DEAD_S = 180.0
 NOT_VISIBLE = 74  # exit status: the folder cannot be read here
-ABANDONED = 75    # exit status: nobody waits for the result any more
+ABANDONED = 75  # exit status: nobody waits for the result any more
 
 
 class Lease:
@@ -63,12 +64,19 @@ def run_point(folder: Path, number: str, lease: Lease) -> bool:
     own = f"{number}.{os.uname().nodename}.{os.getpid()}"  # a point that was thought lost may still run elsewhere
     result, output = folder / f"{own}.result", folder / f"{own}.output"
     began = time.monotonic()
-    record = {"exit_status": None, "timed_out": False, "cannot_start": "", "host": provenance.host()}
+    record: dict[str, Any] = {"exit_status": None, "timed_out": False, "cannot_start": "", "host": provenance.host()}
     with open(output, "wb") as stream:
         try:
-            process = subprocess.Popen([*task["argv"], "--json", str(result)], stdin=subprocess.DEVNULL, stdout=stream,
-                                       stderr=stream, cwd=task["cwd"], env={**_own_environment(), **task["environment"]},
-                                       start_new_session=True, preexec_fn=child.die_with_parent)
+            process = subprocess.Popen(
+                [*task["argv"], "--json", str(result)],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                cwd=task["cwd"],
+                env={**_own_environment(), **task["environment"]},
+                start_new_session=True,
+                preexec_fn=child.die_with_parent,
+            )
         except OSError as error:
             record["cannot_start"] = f"cannot start {error.filename or task['argv'][0]}: {error.strerror}"
         else:

@@ -23,14 +23,22 @@ def choose(experiment: Experiment, store: Store) -> list[dict]:
         for axes in grid.combinations(experiment, system):
             tried = [(point, _goal(store, point, system.goal)) for point in mine if point.axes == axes]
             scored = [(value, point) for point, value in tried if value is not None]
-            best = None
+            best: tuple[float, grid.Point] | None = None
             for value, point in scored:
                 if best is None or (value > best[0] if system.maximize else value < best[0]):
                     best = (value, point)
-            value, point = best if best else (None, tried[0][0])
-            out.append({"system": system.name, "axes": axes, "chosen": point.chosen, "goal": system.goal,
-                        "value": value, "tried": len(tried),
-                        "candidates": [{**candidate.chosen, system.goal: found} for candidate, found in tried]})
+            at_best, point = best if best else (None, tried[0][0])
+            out.append(
+                {
+                    "system": system.name,
+                    "axes": axes,
+                    "chosen": point.chosen,
+                    "goal": system.goal,
+                    "value": at_best,
+                    "tried": len(tried),
+                    "candidates": [{**candidate.chosen, system.goal: found} for candidate, found in tried],
+                }
+            )
     return out
 
 
@@ -50,10 +58,17 @@ def with_rates(experiment: Experiment, store: Store, choices: list[dict]) -> lis
         if value is not None:
             found.setdefault(grid.choice_key(point.system, point.axes), []).append(value)
     out = []
-    for point in at_most[:len(at_most) // experiment.measure.repeats]:
+    for point in at_most[: len(at_most) // experiment.measure.repeats]:
         key = grid.choice_key(point.system, point.axes)
-        choice = known.get(key) or {"system": point.system, "axes": point.axes, "chosen": {}, "goal": "throughput_ops_s",
-                                    "value": None, "tried": 0, "candidates": []}
+        choice = known.get(key) or {
+            "system": point.system,
+            "axes": point.axes,
+            "chosen": {},
+            "goal": "throughput_ops_s",
+            "value": None,
+            "tried": 0,
+            "candidates": [],
+        }
         share = point.axes["share_of_max"]
         if key in found:
             most = statistics.median(found[key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _NUMBER = re.compile(r"^(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-z]*)$")
 _SIZE = re.compile(r"^([KMGT]?)i?B?$", re.IGNORECASE)
@@ -10,7 +11,7 @@ _MOST = 2**63 - 1  # as the binary's integers
 _NANOS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 
 
-def parse_size(text: object) -> int | None:
+def parse_size(text: Any) -> int | None:
     """Bytes from 512, "16K", "1.5M", "20G" (powers of 1024); None when it is not a size."""
     if isinstance(text, bool):
         return None
@@ -18,14 +19,14 @@ def parse_size(text: object) -> int | None:
         return text if 0 <= text <= _MOST else None
     match = _NUMBER.match(str(text).strip())
     unit = _SIZE.match(match.group(2)) if match else None
-    if not unit:
+    if match is None or unit is None:
         return None
     letter = unit.group(1).upper()
     value = float(match.group(1)) * 1024 ** (" KMGT".index(letter) if letter else 0)
     return int(value) if value <= _MOST and value == int(value) else None
 
 
-def parse_duration(text: object) -> int | None:
+def parse_duration(text: Any) -> int | None:
     """Nanoseconds from "5us", "50ms", "10s"; None when it is not a duration (a unit is required)."""
     match = _NUMBER.match(str(text).strip())
     if not match or match.group(2) not in _NANOS:

@@ -18,7 +18,9 @@ from loch.setup.outcome import SetUpError, say
 
 ERROR_LINES, ERROR_LETTERS = 40, 400
 _NOT_TOLD = re.compile(rb"(\[\d+/\d+\]|: &&|/[^ ]*(ccache|clang\+\+)[^ ]*) ")
-_lock: list[int] = []  # descriptor of the lock while it is held: what is started keeps it, should this process be killed
+_lock: list[
+    int
+] = []  # descriptor of the lock while it is held: what is started keeps it, should this process be killed
 
 
 @contextmanager
@@ -28,7 +30,9 @@ def locked() -> Iterator[None]:
         os.makedirs(BUILD, exist_ok=True)
         descriptor = os.open(os.path.join(BUILD, "lock"), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise SetUpError(f"the build folder {BUILD} cannot be made ({error.strerror}): set LOCH_BUILD to one that can") from None
+        raise SetUpError(
+            f"the build folder {BUILD} cannot be made ({error.strerror}): set LOCH_BUILD to one that can"
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +68,9 @@ def configure(preset: str, protocol_folders: str) -> None:
 
 def _configured(command: list[str], log: str) -> bool:
     with open(log, "wb") as said:
-        return subprocess.run(command, cwd=SOURCE, stdout=said, stderr=said, pass_fds=_lock, check=False).returncode == 0
+        return (
+            subprocess.run(command, cwd=SOURCE, stdout=said, stderr=said, pass_fds=_lock, check=False).returncode == 0
+        )
 
 
 def _remove(path: str) -> None:
@@ -84,6 +90,22 @@ def blame_protocol(log: str, protocol_folders: str) -> None:
             raise SetUpError(f"LOCH_PROTOCOLS: {found[:ERROR_LETTERS]} (all of it: {log})")
 
 
+def _failure_within_the_tree(log: str) -> str:
+    """Of a build that failed first in a protocol's folder of this tree: which one, where, and what still works."""
+    error = re.compile(r"(?P<file>/.*?):\d+(:\d+)?: (fatal )?error: ")
+    found = next(filter(None, (error.match(os.fsdecode(line)) for line in _lines_of(log))), None)
+    if not found or os.path.relpath(found["file"], SOURCE).startswith(".."):
+        return ""
+    folder = os.path.relpath(found["file"], SOURCE).split(os.sep)[0]
+    if not os.path.isfile(os.path.join(SOURCE, folder, "module.h")):
+        return ""
+    text = (
+        found.string[: found.start("file")] + os.path.relpath(found["file"], SOURCE) + found.string[found.end("file") :]
+    )
+    usable = "; ./loch --no-setup runs the program that was built before" if os.access(BINARY, os.X_OK) else ""
+    return f"{folder} does not build: {text[:ERROR_LETTERS]} (all of it: {log}){usable}"
+
+
 def _first_error(lines: list[str], folder: str) -> str:
     """The compiler's first error, or CMake's with the three lines after it, where it names a file in there."""
     compiler = next((line for line in lines if re.search(r": (fatal )?error: ", line)), "")
@@ -91,7 +113,7 @@ def _first_error(lines: list[str], folder: str) -> str:
         return compiler
     for at, line in enumerate(lines):
         if "error: " in line or f"CMake Error at {folder}" in line:
-            text = " ".join(" ".join(lines[at:at + 4]).split())
+            text = " ".join(" ".join(lines[at : at + 4]).split())
             return text if folder in text else ""
     return ""
 
@@ -114,7 +136,7 @@ def build(preset: str, protocol_folders: str, *targets: str) -> None:
     if not run_logged([command], f"building ({preset})", log, tuple(_lock), NINJA_STATUS="[%f/%t] "):
         blame_protocol(log, protocol_folders)
         _show_last([line for line in _lines_of(log) if not _NOT_TOLD.match(line)], ERROR_LINES)
-        raise SetUpError(f"the build failed ({log})", 1)
+        raise SetUpError(_failure_within_the_tree(log) or f"the build failed ({log})", 1)
 
 
 def build_release(protocol_folders: str, *targets: str) -> None:
@@ -131,7 +153,9 @@ def prepare(protocol_folders: str) -> None:
     """The program, as the tree has it. Costs a look at the tree when nothing changed."""
     if is_softroce_machine():
         if not os.access(BINARY, os.X_OK):
-            raise SetUpError(f"{BINARY} is not built, and a Soft-RoCE machine builds nothing: first, outside, ./loch list fabrics")
+            raise SetUpError(
+                f"{BINARY} is not built, and a Soft-RoCE machine builds nothing: first, outside, ./loch list fabrics"
+            )
         return
     if current.nothing_to_do(protocol_folders):
         return

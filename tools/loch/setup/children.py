@@ -12,9 +12,9 @@ from typing import Callable, Iterator
 
 from loch.setup.outcome import clear_line, say
 
-QUIET_S = 1.0    # most calls are over by then
+QUIET_S = 1.0  # most calls are over by then
 REPEAT_S = 15.0  # where a line cannot be rewritten
-GRACE_S = 1.0    # a child of the same terminal has got its own Ctrl-C
+GRACE_S = 1.0  # a child of the same terminal has got its own Ctrl-C
 SHOWN_MAX = 90
 _STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # of ninja and apt-get
 
@@ -62,10 +62,17 @@ def run_logged(commands: list[list[str]], label: str, log: str, keep: tuple[int,
             clear_line()
 
 
-def _run_one(command: list[str], progress: Progress, write: Callable[[bytes], object], keep: tuple[int, ...],
-             env: dict[str, str]) -> bool:
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             env={**os.environ, **env}, pass_fds=keep)
+def _run_one(
+    command: list[str], progress: Progress, write: Callable[[bytes], object], keep: tuple[int, ...], env: dict[str, str]
+) -> bool:
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **env},
+        pass_fds=keep,
+    )
     try:
         assert child.stdout
         for line in _lines(child.stdout.fileno()):

@@ -6,9 +6,18 @@ from loch import places
 
 PACKAGE_STATUS = "/var/lib/dpkg/status"
 # The inputs of the build. Folders count (a file was added or removed); outputs that people write into the tree do not.
-_INPUTS = ("-type", "d", *(word for name in ("*.cc", "*.h", "*.in", "*.cmake", "CMake*", "*.yaml", "*.py")
-                           for word in ("-o", "-name", name)))
-_NO_INPUTS = tuple(word for name in (".git", "build*", "results", "docs", "__pycache__") for word in ("-o", "-name", name))
+_INPUTS = (
+    "-type",
+    "d",
+    *(
+        word
+        for name in ("*.cc", "*.h", "*.in", "*.cmake", "CMake*", "*.yaml", "*.py")
+        for word in ("-o", "-name", name)
+    ),
+)
+_NO_INPUTS = tuple(
+    word for name in (".git", "build*", "results", "docs", "__pycache__") for word in ("-o", "-name", name)
+)
 
 
 def is_newer(path: str, than: str) -> bool:
@@ -38,8 +47,27 @@ def changed_input(stamp: str, protocol_folders: str) -> str:
     if is_newer(log, stamp):
         return log
     outside = protocol_folders.split(";") if protocol_folders else []
-    words = ["find", places.SOURCE, *outside, "-mindepth", "1", "(", "-path", places.BUILD, *_NO_INPUTS, ")", "-prune", "-o",
-             "(", *_INPUTS, ")", "-newer", stamp, "-print", "-quit"]
+    words = [
+        "find",
+        places.SOURCE,
+        *outside,
+        "-mindepth",
+        "1",
+        "(",
+        "-path",
+        places.BUILD,
+        *_NO_INPUTS,
+        ")",
+        "-prune",
+        "-o",
+        "(",
+        *_INPUTS,
+        ")",
+        "-newer",
+        stamp,
+        "-print",
+        "-quit",
+    ]
     read_end, write_end = os.pipe()
     try:
         child = os.posix_spawnp("find", words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, write_end, 1)])
@@ -54,8 +82,11 @@ def changed_input(stamp: str, protocol_folders: str) -> str:
 def release_is_current(protocol_folders: str) -> bool:
     """The program is built, with these protocols from outside the tree, and no input has changed since."""
     stamp = os.path.join(places.BUILD, "release.stamp")
-    return (os.access(places.BINARY, os.X_OK) and text_of(stamp) == protocol_folders
-            and not changed_input(stamp, protocol_folders))
+    return (
+        os.access(places.BINARY, os.X_OK)
+        and text_of(stamp) == protocol_folders
+        and not changed_input(stamp, protocol_folders)
+    )
 
 
 def packages_are_current(stamp: str) -> bool:

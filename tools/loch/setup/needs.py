@@ -20,7 +20,11 @@ def for_runner(words: list[str]) -> None:
     """The program; and Dask, where points are to run on it."""
     for_program()
     own = " " + " ".join(words) + " "
-    if not (" --on dask " in own or " --on=dask " in own) or is_softroce_machine() or current.packages_are_current("dask"):
+    if (
+        not (" --on dask " in own or " --on=dask " in own)
+        or is_softroce_machine()
+        or current.packages_are_current("dask")
+    ):
         return
     with building.locked():
         packages.ensure("dask", packages.DASK)

@@ -20,9 +20,10 @@ TO_BUILD = """
   libgtest-dev libgmock-dev libbenchmark-dev libopenmpi-dev openmpi-bin openssh-client
   libibverbs-dev ibverbs-providers
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
-  python3 python3-yaml python3-pandas python3-matplotlib python3-rich""".split()
+  python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
+PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy"]
 SANITIZER = ["llvm-19"]  # llvm-symbolizer: names and lines in sanitizer reports
-COVERAGE = ["llvm-19"]   # llvm-profdata, llvm-cov
+COVERAGE = ["llvm-19"]  # llvm-profdata, llvm-cov
 SOFTROCE = """
   python3 qemu-system-x86 busybox-static cpio kmod rdma-core ibverbs-providers ibverbs-utils
   rdmacm-utils perftest strace iproute2 openssh-client""".split()
@@ -31,18 +32,23 @@ POWER = ["ipmitool"]
 # A BMC to test against: the simulator's libraries and headers; the simulator itself is brought by bring_ipmi_sim.
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html
-GDB_TESTS = ["gdb"]        # shows the coroutines of a stopped program (tools/gdb)
+GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
 DASK = ["python3-distributed", "python3-cryptography"]  # ./loch run --on dask
 # What the programs of bring_slurm link against.
 SLURM_TESTS = ["libhwloc15", "libnuma1", "libreadline8", "libgcrypt20", "libmunge2", "libpam0g"]
-LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git"]
+LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git", "black", "flake8", "mypy"]
 
 
 def missing(names: list[str]) -> list[str]:
     """Since Debian 13 and Ubuntu 24.04 libraries whose time_t became 64 bits wide are named with t64 at their end; apt-get
     knows the old names as well."""
-    asked = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names, *(f"{name}t64" for name in names)],
-                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    asked = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names, *(f"{name}t64" for name in names)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    ).stdout
     installed = {line.partition(" ")[0] for line in asked.splitlines() if line.endswith(" installed")}
     return [name for name in names if not {name, f"{name}t64"} & installed]
 
@@ -55,8 +61,18 @@ def install(names: list[str]) -> None:
     wanted = missing(names)
     if not wanted:
         return
-    apt = [*_as_root(wanted), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get", "-y",
-           "-o", "DPkg::Lock::Timeout=600", "-o", "APT::Install-Recommends=false"]
+    apt = [
+        *_as_root(wanted),
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "LC_ALL=C.UTF-8",
+        "apt-get",
+        "-y",
+        "-o",
+        "DPkg::Lock::Timeout=600",
+        "-o",
+        "APT::Install-Recommends=false",
+    ]
     log = os.path.join(BUILD, "packages.log")
     if not run_logged([[*apt, "update"], [*apt, "install", *wanted]], f"installing {len(wanted)} Debian packages", log):
         _show_errors(log)
@@ -75,7 +91,9 @@ def _as_root(wanted: list[str]) -> list[str]:
             if subprocess.run(["sudo", "true"], check=False).returncode:
                 raise SetUpError(f"no root, so these packages are still missing: {' '.join(wanted)}")
             return ["sudo"]
-    raise SetUpError(f"these Debian packages are missing: {' '.join(wanted)} (as root: apt-get install {' '.join(wanted)})")
+    raise SetUpError(
+        f"these Debian packages are missing: {' '.join(wanted)} (as root: apt-get install {' '.join(wanted)})"
+    )
 
 
 def _show_errors(log: str) -> None:
@@ -102,7 +120,11 @@ def ensure(stamp: str, names: list[str]) -> None:
 # redis-tools, which has no service.)
 def _bring(package: str, program: str, without: str) -> None:
     folder, coming = os.path.join(BUILD, "servers"), os.path.join(BUILD, "servers.next")
-    if shutil.which(program) or glob(os.path.join(escape(folder), "usr", "*bin", program)) or not shutil.which("apt-get"):
+    if (
+        shutil.which(program)
+        or glob(os.path.join(escape(folder), "usr", "*bin", program))
+        or not shutil.which("apt-get")
+    ):
         return
     shutil.rmtree(coming, ignore_errors=True)
     fetched = os.path.join(coming, "package")
@@ -119,8 +141,10 @@ def _bring(package: str, program: str, without: str) -> None:
 
 def _unpack(package: str, fetched: str, into: str, log: str) -> bool:
     with open(log, "wb") as said:
+
         def went_well(*command: str) -> bool:
             return subprocess.run(command, cwd=fetched, stdout=said, stderr=said, check=False).returncode == 0
+
         if not went_well("apt-get", "download", package):
             return False
         archives = glob(os.path.join(fetched, f"{package}_*.deb"))
@@ -136,6 +160,11 @@ def bring_ipmi_sim() -> None:
 
 
 def bring_slurm() -> None:
-    for package, program in (("munge", "munged"), ("slurmctld", "slurmctld-wlm"), ("slurmd", "slurmd-wlm"), ("slurm-client", "sbatch"),
-                             ("slurm-wlm-basic-plugins", "../lib/*/slurm-wlm/libslurmfull.so")):
+    for package, program in (
+        ("munge", "munged"),
+        ("slurmctld", "slurmctld-wlm"),
+        ("slurmd", "slurmd-wlm"),
+        ("slurm-client", "sbatch"),
+        ("slurm-wlm-basic-plugins", "../lib/*/slurm-wlm/libslurmfull.so"),
+    ):
         _bring(package, program, "tests against a Slurm are skipped")

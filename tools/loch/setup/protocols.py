@@ -27,9 +27,13 @@ def _within(given: str) -> list[str]:
     path = os.path.realpath(given)
     if os.path.isfile(os.path.join(path, "module.h")):
         return [path]
-    found = sorted(os.path.dirname(each) for each in glob(os.path.join(escape(path), "*", "module.h")) if os.path.isfile(each))
+    found = sorted(
+        os.path.dirname(each) for each in glob(os.path.join(escape(path), "*", "module.h")) if os.path.isfile(each)
+    )
     if not found:
-        raise SetUpError(f"LOCH_PROTOCOLS: {given}: no module.h there, nor in a folder there; ./loch new makes a folder that has one")
+        raise SetUpError(
+            f"LOCH_PROTOCOLS: {given}: no module.h there, nor in a folder there; ./loch new makes a folder that has one"
+        )
     return found
 
 

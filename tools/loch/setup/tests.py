@@ -28,7 +28,7 @@ USAGE = """\
   --coverage       the tests of the release build, except those in Soft-RoCE machines, in a build that counts:
                    lines and branches reached, by folder, and as pages in coverage/html of the build folder;
                    with --quick or --filter only by those tests
-  --lint           clang-format, clang-tidy on changed files (--all: on all), shell syntax and house rules;
+  --lint           clang-format, clang-tidy on changed files (--all: on all), black, flake8, mypy, shell syntax and house rules;
                    with --quick or --filter the tests too
 Each run tries seeds of ./loch fuzz that no run had before, for 60 s in all (with --quick, 15 s):
 LOCH_FRESH_BASE=N begins with seed N. With CI set, a skip that tests/skips/known.txt does not list fails.
@@ -109,6 +109,7 @@ def _install(asked: Asked) -> None:
     packages.ensure("softroce", packages.SOFTROCE)
     packages.ensure("power-tests", packages.POWER_TESTS)
     packages.ensure("mutate", packages.MUTATE)
+    packages.ensure("python-tests", packages.PYTHON_TESTS)
     if not asked.quick:
         packages.ensure("page-tests", packages.PAGE_TESTS)
         packages.ensure("gdb-tests", packages.GDB_TESTS)
@@ -121,8 +122,14 @@ def _install(asked: Asked) -> None:
 
 def _lint(asked: Asked, protocol_folders: str) -> int:
     packages.ensure("lint", packages.LINT)
-    building.configure("lint", protocol_folders)  # nothing is built; clang-tidy would look at all that a precompiled header holds
-    command = [os.path.join(SOURCE, "tests", "lint", "run"), os.path.join(BUILD, "lint"), *(["--all"] if asked.all else [])]
+    building.configure(
+        "lint", protocol_folders
+    )  # nothing is built; clang-tidy would look at all that a precompiled header holds
+    command = [
+        os.path.join(SOURCE, "tests", "lint", "run"),
+        os.path.join(BUILD, "lint"),
+        *(["--all"] if asked.all else []),
+    ]
     return 1 if _end_with_us(subprocess.Popen(command)) else 0
 
 
@@ -143,14 +150,21 @@ def _build(asked: Asked, protocol_folders: str) -> str:
     where = os.path.join(BUILD, "all-tests")
     os.makedirs(where, exist_ok=True)
     with open(os.path.join(where, "CTestTestfile.cmake"), "w", encoding="utf-8", errors="surrogateescape") as written:
-        written.write("subdirs({})\n".format(" ".join(f'"{BUILD}/{preset}"' for preset in ("release", "asan", "tsan", "fuzz"))))
+        written.write(
+            "subdirs({})\n".format(" ".join(f'"{BUILD}/{preset}"' for preset in ("release", "asan", "tsan", "fuzz")))
+        )
     return where
 
 
 def _run(asked: Asked, where: str) -> int:
     selection = asked.selection
-    env = {**os.environ, "LOCH_BIN": BINARY, "LOCH_BUILD": BUILD, "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19",
-           "LOCH_FRESH_BASE": _fresh_base()}
+    env = {
+        **os.environ,
+        "LOCH_BIN": BINARY,
+        "LOCH_BUILD": BUILD,
+        "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19",
+        "LOCH_FRESH_BASE": _fresh_base(),
+    }
     if asked.coverage:
         selection += ["-LE", "^softroce$"]  # those machines run the release build
         shutil.rmtree(os.path.join(where, "profiles"), ignore_errors=True)
@@ -180,7 +194,11 @@ def _with_skips(command: list[str], env: dict[str, str]) -> int:
         assert ctest.stdout
         for line in ctest.stdout:
             if _SUMMARY.match(line):
-                subprocess.run(["/usr/bin/python3", os.path.join(SOURCE, "tests", "skips", "report.py"), BUILD], env=env, check=False)
+                subprocess.run(
+                    ["/usr/bin/python3", os.path.join(SOURCE, "tests", "skips", "report.py"), BUILD],
+                    env=env,
+                    check=False,
+                )
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
     except BrokenPipeError:  # nobody reads any more
@@ -206,8 +224,13 @@ def _fresh_base() -> str:
     base = os.environ.get("LOCH_FRESH_BASE", "")
     if not base:
         try:
-            commit = subprocess.run(["git", "-c", "safe.directory=*", "-C", SOURCE, "rev-parse", "HEAD"], stdout=subprocess.PIPE,
-                                    stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+            commit = subprocess.run(
+                ["git", "-c", "safe.directory=*", "-C", SOURCE, "rev-parse", "HEAD"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                check=False,
+            ).stdout.strip()
         except FileNotFoundError:
             commit = ""
         drawn = hashlib.sha256(f"{commit} {int(time.time())}".encode()).hexdigest()[:8]

@@ -20,8 +20,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MODULES = ("virtio_pci", "virtio_console", "virtio_net", "9pnet_virtio", "9p", "dummy", "crc32_generic",
-           "rdma_rxe", "rdma_ucm")
+MODULES = (
+    "virtio_pci",
+    "virtio_console",
+    "virtio_net",
+    "9pnet_virtio",
+    "9p",
+    "dummy",
+    "crc32_generic",
+    "rdma_rxe",
+    "rdma_ucm",
+)
 SIGNED = b"~Module signature appended~\n"
 SIGNATURE_HEAD = 12  # struct module_signature, before SIGNED; its last 4 bytes are the signature's length
 INIT = Path(__file__).resolve().parent / "init"
@@ -43,8 +52,9 @@ class Image:
 def tool(*command: str | Path, cwd: Path | None = None, data: bytes | None = None) -> str:
     """Runs a program of the host and returns what it printed."""
     try:
-        done = subprocess.run([str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True,
-                              check=False)
+        done = subprocess.run(
+            [str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True, check=False
+        )
     except FileNotFoundError as error:
         raise Unavailable(f"{command[0]} is missing: ./loch softroce installs it on Debian") from error
     if done.returncode:
@@ -107,7 +117,7 @@ def unpacked_kernel(packed: bytes) -> bytes:
     offset, length = struct.unpack_from("<II", packed, 0x248)
     start = (sectors + 1) * 512 + offset
     try:
-        return lzma.LZMADecompressor().decompress(packed[start:start + length])
+        return lzma.LZMADecompressor().decompress(packed[start : start + length])
     except lzma.LZMAError as error:
         raise Unavailable(f"the kernel of {kernel_package()} is not packed with xz: {error}") from error
 
@@ -118,7 +128,7 @@ def unsigned(module: bytes) -> bytes:
         return module
     head = len(module) - len(SIGNED) - SIGNATURE_HEAD
     length = struct.unpack_from(">I", module, head + 8)[0]
-    return module[:head - length]
+    return module[: head - length]
 
 
 def fetch_kernel(folder: Path) -> Path:
@@ -149,8 +159,13 @@ def make_initrd(kernel: Path, target: Path) -> None:
         shutil.copy(INIT, tree / "init")
         (tree / "init").chmod(0o755)
         names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
-        archive = subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=names.encode(),
-                                 stdout=subprocess.PIPE, check=True).stdout
+        archive = subprocess.run(
+            ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"],
+            cwd=tree,
+            input=names.encode(),
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
         part = target.with_suffix(".part")
         part.write_bytes(gzip.compress(archive, 6))
         part.rename(target)
@@ -204,9 +219,27 @@ def accelerator(folder: Path, made: Image) -> str:
 
 def kvm_runs(made: Image) -> bool:
     """A device that is there may still run no ordinary guest."""
-    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-display", "none",
-               "-no-reboot", "-serial", "stdio", "-kernel", str(made.kernel), "-initrd", str(made.initrd),
-               "-append", "console=ttyS0 quiet panic=-1 loch.probe"]
+    command = [
+        "qemu-system-x86_64",
+        "-accel",
+        "kvm",
+        "-cpu",
+        "host",
+        "-m",
+        "256",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-serial",
+        "stdio",
+        "-kernel",
+        str(made.kernel),
+        "-initrd",
+        str(made.initrd),
+        "-append",
+        "console=ttyS0 quiet panic=-1 loch.probe",
+    ]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=KVM_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -71,9 +71,15 @@ def start(number: int, image: Image, hardware: Hardware, run: Path, network: soc
     numbers = {name: end.fileno() for name, end in theirs.items()}
     command = _command(number, image, hardware, run, numbers, network)
     with (run / f"qemu-{number}.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-                                   pass_fds=[*numbers.values(), *([network.fileno()] if network else [])],
-                                   start_new_session=True, preexec_fn=die_with_parent)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=[*numbers.values(), *([network.fileno()] if network else [])],
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
     for end in theirs.values():
         end.close()
     if network:
@@ -86,25 +92,67 @@ def start(number: int, image: Image, hardware: Hardware, run: Path, network: soc
 WHOLE_WORDS = "erms=off,fsrm=off"
 
 
-def _command(number: int, image: Image, hardware: Hardware, run: Path, numbers: dict[str, int],
-             network: socket.socket | None) -> list[str]:
+def _command(
+    number: int, image: Image, hardware: Hardware, run: Path, numbers: dict[str, int], network: socket.socket | None
+) -> list[str]:
     kvm = hardware.accelerator == "kvm"
-    kernel = ["console=ttyS0", "quiet", "panic=-1", "mitigations=off", "random.trust_cpu=on",
-              f"hugepages={hardware.memory_mb // HUGE_PAGE_MB // HUGE_SHARE}", f"loch.run={run}", f"loch.machine={number}"]
+    kernel = [
+        "console=ttyS0",
+        "quiet",
+        "panic=-1",
+        "mitigations=off",
+        "random.trust_cpu=on",
+        f"hugepages={hardware.memory_mb // HUGE_PAGE_MB // HUGE_SHARE}",
+        f"loch.run={run}",
+        f"loch.machine={number}",
+    ]
     if not kvm:  # an emulated machine cannot measure its clock, which is the host's and steady
         kernel += ["tsc=reliable", "no_timer_check"]
-    command = ["qemu-system-x86_64", "-name", f"loch{number}", "-accel", "kvm" if kvm else "tcg,thread=multi",
-               "-cpu", f"{'host' if kvm else 'max'},{WHOLE_WORDS}", "-smp", str(hardware.cpus), "-m", str(hardware.memory_mb),
-               "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-               "-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", " ".join(kernel),
-               "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap",
-               "-device", "virtio-serial-pci,max_ports=8",
-               "-chardev", f"socket,id=console,fd={numbers['console']}", "-serial", "chardev:console"]
+    command = [
+        "qemu-system-x86_64",
+        "-name",
+        f"loch{number}",
+        "-accel",
+        "kvm" if kvm else "tcg,thread=multi",
+        "-cpu",
+        f"{'host' if kvm else 'max'},{WHOLE_WORDS}",
+        "-smp",
+        str(hardware.cpus),
+        "-m",
+        str(hardware.memory_mb),
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-kernel",
+        str(image.kernel),
+        "-initrd",
+        str(image.initrd),
+        "-append",
+        " ".join(kernel),
+        "-virtfs",
+        "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap",
+        "-device",
+        "virtio-serial-pci,max_ports=8",
+        "-chardev",
+        f"socket,id=console,fd={numbers['console']}",
+        "-serial",
+        "chardev:console",
+    ]
     for port, name in enumerate(("control", "out", "err", "in", "requests"), 1):
         if name in numbers:
-            command += ["-chardev", f"socket,id={name},fd={numbers[name]}",
-                        "-device", f"virtserialport,chardev={name},nr={port},name=loch.{name}"]
+            command += [
+                "-chardev",
+                f"socket,id={name},fd={numbers[name]}",
+                "-device",
+                f"virtserialport,chardev={name},nr={port},name=loch.{name}",
+            ]
     if network:
-        command += ["-netdev", f"dgram,id=net,local.type=fd,local.str={network.fileno()}",
-                    "-device", f"virtio-net-pci,netdev=net,mac={mac(number)},romfile="]
+        command += [
+            "-netdev",
+            f"dgram,id=net,local.type=fd,local.str={network.fileno()}",
+            "-device",
+            f"virtio-net-pci,netdev=net,mac={mac(number)},romfile=",
+        ]
     return command

@@ -64,6 +64,7 @@ def whole(low: int, high: int):
         if not text.isdigit() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(f"'{text}': expected a whole number in {low}..{high}")
         return int(text)
+
     return read
 
 
@@ -75,17 +76,35 @@ def kill(text: str) -> tuple[int, float]:
 
 
 def parser() -> Parser:
-    top = Parser(prog="loch softroce", usage="./loch softroce [flags] -- COMMAND…", description=DESCRIPTION, epilog=EPILOG,
-                 allow_abbrev=False)
-    top.add_argument("--hosts", type=whole(1, HOSTS_MAX), default=1, metavar="N",
-                     help="N machines on one network (default 1)")
-    top.add_argument("--timeout", type=seconds, default=TIMEOUT_DEFAULT_S, metavar="S",
-                     help="end COMMAND after S seconds (or 5m, 2h), status 124 (default 1h)")
-    top.add_argument("--cpus", type=whole(1, 64), metavar="N",
-                     help="cores of each machine (default 2; 1 with several machines)")
+    top = Parser(
+        prog="loch softroce",
+        usage="./loch softroce [flags] -- COMMAND…",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
+    top.add_argument(
+        "--hosts", type=whole(1, HOSTS_MAX), default=1, metavar="N", help="N machines on one network (default 1)"
+    )
+    top.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_DEFAULT_S,
+        metavar="S",
+        help="end COMMAND after S seconds (or 5m, 2h), status 124 (default 1h)",
+    )
+    top.add_argument(
+        "--cpus", type=whole(1, 64), metavar="N", help="cores of each machine (default 2; 1 with several machines)"
+    )
     top.add_argument("--memory", type=megabytes, metavar="SIZE", help="memory of each machine (default 2G)")
-    top.add_argument("--kill", type=kill, action="append", default=[], metavar="K@S",
-                     help="crash machine K, S seconds after COMMAND's start; may be repeated")
+    top.add_argument(
+        "--kill",
+        type=kill,
+        action="append",
+        default=[],
+        metavar="K@S",
+        help="crash machine K, S seconds after COMMAND's start; may be repeated",
+    )
     top.add_argument("--verbose", action="store_true", help="show the machines' consoles on standard error")
     top.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return top
@@ -104,8 +123,16 @@ def request(argv: list[str]) -> Request:
     if folder.split("/")[1] in ("proc", "sys", "dev", "run"):
         top.error(f"the current folder {folder} is not there in the machine, which has its own /{folder.split('/')[1]}")
     one = args.hosts == 1
-    return Request(command, args.hosts, args.timeout, args.cpus or (2 if one else 1), args.memory or 2048,
-                   args.kill, args.verbose, Path(places.BUILD) / "softroce")
+    return Request(
+        command,
+        args.hosts,
+        args.timeout,
+        args.cpus or (2 if one else 1),
+        args.memory or 2048,
+        args.kill,
+        args.verbose,
+        Path(places.BUILD) / "softroce",
+    )
 
 
 class Interrupted(BaseException):

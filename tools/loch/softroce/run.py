@@ -55,7 +55,7 @@ def say(text: str) -> None:
 
 def write_all(descriptor: int, data: bytes) -> None:
     while data:
-        data = data[os.write(descriptor, data):]
+        data = data[os.write(descriptor, data) :]
 
 
 class Progress:
@@ -107,14 +107,18 @@ class Run:
     def _write_folder(self) -> None:
         """What the machines read at their start."""
         feeds = _standard_input_is_for_us()
-        passed = {name: value for name, value in os.environ.items()
-                  if name not in NOT_PASSED and not name.startswith(NOT_PASSED_PREFIXES)}
+        passed = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in NOT_PASSED and not name.startswith(NOT_PASSED_PREFIXES)
+        }
         shutil.copy(HERE / "guest", self.folder / "guest")
         (self.folder / "settings").write_text(f"hosts={self.request.hosts}\nstdin={int(feeds)}\n")
         (self.folder / "folder").write_text(os.getcwd())
         (self.folder / "command").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in self.request.command))
         (self.folder / "environment").write_bytes(
-            b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in passed.items()))
+            b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in passed.items())
+        )
         if self.request.hosts > 1:
             images.tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "softroce", "-f", self.folder / "key")
             (self.folder / "sshd").symlink_to(images.sshd(self.request.cache))
@@ -134,8 +138,10 @@ class Run:
 
     def _boot(self, accelerator: str) -> None:
         count = self.request.hosts
-        progress = Progress(f"starting {'a machine' if count == 1 else f'{count} machines'} with a Soft-RoCE NIC"
-                            f"{' (emulated: no KVM here)' if accelerator == 'tcg' else ''}…")
+        progress = Progress(
+            f"starting {'a machine' if count == 1 else f'{count} machines'} with a Soft-RoCE NIC"
+            f"{' (emulated: no KVM here)' if accelerator == 'tcg' else ''}…"
+        )
         limit = time.monotonic() + BOOT_LIMIT_S * count
         try:
             while any(machine.state != "ready" for machine in self.machines):
@@ -143,7 +149,9 @@ class Run:
                 self._step(0.5)
                 if time.monotonic() > limit:
                     slow = [machine for machine in self.machines if machine.state != "ready"]
-                    raise Failed(f"machine {slow[0].number} did not start within {BOOT_LIMIT_S * count} s{_tail(slow[0])}")
+                    raise Failed(
+                        f"machine {slow[0].number} did not start within {BOOT_LIMIT_S * count} s{_tail(slow[0])}"
+                    )
         finally:
             progress.over()
 
@@ -156,8 +164,11 @@ class Run:
         while self.status is None:
             elapsed = time.monotonic() - self.started
             if elapsed > self.request.timeout_s:
-                raise Failed(f"{self.request.command[0]} did not end within {self.request.timeout_s:g} s (--timeout): "
-                             f"the machine was stopped", STATUS_TIMEOUT)
+                raise Failed(
+                    f"{self.request.command[0]} did not end within {self.request.timeout_s:g} s (--timeout): "
+                    f"the machine was stopped",
+                    STATUS_TIMEOUT,
+                )
             while self.kills and elapsed >= self.kills[0][1]:
                 self._kill(self.kills.pop(0)[0])
             until = [self.request.timeout_s - elapsed, 60.0] + [when - elapsed for _, when in self.kills[:1]]

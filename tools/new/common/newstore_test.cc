@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "newstore/module.h"
-#include "workloads/testing/store_run.h"
+#include "tests/support/store_run.h"
 
 namespace loch::newstore {
 namespace {
 
-using workloads::testing::run_store, workloads::testing::StoreRun, workloads::testing::total;
+using support::run_store, support::StoreRun, support::total;
 
 class Newstore : public ::testing::TestWithParam<const char*> {
  protected:
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Newstore, ::testing::Values("sim", "shm"));
 std::uint64_t ended(const measure::Tally& sum) {
   std::uint64_t all = sum.completed();
   for (const measure::KindTally& kind : sum.kinds)
-    all += kind.by_outcome[static_cast<std::size_t>(kv::OpStatus::conflict)];
+    all += kind.by_status[static_cast<std::size_t>(kv::OpStatus::conflict)];
   return all;
 }
 

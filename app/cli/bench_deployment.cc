@@ -1,0 +1,55 @@
+// What a bench run deploys, and what of it can be refused before there is a fabric.
+#include <fmt/format.h>
+
+#include "app/cli/bench_options.h"
+#include "common/base/output_place.h"
+#include "workloads/run.h"
+
+namespace loch::cli {
+
+kv::DeployConfig deploy_config(const BenchOptions& o) {
+  kv::DeployConfig config;
+  config.nodes = o.nodes;
+  config.client_workers = o.clients;
+  config.server_workers = o.servers;
+  config.window = o.window;
+  config.key_size = o.key_size;
+  config.value_size = o.value_size;
+  config.keys = o.keys;
+  config.max_keys = o.max_keys;
+  config.kept_value_bytes = o.kept_value_bytes;
+  config.memory_bytes = o.memory_bytes;
+  config.seed = o.load.seed;
+  config.server_nodes = o.server_nodes;
+  // A number of operations says nothing of how long they take.
+  config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
+  return config;
+}
+
+workloads::Records::Shape record_shape(const BenchOptions& o) {
+  return {.preloaded = o.keys,
+          .most = o.max_keys,
+          .key_size = o.key_size,
+          .value_size = o.value_size,
+          .order = o.key_order,
+          .zero_padding = o.zero_padding,
+          .key_sizes = o.key_sizes,
+          .value_sizes = o.value_sizes};
+}
+
+Result<> validate(const BenchOptions& o, const kv::Module& module) {
+  for (const auto& [flag, path] : {std::pair{"json", &o.json}, std::pair{"histogram", &o.histogram},
+                                   std::pair{"trace", &o.trace}, std::pair{"history", &o.history}}) {
+    if (path->empty()) continue;
+    if (const std::string why = why_no_output(*path); !why.empty()) {
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: {}: {}", flag, *path, why));
+    }
+  }
+  LOCH_TRY(workloads::Records::make(record_shape(o)));
+  LOCH_ASSIGN(const kv::SlotUse use, workloads::slots_of(module, o.protocol_options, record_shape(o)));
+  LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
+  LOCH_TRY(module.deploy(kv::slotted(deploy_config(o), use), o.protocol_options, o.mutant));
+  return {};
+}
+
+}  // namespace loch::cli

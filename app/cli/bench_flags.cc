@@ -1,0 +1,397 @@
+// The table of `loch bench`'s flags, and how a value gets to its place.
+#include "app/cli/bench_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "workloads/distribution.h"
+#include "workloads/sizes.h"
+
+namespace loch::cli {
+namespace {
+
+using settings::Setting;
+using settings::Type;
+
+constexpr double forever_many = 1ULL << 60;
+
+// The place of a member, given as an expression of o.
+#define LOCH_PLACE(expression) [](BenchOptions& o) -> FlagPlace { return &o.expression; }
+
+Setting of(Type type, std::string key, std::string initial, std::string help, double minimum = 0,
+           double maximum = 9e18) {
+  return {.key = std::move(key),
+          .type = type,
+          .initial = std::move(initial),
+          .help = std::move(help),
+          .choices = {},
+          .minimum = minimum,
+          .maximum = maximum};
+}
+Setting choice(std::string key, std::vector<std::string> choices, std::string help, std::string placeholder) {
+  Setting setting = of(Type::choice, std::move(key), choices.front(), std::move(help));
+  setting.choices = std::move(choices);
+  setting.placeholder = std::move(placeholder);
+  return setting;
+}
+Setting shown(Setting setting, std::string placeholder) {
+  setting.placeholder = std::move(placeholder);
+  return setting;
+}
+
+// Who runs where.
+std::vector<BenchFlag> cluster_flags() {
+  return {
+      {.setting = shown(of(Type::text, "protocol", "nessie", "a protocol: loch list protocols"), "NAME"),
+       .place = LOCH_PLACE(protocol)},
+      {.setting = shown(of(Type::text, "fabric", "sim", "sim, shm, verbs"), "NAME"),
+       .place = LOCH_PLACE(fabric)},
+      {.setting =
+           shown(of(Type::file, "hardware", "connectx3-10gbe", "sim: hardware profile: loch list hardware"),
+                 "NAME|FILE"),
+       .place = LOCH_PLACE(hardware),
+       .is_recorded = false},
+      {.setting = of(Type::integer, "nodes", "3", "nodes of the cluster", 1, 1024),
+       .place = LOCH_PLACE(nodes)},
+      {.setting = of(Type::integer, "server-nodes", "0",
+                     "the first N nodes only serve and the others only drive load; 0: every node does both",
+                     0, 1023),
+       .place = LOCH_PLACE(server_nodes)},
+      {.setting = of(Type::integer, "clients", "1", "client workers per node", 1, 4096),
+       .place = LOCH_PLACE(clients)},
+      {.setting =
+           of(Type::integer, "servers", "", "server workers per node (the protocol's own default)", 0, 4096),
+       .place = LOCH_PLACE(servers)},
+      {.setting =
+           shown(of(Type::integer, "window", "1", "outstanding operations per client worker", 1, 4096), "W"),
+       .place = LOCH_PLACE(window)},
+      {.setting = of(Type::size, "memory", "", "memory per node (sim 64G; else what is free)", 1, 1ULL << 50),
+       .place = LOCH_PLACE(memory_bytes),
+       .is_recorded = false},
+  };
+}
+
+// The records and the operations on them.
+std::vector<BenchFlag> data_flags() {
+  std::vector<BenchFlag> flags = {
+      {.setting = of(Type::integer, "keys", "100000", "preloaded records, whole cluster", 1, 1ULL << 40),
+       .place = LOCH_PLACE(keys)},
+      {.setting = of(Type::integer, "max-keys", "",
+                     "records that the table is made for (keys, and what inserts may add)", 1, 1ULL << 40),
+       .place = LOCH_PLACE(max_keys)},
+      {.setting = of(Type::size, "key-size", "128", "bytes of a key", 1, 1 << 30),
+       .place = LOCH_PLACE(key_size)},
+      {.setting = of(Type::size, "value-size", "1K", "bytes of a value: 512, 16K, 1M", 1, 1 << 30),
+       .place = LOCH_PLACE(value_size)},
+      {.setting = shown(of(Type::real, "get", "0.9", "share of GETs; the rest are PUTs", 0, 1), "SHARE"),
+       .place = LOCH_PLACE(load.mix.get),
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting = shown(of(Type::real, "delete", "0", "share of DELETEs", 0, 1), "SHARE"),
+       .place = LOCH_PLACE(load.mix.remove),
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting = choice(
+           "distribution", workloads::distribution_names(),
+           "zipfian: YCSB's; zipfian-n: over the real n; also latest, hotspot, exponential, sequential, "
+           "locality",
+           "NAME"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting =
+           shown(of(Type::real, "zipf-theta", "0.99", "skew of zipfian-n and latest", 1e-6, 10), "THETA"),
+       .place = LOCH_PLACE(load.distribution.zipf_theta)},
+      {.setting =
+           shown(of(Type::real, "locality", "0.8",
+                    "locality: share of accesses drawn from the node's own part of the keys, others from all",
+                    0, 1),
+                 "SHARE"),
+       .place = LOCH_PLACE(load.distribution.locality)},
+      {.setting =
+           shown(of(Type::real, "hotspot-data", "0.2", "hotspot: share of the records that are hot", 0, 1),
+                 "SHARE"),
+       .place = LOCH_PLACE(load.distribution.hotspot_data),
+       .is_recorded = false},
+      {.setting = shown(of(Type::real, "hotspot-operations", "0.8",
+                           "hotspot: share of the operations that go there", 0, 1),
+                        "SHARE"),
+       .place = LOCH_PLACE(load.distribution.hotspot_operations),
+       .is_recorded = false},
+      {.setting = of(Type::file, "workload", "", "YAML workload, or YCSB property file(s) unchanged"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_list = true,
+       .is_recorded = false,
+       .experiment_key = "workload_file"},
+      {.setting = of(Type::file, "property-file", "", "a YCSB property file; later ones win"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_list = true,
+       .is_recorded = false,
+       .experiment_key = "-",
+       .letter = 'P'},
+      {.setting = shown(of(Type::text, "property", "", "a YCSB property; wins over files"), "KEY=VALUE"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_list = true,
+       .is_recorded = false,
+       .experiment_key = "-",
+       .letter = 'p'},
+  };
+  return flags;
+}
+
+// Keys or values of different sizes; `what` is "key" or "value".
+std::vector<BenchFlag> size_flags(const std::string& what, const std::string& of_put, const char* least) {
+  const std::string name = what + "-size";
+  std::vector<BenchFlag> flags;
+  const auto add = [&flags](Setting setting) {
+    flags.push_back(
+        {.setting = std::move(setting), .place = nullptr, .is_derived = true, .is_recorded = false});
+  };
+  add(choice(name + "-distribution", workloads::size_kind_names(),
+             fmt::format("{}s of different sizes, of which --{} is the largest; etc, usr: Facebook's pools{}",
+                         what, name, of_put),
+             "NAME"));
+  add(of(Type::size, name + "-min", least,
+         fmt::format("bytes of the smallest {}; smaller draws are taken as this", what), 1, 1 << 30));
+  add(shown(of(Type::text, name + "-pareto", "15,214.476,0.348238",
+               "pareto: location and scale in bytes, and shape"),
+            "L,S,K"));
+  add(of(Type::file, name + "-histogram", "", "histogram: YCSB's file of sizes"));
+  return flags;
+}
+
+// When operations are issued, and for how long.
+std::vector<BenchFlag> load_flags() {
+  return {
+      {.setting = shown(of(Type::real, "rate", "0",
+                           "open loop: operations per second, whole cluster; 0: closed loop", 0, 1e12),
+                        "OPS/S"),
+       .place = LOCH_PLACE(load.rate)},
+      {.setting = of(Type::duration, "think", "0ns",
+                     "closed loop: CPU time that a client computes before each operation: 20us (spun where "
+                     "it is real)"),
+       .place = LOCH_PLACE(load.think)},
+      {.setting = choice("arrivals", {"poisson", "fixed"}, "open loop: gaps between operations", "KIND"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting = shown(of(Type::text, "search", "",
+                           "the highest open-loop rate that meets p99:1000us, mean:20us, max:1ms …"),
+                        "GOAL"),
+       .place = LOCH_PLACE(search),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = of(Type::duration, "warmup", "",
+                     "before the measurement: 50ms, 10s (sim 1ms, shm 500ms; virtual time on sim)"),
+       .place = LOCH_PLACE(load.warmup)},
+      {.setting = of(Type::duration, "duration", "", "measurement window (sim 20ms, shm 5s)", 1),
+       .place = LOCH_PLACE(load.duration)},
+      {.setting = of(Type::integer, "operations", "", "measure so many operations instead of a duration", 1,
+                     forever_many),
+       .place = LOCH_PLACE(load.operations)},
+      {.setting = of(Type::integer, "seed", "1", "decides every random draw"),
+       .place = LOCH_PLACE(load.seed),
+       .is_recorded = false},
+      {.setting = of(Type::integer, "repeats", "1",
+                     "runs with seeds seed, seed+1, …; the result is then a list", 1, 10'000),
+       .place = LOCH_PLACE(repeats),
+       .experiment_key = "-"},
+      {.setting = of(Type::duration, "settle", "0ns",
+                     "sim: clients spin so long before the warm-up, until hogs have spread over the cores"),
+       .place = LOCH_PLACE(load.settle)},
+  };
+}
+
+// The machines, and what else runs on them.
+std::vector<BenchFlag> machine_flags() {
+  return {
+      {.setting =
+           of(Type::integer, "hogs", "0",
+              "background CPU workers (SHA-256) per machine, of which a simulated node is one", 0, 10'000),
+       .place = LOCH_PLACE(hogs)},
+      {.setting = choice(
+           "hog-pin", {"none", "shared", "separate", "clients"},
+           "hogs: none (the kernel puts them), shared (on the server workers' cores), separate (on cores "
+           "without a worker), clients (sim: on any core without a server worker); shm, verbs: shared and "
+           "separate with --pin",
+           "WHERE"),
+       .place = LOCH_PLACE(hog_pin)},
+      {.setting =
+           of(Type::integer, "hog-nodes", "0", "sim: the first N nodes alone have hogs; 0: all", 0, 1024),
+       .place = LOCH_PLACE(hog_nodes)},
+      {.setting = of(Type::integer, "cores", "0",
+                     "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),
+       .place = LOCH_PLACE(cores)},
+      {.setting =
+           of(Type::boolean, "pin", "", "workers pinned to cores of their own (sim: true, shm: false)"),
+       .place = LOCH_PLACE(pin)},
+      {.setting = shown(
+           of(Type::text, "device", "", "verbs: RDMA device (the first with an active port): loch doctor"),
+           "NAME"),
+       .place = LOCH_PLACE(device),
+       .is_recorded = false},
+      {.setting = of(Type::integer, "port", "", "verbs: port of the device (the first active one)", 1, 255),
+       .place = LOCH_PLACE(port),
+       .is_recorded = false},
+      {.setting = of(Type::integer, "gid-index", "",
+                     "verbs: GID of the port (the best: RoCE v2 over IPv4 first)", 0, 255),
+       .place = LOCH_PLACE(gid_index),
+       .is_recorded = false},
+  };
+}
+
+// What is looked at, what goes wrong on purpose, and what is written.
+std::vector<BenchFlag> observation_flags() {
+  return {
+      {.setting = of(Type::boolean, "verify", "false",
+                     "check every GET's value (its stamp alone where values are elided)"),
+       .place = LOCH_PLACE(load.verify)},
+      {.setting =
+           of(Type::boolean, "verify-full", "false", "verify, and keep every byte of every value in memory"),
+       .place = LOCH_PLACE(verify_full),
+       .is_recorded = false},
+      {.setting = of(Type::output, "history", "", "record the history, for loch check"),
+       .place = LOCH_PLACE(history),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = of(Type::output, "trace", "", "Chrome trace JSON, opens in Perfetto"),
+       .place = LOCH_PLACE(trace),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = of(Type::output, "histogram", "", "latencies in HdrHistogram's percentile format"),
+       .place = LOCH_PLACE(histogram),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = of(Type::file, "faults", "", "YAML of faults to inject: loch list faults"),
+       .place = LOCH_PLACE(faults)},
+      {.setting = shown(of(Type::text, "mutant", "", "a known-bad variant: loch list mutants"), "NAME"),
+       .place = LOCH_PLACE(mutant),
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting =
+           of(Type::boolean, "scrub", "",
+              "after the load, repair and report what lost nodes held (default: with several processes)"),
+       .place = LOCH_PLACE(scrub),
+       .is_recorded = false},
+      {.setting =
+           of(Type::duration, "repair-after", "",
+              "repair what failures did while the load goes on, so long after each: scrub, or declare lost "
+              "(after the load)"),
+       .place = LOCH_PLACE(repair_after)},
+      {.setting = of(Type::duration, "timeline", "",
+                     "add a time series to the result, in bins of this width: 10ms; with --duration"),
+       .place = LOCH_PLACE(load.timeline)},
+      {.setting = of(
+           Type::integer, "probe-keys", "0",
+           "with --timeline: the last client worker of the last node drives no load, and writes N keys once "
+           "per bin: how many cannot be written is in the time series",
+           0, 1024),
+       .place = LOCH_PLACE(load.probe_keys)},
+      {.setting = of(Type::output, "json", "", "write the result here, not to standard output"),
+       .place = LOCH_PLACE(json),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = of(Type::boolean, "dry-run", "false", "check the flags and run nothing"),
+       .place = LOCH_PLACE(dry_run),
+       .is_recorded = false,
+       .experiment_key = "-"},
+      {.setting = shown(of(Type::text, "set", "", "the same as --KEY VALUE"), "KEY=VALUE"),
+       .place = nullptr,
+       .is_derived = true,
+       .is_list = true,
+       .is_recorded = false,
+       .experiment_key = "-"},
+  };
+}
+
+#undef LOCH_PLACE
+
+}  // namespace
+
+const std::vector<BenchFlag>& bench_flags() {
+  static const std::vector<BenchFlag> all = [] {
+    std::vector<BenchFlag> flags;
+    for (auto part : {cluster_flags(), data_flags(), size_flags("key", "", "8"),
+                      size_flags("value", "; a PUT draws a new one", "1"), load_flags(), machine_flags(),
+                      observation_flags()})
+      std::ranges::move(part, std::back_inserter(flags));
+    return flags;
+  }();
+  return all;
+}
+
+const BenchFlag* find_bench_flag(std::string_view name) {
+  for (const BenchFlag& flag : bench_flags()) {
+    if (flag.setting.key == name ||
+        std::ranges::find(flag.setting.aliases, name) != flag.setting.aliases.end())
+      return &flag;
+  }
+  return nullptr;
+}
+
+std::string experiment_key(const BenchFlag& flag) {
+  if (flag.experiment_key == "-") return {};
+  std::string key = flag.experiment_key.empty() ? flag.setting.key : flag.experiment_key;
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+namespace {
+
+// Of the alternatives of FlagPlace but the first: writes a value there.
+struct Writer {
+  const settings::Value& value;
+  void operator()(std::monostate) const {}
+  void operator()(bool* into) const { *into = std::get<bool>(value); }
+  void operator()(std::optional<bool>* into) const { *into = std::get<bool>(value); }
+  void operator()(double* into) const { *into = std::get<double>(value); }
+  void operator()(std::string* into) const { *into = std::get<std::string>(value); }
+  void operator()(std::optional<Nanos>* into) const { *into = std::get<std::int64_t>(value); }
+  template <typename T>
+  void operator()(T* into) const {
+    *into = static_cast<T>(std::get<std::int64_t>(value));
+  }
+};
+
+// And reads it.
+struct Reader {
+  std::optional<settings::Value> operator()(std::monostate) const { return std::nullopt; }
+  std::optional<settings::Value> operator()(const bool* from) const { return *from; }
+  std::optional<settings::Value> operator()(const double* from) const { return *from; }
+  std::optional<settings::Value> operator()(const std::string* from) const { return *from; }
+  template <typename T>
+  std::optional<settings::Value> operator()(const std::optional<T>* from) const {
+    if (!*from) return std::nullopt;
+    return settings::Value(**from);
+  }
+  template <typename T>
+  std::optional<settings::Value> operator()(const T* from) const {
+    return static_cast<std::int64_t>(*from);
+  }
+};
+
+}  // namespace
+
+void store(const BenchFlag& flag, const settings::Value& value, BenchOptions& options) {
+  if (flag.place == nullptr)
+    options.others[flag.setting.key] = value;
+  else
+    std::visit(Writer{value}, flag.place(options));
+}
+
+std::optional<settings::Value> stored(const BenchFlag& flag, BenchOptions& options) {
+  if (flag.place == nullptr) {
+    const auto found = options.others.find(flag.setting.key);
+    return found == options.others.end() ? std::nullopt : std::optional(found->second);
+  }
+  return std::visit(Reader{}, flag.place(options));
+}
+
+}  // namespace loch::cli

@@ -1,0 +1,46 @@
+// The flags of `loch bench`: one entry each, from which the parser, --help, error messages, the configuration
+// in a result, `loch-bench describe` and thereby experiments (YAML), the JSON Schema and docs/settings.md
+// come.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "app/cli/bench_options.h"
+#include "common/settings/setting.h"
+
+namespace loch::cli {
+
+// Where a flag's value goes. monostate: BenchOptions::others, or code of its own where `is_derived`.
+using FlagPlace = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*, std::uint64_t*, Nanos*,
+                               double*, std::string*, std::optional<bool>*, std::optional<Nanos>*>;
+
+struct BenchFlag {
+  settings::Setting setting;
+  FlagPlace (*place)(BenchOptions&) = nullptr;
+  bool is_derived = false;  // parsed with others: --get and --delete make the mix
+  bool is_list = false;     // may be repeated
+  bool is_recorded = true;  // a part of a result's configuration, by its name
+  // A key of experiments; empty: the flag's name with _ for -. "-": of the command line alone.
+  std::string experiment_key = {};
+  char letter = '\0';  // a short form
+};
+
+[[nodiscard]] const std::vector<BenchFlag>& bench_flags();
+
+// The flag of this name or former name, or nullptr.
+[[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);
+
+// What an experiment calls it; empty: only the command line has it.
+[[nodiscard]] std::string experiment_key(const BenchFlag& flag);
+
+// Writes the value to where the flag says, or reads it from there.
+void store(const BenchFlag& flag, const settings::Value& value, BenchOptions& options);
+// nullopt: not given, and without a default. Changes nothing.
+[[nodiscard]] std::optional<settings::Value> stored(const BenchFlag& flag, BenchOptions& options);
+
+}  // namespace loch::cli

@@ -1,0 +1,180 @@
+// Writes what the tables of settings hold as one JSON document, or as the page docs/settings.md.
+#include "app/cli/describe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+
+#include "app/cli/bench_flags.h"
+#include "app/cli/flags.h"
+#include "app/cli/list.h"
+#include "common/fabric/fault/fault_file.h"
+#include "common/fabric/sim/hardware.h"
+#include "workloads/spec.h"
+
+namespace loch::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using settings::Setting;
+using settings::Type;
+
+bool has_range(const Setting& setting) {
+  return setting.type == Type::integer || setting.type == Type::real || setting.type == Type::size ||
+         setting.type == Type::duration;
+}
+
+ordered_json flag_json(const BenchFlag& flag) {
+  ordered_json out = to_json(flag.setting);
+  out["is_list"] = flag.is_list;
+  const std::string key = experiment_key(flag);
+  out["experiment_key"] = key.empty() ? ordered_json(nullptr) : ordered_json(key);
+  return out;
+}
+
+ordered_json fault_json(const fabric::FaultKey& key) {
+  ordered_json out = to_json(key.setting);
+  out["fabrics"] = fault_fabrics(key);
+  return out;
+}
+
+template <typename Each>
+ordered_json array_of(const std::vector<Each>& settings, ordered_json (*as_json)(const Each&)) {
+  ordered_json out = ordered_json::array();
+  for (const Each& each : settings) out.push_back(as_json(each));
+  return out;
+}
+
+ordered_json protocol_json(const kv::Module& module) {
+  ordered_json out = protocol_facts(module);
+  out["options"] = array_of(module.options(), to_json);
+  return out;
+}
+
+// ---- The page ------------------------------------------------------------------------------------
+
+// The bars of a table's columns are the only thing of Markdown that a help line could break.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char letter : text) out += letter == '|' ? std::string("\\|") : std::string(1, letter);
+  return out;
+}
+
+std::string range_cell(const Setting& setting) {
+  if (setting.type == Type::choice) return fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (!has_range(setting)) return "";
+  const std::string least = settings::bound_text(setting, setting.minimum);
+  return setting.maximum >= 1e18
+             ? fmt::format("≥ {}", least)
+             : fmt::format("{} … {}", least, settings::bound_text(setting, setting.maximum));
+}
+
+std::string table_of(const std::vector<Setting>& settings, std::string_view before) {
+  std::string out = "| name | type | range | default | meaning |\n|---|---|---|---|---|\n";
+  for (const Setting& each : settings) {
+    const std::string former =
+        each.aliases.empty() ? "" : fmt::format(" (formerly `{}`)", fmt::join(each.aliases, "`, `"));
+    const std::string unit = each.unit.empty() ? "" : fmt::format(" in {}", each.unit);
+    out +=
+        fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type), unit,
+                    cell(range_cell(each)), each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
+                    cell(each.help), former);
+  }
+  return out;
+}
+
+std::vector<Setting> bench_settings() {
+  std::vector<Setting> out;
+  for (const BenchFlag& flag : bench_flags()) out.push_back(flag.setting);
+  return out;
+}
+
+std::vector<Setting> fault_rows() {
+  std::vector<Setting> out;
+  for (const fabric::FaultKey& each : fabric::fault_keys()) {
+    out.push_back(each.setting);
+    out.back().help += fmt::format(" ({})", fault_fabrics(each));
+  }
+  return out;
+}
+
+std::string page() {
+  std::string out =
+      "# Settings\n\n"
+      "Every flag, protocol option, fault, hardware constant and workload key, with its range and default. "
+      "The page is\n"
+      "made by `./loch-bench describe --markdown`, from the tables that the program itself parses by; a test "
+      "compares.\n"
+      "`loch-bench describe --json` is the same for programs.\n\n"
+      "## Flags of `loch bench`\n\n"
+      "An experiment's YAML calls them the same with `_` for `-`; `--set KEY=VALUE` takes either "
+      "spelling.\n\n";
+  out += table_of(bench_settings(), "--");
+  out +=
+      "\n## Faults\n\nKeys of a file of `--faults`; [formats.md](formats.md) has the entries of its "
+      "`schedule`.\n\n";
+  out += table_of(fault_rows(), "");
+  out += "\n## Hardware profiles\n\nConstants of a file of `--hardware`, as `section.key`.\n\n";
+  out += table_of(fabric::sim::hardware_settings(), "");
+  out += "\n## Workload files\n\nKeys of a YAML file of `--workload`.\n\n";
+  out += table_of(workloads::yaml_settings(), "");
+  return out;
+}
+
+}  // namespace
+
+ordered_json to_json(const Setting& setting) {
+  ordered_json out;
+  out["key"] = setting.key;
+  out["type"] = settings::name(setting.type);
+  out["placeholder"] = settings::placeholder(setting);
+  out["help"] = setting.help;
+  if (!setting.initial.empty()) out["default"] = setting.initial;
+  if (!setting.initial_on_one_machine.empty()) out["default_on_shm"] = setting.initial_on_one_machine;
+  if (has_range(setting)) {
+    out["minimum"] = setting.minimum;
+    if (setting.maximum < 1e18) out["maximum"] = setting.maximum;
+  }
+  if (!setting.choices.empty()) out["choices"] = setting.choices;
+  if (!setting.unit.empty()) out["unit"] = setting.unit;
+  if (setting.role != settings::Role::none) out["role"] = settings::name(setting.role);
+  if (!setting.source.empty()) out["source"] = setting.source;
+  if (!setting.aliases.empty()) out["aliases"] = setting.aliases;
+  return out;
+}
+
+ordered_json describe(const kv::Registry& registry) {
+  ordered_json out;
+  out["schema"] = 1;
+  out["flags"] = array_of(bench_flags(), flag_json);
+  out["protocols"] = ordered_json::array();
+  for (const auto& [name, module] : registry) out["protocols"].push_back(protocol_json(*module));
+  out["faults"] = array_of(fabric::fault_keys(), fault_json);
+  out["hardware"] = array_of(fabric::sim::hardware_settings(), to_json);
+  out["workload"] = array_of(workloads::yaml_settings(), to_json);
+  return out;
+}
+
+int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  bool as_json = false;
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      fmt::print(
+          "Usage: loch-bench describe [--json|--markdown]\n\n"
+          "Every flag, option, fault, hardware constant and workload key with its type, range and default,\n"
+          "as the page docs/settings.md (--markdown, the default) or as JSON.\n"
+          "Exit status 0, or 2 on bad input. Example: loch-bench describe --json\n");
+      return 0;
+    }
+    if (auto ok = known_flag(argument, {"--json", "--markdown"}); !ok) {
+      fmt::print(stderr, "loch describe: {}\n", ok.error().message);
+      return 2;
+    }
+    as_json = argument == "--json";
+  }
+  fmt::print("{}", as_json ? describe(registry).dump(1) + "\n" : page());
+  return 0;
+}
+
+}  // namespace loch::cli

@@ -1,0 +1,25 @@
+// loch-bench describe: every setting of this build (flags, protocols' options, faults, constants of hardware
+// profiles, keys of workload files) with its type, range, default and help, in one document. The Python side,
+// the JSON Schema of experiments and docs/settings.md are made from it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/kv/protocol.h"
+#include "common/settings/setting.h"
+
+namespace loch::cli {
+
+// One setting as JSON: key, type, placeholder, help, and, where there is one, default, minimum, maximum
+// (bytes, nanoseconds), choices, unit, role, source, aliases (former names that stay accepted).
+[[nodiscard]] nlohmann::ordered_json to_json(const settings::Setting& setting);
+
+// The document: "schema" (1), "flags" of bench, "protocols", "faults", "hardware" and "workload" keys.
+[[nodiscard]] nlohmann::ordered_json describe(const kv::Registry& registry);
+
+// describe [--json|--markdown]: the document, the page docs/settings.md, or both kinds of text for people.
+[[nodiscard]] int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry);
+
+}  // namespace loch::cli

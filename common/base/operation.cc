@@ -1,0 +1,74 @@
+// Names of operations, statuses and outcomes, and what a history may conclude from how an operation ended.
+#include "common/base/operation.h"
+
+namespace loch {
+
+std::string_view name(OpKind kind) {
+  switch (kind) {
+    case OpKind::get:
+      return "get";
+    case OpKind::put:
+      return "put";
+    case OpKind::remove:
+      return "delete";
+    case OpKind::lost:
+      return "lost";
+  }
+  return "?";
+}
+
+std::string_view capital_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::get:
+      return "GET";
+    case OpKind::put:
+      return "PUT";
+    case OpKind::remove:
+      return "DELETE";
+    case OpKind::lost:
+      return "LOST";
+  }
+  return "?";
+}
+
+std::string_view name(OpStatus status) {
+  switch (status) {
+    case OpStatus::ok:
+      return "ok";
+    case OpStatus::not_found:
+      return "not_found";
+    case OpStatus::conflict:
+      return "conflict";
+    case OpStatus::timeout:
+      return "timeout";
+    case OpStatus::table_full:
+      return "table_full";
+    case OpStatus::error:
+      return "error";
+  }
+  return "?";
+}
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::ok:
+      return "ok";
+    case Outcome::not_found:
+      return "not_found";
+    case Outcome::failed:
+      return "failed";
+    case Outcome::unknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+// A GET changes nothing, so it fails without effect. A PUT that found nothing has failed as well.
+Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
+  if (status == OpStatus::ok) return Outcome::ok;
+  if (status == OpStatus::not_found && kind != OpKind::put) return Outcome::not_found;
+  if (kind == OpKind::get || effect == Effect::none) return Outcome::failed;
+  return Outcome::unknown;
+}
+
+}  // namespace loch

@@ -1,0 +1,39 @@
+// What the kernel says about memory: of this process and of the machine.
+#include "common/base/process_memory.h"
+
+#include <sys/resource.h>
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "common/base/file.h"
+
+namespace loch {
+namespace {
+
+// The number before "kB" on the line of /proc/… that starts with `label`.
+std::uint64_t kilobytes(const std::string& text, std::string_view label) {
+  const auto at = text.find(label);
+  if (at == std::string::npos) return 0;
+  const auto digits = text.find_first_of("0123456789", at + label.size());
+  if (digits == std::string::npos) return 0;
+  std::uint64_t value = 0;
+  std::from_chars(text.data() + digits, text.data() + text.size(), value);
+  return value * 1024;
+}
+
+}  // namespace
+
+std::uint64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::uint64_t available_memory_bytes() {
+  const auto text = read_whole("/proc/meminfo");
+  return text ? kilobytes(*text, "MemAvailable:") : 0;
+}
+
+}  // namespace loch

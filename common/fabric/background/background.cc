@@ -1,0 +1,101 @@
+// Wraps a fabric so that background processes start, are counted and stop with its run.
+#include "common/fabric/background/background.h"
+
+#include <time.h>
+
+#include <mutex>
+#include <utility>
+
+#include "common/fabric/decorator.h"
+
+namespace loch::hog {
+namespace {
+
+[[nodiscard]] std::int64_t read(clockid_t clock) {
+  timespec at{};
+  clock_gettime(clock, &at);
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
+ public:
+  Background(std::unique_ptr<fabric::Fabric> inner, std::unique_ptr<Hogs> hogs)
+      : ForwardingFabric(std::move(inner)), hogs_(std::move(hogs)) {}
+
+  [[nodiscard]] Result<fabric::RunEnd> run() override {
+    if (hogs_ != nullptr) hogs_->go();
+    Result<fabric::RunEnd> end = inner().run();
+    const std::lock_guard guard(mutex_);
+    if (hogs_ != nullptr) {
+      // Read once while they still run, so that nobody's end is in the window.
+      at_end_ = take();
+      lost_ = hogs_->stop();
+    }
+    return end;
+  }
+
+  void reset_counters() override {
+    inner().reset_counters();
+    const std::lock_guard guard(mutex_);
+    window_began_ = read(CLOCK_REALTIME);
+    at_begin_ = take();
+  }
+
+  [[nodiscard]] fabric::FabricReport report() const override {
+    fabric::FabricReport report = inner().report();
+    const std::lock_guard guard(mutex_);
+    if (hogs_ == nullptr) return report;
+    for (std::uint32_t node = 0; node < inner().nodes(); ++node) {
+      if (!inner().is_local(static_cast<fabric::NodeId>(node))) continue;
+      if (report.nodes.size() <= node) report.nodes.resize(node + 1);
+      count_into(report.nodes[node].counters);  // a machine's processes are counted at the first of its nodes
+      break;
+    }
+    return report;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> window_began() const override {
+    const std::lock_guard guard(mutex_);
+    return window_began_;
+  }
+
+ private:
+  struct Reading {
+    Nanos at = 0;
+    std::vector<HogUsage> usage;
+  };
+
+  [[nodiscard]] Reading take() const {
+    return hogs_ == nullptr ? Reading() : Reading{read(CLOCK_MONOTONIC), hogs_->usage()};
+  }
+
+  void count_into(std::map<std::string, double>& counters) const {
+    double hashes = 0, cpu = 0;
+    for (std::size_t i = 0; i < at_end_.usage.size(); ++i) {
+      const HogUsage from = i < at_begin_.usage.size() ? at_begin_.usage[i] : HogUsage();
+      hashes += static_cast<double>(at_end_.usage[i].hashes - from.hashes);
+      cpu += static_cast<double>(at_end_.usage[i].cpu - from.cpu) / 1e9;
+    }
+    const auto workers = static_cast<double>(at_end_.usage.size());
+    counters[hashes_counter] = hashes;
+    counters[cpu_counter] = cpu;
+    counters[wall_counter] = workers * static_cast<double>(at_end_.at - at_begin_.at) / 1e9;
+    counters[workers_counter] = workers;
+    counters[lost_counter] = lost_;
+  }
+
+  std::unique_ptr<Hogs> hogs_;
+  mutable std::mutex mutex_;  // a worker's thread ends the warm-up
+  std::optional<std::int64_t> window_began_;
+  Reading at_begin_, at_end_;
+  std::uint32_t lost_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BackgroundFabric> with_background(std::unique_ptr<fabric::Fabric> inner,
+                                                  std::unique_ptr<Hogs> hogs) {
+  return std::make_unique<Background>(std::move(inner), std::move(hogs));
+}
+
+}  // namespace loch::hog

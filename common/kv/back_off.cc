@@ -1,0 +1,25 @@
+// Waits for a random time below an upper end that doubles with each attempt.
+#include "common/kv/back_off.h"
+
+#include <algorithm>
+
+namespace loch::kv {
+namespace {
+
+constexpr Nanos longest_spin = 50'000;  // a longer wait gives up the core, which costs more than a short one
+
+}  // namespace
+
+coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap, std::uint32_t attempt) {
+  Nanos upper = std::min(start, cap);
+  for (; attempt > 0 && upper < cap; --attempt) upper = std::min(2 * upper, cap);
+  const auto span = static_cast<Nanos>(worker->rng().below(static_cast<std::uint64_t>(upper))) + 1;
+  const Nanos until = worker->now() + span;
+  if (span <= longest_spin) {
+    co_await worker->spin_until(until);
+  } else {
+    co_await worker->sleep_until(until);
+  }
+}
+
+}  // namespace loch::kv

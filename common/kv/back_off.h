@@ -1,0 +1,14 @@
+// Exponential back-off with full jitter.
+#pragma once
+
+#include "common/coro/task.h"
+#include "common/fabric/fabric.h"
+
+namespace loch::kv {
+
+// Waits for a span that is drawn below start * 2^attempt, at most cap (both above 0). Short ones burn the
+// core. The worker outlives it.
+[[nodiscard]] coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap,
+                                        std::uint32_t attempt);
+
+}  // namespace loch::kv

@@ -1,0 +1,35 @@
+// Keys and values of any size over a store whose slots have one size. A key is padded with zero bytes up to
+// the largest; a value's slot begins with the value's length and has room for the largest:
+//
+//    0        8                    8 + length        8 + largest
+//    | length | value              | what was there before |
+//    | u64    |                    | (zero at first)       |
+//
+// The whole slot travels and is stored, as it would with such a design: a GET does not know the length before
+// it has read it. Two keys that differ in trailing zero bytes alone are one key. The length is little-endian.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/protocol.h"
+
+namespace loch::kv {
+
+constexpr std::uint32_t slot_head_bytes = 8;
+
+// Whether a deployment of these data needs slots; false, and nothing changes, where the sizes do not differ.
+struct SlotUse {
+  bool keys = false, values = false;
+  [[nodiscard]] bool any() const { return keys || values; }
+};
+
+// What the store below is asked for when its users are promised `config`.
+[[nodiscard]] DeployConfig slotted(DeployConfig config, SlotUse use);
+
+// A Store that holds keys and values of up to `config`'s sizes in `inner`, which was deployed with
+// slotted(config, use). Every call goes to `inner`.
+[[nodiscard]] std::unique_ptr<Store> make_slotted(std::unique_ptr<Store> inner, const DeployConfig& config,
+                                                  SlotUse use);
+
+}  // namespace loch::kv

@@ -1,0 +1,190 @@
+// READ and CAS of index words: by watermark or by completion, over a new connection after an error.
+#include "nessie/index.h"
+
+#include "common/base/probe.h"
+#include "common/fabric/memory.h"
+#include "nessie/arrival.h"
+#include "nessie/reach.h"
+
+namespace loch::nessie {
+namespace {
+
+// The word names memory that was declared lost, which makes it nobody's: whoever meets it empties the slot
+// before going on, so that all agree on when the key went. What the slot holds then.
+coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
+  LOCH_PROBE("nessie.lost-word-buried");
+  const WordFormat& format = access.settings().format;
+  const Word emptied = format.emptied(format.committed(word));
+  if (access.lane.has(Flaw::lost_words_stay)) co_return WordRead{true, emptied};
+  const Swap swap = co_await swap_index(access, place, word, emptied, Proof::none);
+  if (swap.done()) {
+    ++access.own().counters.lost_words_buried;
+    co_return WordRead{true, emptied};
+  }
+  // Somebody else was first, or asked the slot after an error: what it holds now is the answer, unless it
+  // is another such word (a rollback may have brought it back), which a later attempt meets.
+  const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
+  co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
+}
+
+// H17: the outcome of a CAS that ended in an error is asked of the slot. Once the connection is a
+// new one, the old request cannot take effect any more. `expected` in the slot means that it did not;
+// what any other word means depends on who can write it (A1).
+coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
+  ++access.own().counters.ambiguous_swaps;
+  const bool is_back = co_await reconnect(&access.lane, access.own().shares[place.node].index.node);
+  if (!is_back) {
+    LOCH_PROBE("nessie.cas-unreachable");
+    co_return Swap{Swap::Outcome::unknown, 0};
+  }
+  const WordRead now = co_await read_index(access, place);
+  if (!now.ok) co_return Swap{Swap::Outcome::unknown, 0};
+  if (now.word == expected) co_return Swap{Swap::Outcome::lost, now.word};
+  const bool is_there = now.word == desired;
+  switch (access.settings().rules.desired_proves && is_there ? Proof::desired_unique : proof) {
+    case Proof::none:
+      break;
+    case Proof::desired_stays:
+      if (!is_there) co_return Swap{Swap::Outcome::lost, now.word};
+      LOCH_PROBE("nessie.cas-had-happened");
+      co_return Swap{Swap::Outcome::swapped, expected};
+    case Proof::desired_unique:
+      if (is_there) co_return Swap{Swap::Outcome::swapped, expected};
+      LOCH_PROBE("nessie.cas-overwritten-or-not");
+      break;
+    case Proof::expected_ours:
+      LOCH_PROBE("nessie.own-word-had-gone");
+      co_return Swap{Swap::Outcome::swapped, expected};
+  }
+  co_return Swap{Swap::Outcome::unknown, now.word};
+}
+
+// Mutant cpu-cas-on-index: atomic against nothing that the NIC does.
+coro::Task<Swap> swap_by_cpu(Access access, cuckoo::Place place, Word expected, Word desired) {
+  std::byte* slot = access.node().index->at(place.slot * 8);
+  if (access.stats != nullptr) ++access.stats->index_cas;
+  const Word seen = fabric::load_word(slot);
+  if (seen != expected) co_return Swap{Swap::Outcome::lost, seen};
+  constexpr Nanos between_load_and_store = 200;
+  co_await access.worker().spin_until(access.worker().now() + between_load_and_store);
+  fabric::store_word_release(slot, desired);
+  co_return Swap{Swap::Outcome::swapped, seen};
+}
+
+// Mutant unlock-by-write: an unconditional WRITE to a word that others CAS.
+coro::Task<bool> overwrite_index(Access access, cuckoo::Place place, Word word) {
+  const IndexShare& share = access.own().shares[place.node];
+  const fabric::LocalSlice source{access.node().words, access.lane.word_at(lane_flush)};
+  fabric::store_word_release(access.node().words->at(source.offset), word);
+  const fabric::Completion done =
+      co_await access.worker().write(share.index, share.base + place.slot * 8, source, 8, access.stats);
+  co_return done.ok();
+}
+
+}  // namespace
+
+coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
+  const Settings& settings = access.settings();
+  NodeState& node = access.node();
+  if (settings.rules.cpu_on_index && place.node == node.node) {
+    const Word word = fabric::load_word(node.index->at(place.slot * 8));
+    co_return WordRead{true, word};
+  }
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const fabric::LocalSlice landing{node.words, access.lane.word_at(lane_index)};
+    const IndexShare& share = access.own().shares[place.node];
+    if (share.is_void) [[unlikely]]
+      break;
+    const fabric::NodeId peer = share.index.node;
+    fabric::WorkRequest request = fabric::one_sided(fabric::Verb::read, share.index,
+                                                    share.base + place.slot * 8, landing, 8, access.stats);
+    if (access.stats != nullptr) ++access.stats->index_read;
+    fabric::WcStatus status = fabric::WcStatus::success;
+    if (settings.completion == CompletionBy::watermark) {
+      const fabric::WatchOutcome outcome =
+          co_await post_watched(access.lane, request, node.words, landing.offset);
+      if (outcome != fabric::WatchOutcome::ready) {
+        const fabric::WcStatus settled = co_await settle(&access.lane, outcome, peer);
+        status = settled;
+      }
+    } else {
+      const fabric::Completion done = co_await access.worker().execute(request);
+      status = done.status;
+    }
+    if (status == fabric::WcStatus::success) {
+      const Word word = fabric::load_word(node.words->at(landing.offset));
+      // Memory without a watermark is an index that nobody laid out: its node came back empty.
+      if (!WordFormat::is_stored(word)) [[unlikely]] {
+        LOCH_PROBE("nessie.index-not-laid-out");
+        co_return WordRead{};
+      }
+      if (access.own().has_losses && names_lost_memory(access.lane, word)) [[unlikely]]
+        co_return co_await bury(access, place, word);
+      co_return WordRead{true, word};
+    }
+    const bool is_back = co_await reconnect(&access.lane, peer);
+    if (!is_back) break;
+  }
+  co_return WordRead{};
+}
+
+coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
+  const Settings& settings = access.settings();
+  NodeState& node = access.node();
+  if (settings.rules.cpu_on_index && place.node == node.node) {
+    co_return co_await swap_by_cpu(access, place, expected, desired);
+  }
+  const fabric::LocalSlice landing{node.words, access.lane.word_at(lane_swap)};
+  constexpr int most_tries = 4;
+  for (int attempt = 0; attempt < most_tries; ++attempt) {
+    const IndexShare& share = access.own().shares[place.node];
+    if (share.is_void) [[unlikely]] {
+      // What it held is gone; but an own word may be in it as it was laid out anew since, where it was.
+      co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
+    }
+    const fabric::NodeId peer = share.index.node;
+    fabric::WorkRequest request = fabric::one_sided(fabric::Verb::cas, share.index,
+                                                    share.base + place.slot * 8, landing, 8, access.stats);
+    request.compare = expected;
+    request.operand = desired;
+    if (access.stats != nullptr) ++access.stats->index_cas;
+    fabric::WcStatus status = fabric::WcStatus::success;
+    if (settings.completion == CompletionBy::watermark) {
+      const fabric::WatchOutcome outcome =
+          co_await post_watched(access.lane, request, node.words, landing.offset);
+      if (outcome != fabric::WatchOutcome::ready) {
+        const fabric::WcStatus settled = co_await settle(&access.lane, outcome, peer);
+        status = settled;
+      }
+    } else {
+      const fabric::Completion done = co_await access.worker().execute(request);
+      status = done.status;
+    }
+    if (status == fabric::WcStatus::success) {
+      const Word seen = fabric::load_word(node.words->at(landing.offset));
+      co_return Swap{seen == expected ? Swap::Outcome::swapped : Swap::Outcome::lost, seen};
+    }
+    const Swap settled = co_await settle_swap(access, place, expected, desired, proof);
+    const bool did_not_happen = settled.outcome == Swap::Outcome::lost && settled.seen == expected;
+    if (!did_not_happen) co_return settled;
+    LOCH_PROBE("nessie.cas-did-not-happen");
+  }
+  LOCH_PROBE("nessie.cas-tries-used-up");
+  co_return Swap{Swap::Outcome::unknown, 0};
+}
+
+coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to, Proof proof) {
+  if (access.settings().rules.unlocks_by_write) {
+    const bool written = co_await overwrite_index(access, place, to);
+    co_return Swap{written ? Swap::Outcome::swapped : Swap::Outcome::unknown, own};
+  }
+  co_return co_await swap_index(access, place, own, to, proof);
+}
+
+coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word) {
+  if (!access.own().has_losses || !names_lost_memory(access.lane, word)) co_return;
+  const WordRead buried = co_await bury(access, place, word);
+  static_cast<void>(buried);  // if it fails, whoever meets the word empties it
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,105 @@
+// Allocating, writing and linking the entry of a PUT or DELETE.
+#include "nessie/link.h"
+
+#include "common/base/probe.h"
+#include "nessie/entry.h"
+#include "nessie/finish.h"
+#include "nessie/index.h"
+#include "nessie/stamps.h"
+#include "nessie/unfinished.h"
+
+namespace loch::nessie {
+namespace {
+
+coro::Task<void> store_entry(Access access, Writing* w) {
+  const Rules& rules = access.settings().rules;
+  const InHand& hand = access.lane.in_hand;
+  fabric::Worker& worker = access.worker();
+  // A value that an earlier attempt wrote, and nobody saw, is still there.
+  if (!w->is_written) co_await worker.compute(worker.costs().copy(w->key.size + w->value.size));
+  w->is_written = true;
+  const EntryId id = hand.fresh ? *hand.fresh : hand.linked;
+  const Word before = rules.links_before_write ? w->replaced : w->seen[w->rank];
+  const Word prev = w->is_update && !rules.removes_before_commit ? before : 0;
+  const EntryMeta meta{.is_valid = w->is_fast(rules), .kind = w->kind};
+  write_entry(access.lane, id, meta, prev, w->key, w->value);
+}
+
+// Whether the slot has the own word, `own` for `expected`, nobody can say for now.
+coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
+  const EntryId linked = access.lane.in_hand.linked;
+  if (w->is_fast(access.settings().rules)) {
+    // Either entry may be the linked one: the owners of both find out.
+    LOCH_PROBE("nessie.update-unknown");
+    co_await suspect(access, linked);
+    const EntryId replaced = access.settings().format.entry(expected);
+    co_await suspect(access, replaced);
+    co_return Attempt::ambiguous;
+  }
+  // It will be taken back, and was never committed: nothing happened.
+  LOCH_PROBE("nessie.link-unknown");
+  if (access.lane.has(Flaw::link_unknown_is_free)) {
+    access.own().table.release(linked);
+    co_return Attempt::link_error;
+  }
+  if (!access.settings().rules.settles_later) co_return Attempt::ambiguous;
+  const cuckoo::Place place = w->hash.candidate(w->rank);
+  access.own().unfinished.push_back(
+      leave(access.lane, Unfinished::Step::take_back, place, own, expected, linked));
+  co_return Attempt::link_error;
+}
+
+}  // namespace
+
+coro::Task<Attempt> prepare_entry(Access access, Writing* w) {
+  InHand& hand = access.lane.in_hand;
+  if (!hand.fresh) {
+    hand.fresh = access.own().table.allocate(access.worker().node_clock());
+    w->is_written = false;
+    co_await charge_scan(&access.lane);
+    if (!hand.fresh) {
+      ++access.own().counters.back_pressure;
+      co_return Attempt::no_entry;
+    }
+  }
+  if (!access.settings().rules.links_before_write) co_await store_entry(access, w);
+  co_return Attempt::ok;
+}
+
+coro::Task<Attempt> link(Access access, Writing* w) {
+  const Settings& settings = access.settings();
+  InHand& hand = access.lane.in_hand;
+  const cuckoo::Place place = w->hash.candidate(w->rank);
+  const bool is_fast = w->is_fast(settings.rules);
+  Word expected = w->seen[w->rank];
+  if (settings.rules.removes_before_commit && w->is_update) {
+    const Word emptied = settings.format.emptied(expected);
+    const Swap swap = co_await swap_index(access, place, expected, emptied, Proof::none);
+    if (!swap.done()) co_return swap.outcome == Swap::Outcome::lost ? Attempt::conflict : Attempt::ambiguous;
+    w->stage(settings.format.entry(expected));
+    w->removed_any = true;
+    expected = emptied;
+  }
+  const bool is_pending = settings.rules.commit == Commit::cas && !is_fast;
+  const Word own =
+      settings.format.occupied(*hand.fresh, w->hash.filter(settings.filter_bits), is_pending, expected);
+  const bool stays = !is_fast || access.lane.has(Flaw::update_error_proves);
+  const Proof proof = stays ? Proof::desired_stays : Proof::desired_unique;
+  const Swap swap = co_await swap_index(access, place, expected, own, proof);
+  if (swap.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
+  hand.linked = *hand.fresh;
+  hand.fresh.reset();  // in the index, or perhaps in it: it goes back only by way of its expiry
+  if (swap.outcome == Swap::Outcome::unknown) co_return co_await leave_link(access, w, own, expected);
+  w->own = own;
+  w->replaced = expected;
+  w->seen[w->rank] = own;
+  if (settings.rules.links_before_write) co_await store_entry(access, w);
+  if (!settings.format.is_empty(expected)) {
+    w->removed_any = true;
+    w->stage(settings.format.entry(expected));
+    if (access.lane.has(Flaw::stamps_before_commit)) co_await recycle_staged(access, w);
+  }
+  co_return Attempt::ok;
+}
+
+}  // namespace loch::nessie

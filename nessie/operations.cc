@@ -1,0 +1,151 @@
+// Operations as the load generator sees them: attempts until one settles, with back-off between.
+#include "nessie/operations.h"
+
+#include <algorithm>
+
+#include "nessie/get.h"
+#include "nessie/migrate.h"
+#include "nessie/put.h"
+#include "nessie/reach.h"
+#include "nessie/remove.h"
+
+namespace loch::nessie {
+namespace {
+
+// A shorter wait is spun away: giving up the core costs more.
+constexpr Nanos longest_spin = 50'000;
+
+// Whether another attempt may end differently.
+bool is_worth_retrying(Attempt attempt) {
+  return attempt == Attempt::conflict || attempt == Attempt::again || attempt == Attempt::no_entry;
+}
+
+kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
+  kv::OpResult result;
+  result.retries = retries;
+  switch (attempt) {
+    case Attempt::ok:
+      result.status = kv::OpStatus::ok;
+      break;
+    case Attempt::not_found:
+      result.status = kv::OpStatus::not_found;
+      break;
+    case Attempt::conflict:
+    case Attempt::again:
+      result.status = kv::OpStatus::conflict;
+      break;
+    case Attempt::expired:
+      result.status = kv::OpStatus::timeout;
+      break;
+    case Attempt::no_entry:
+    case Attempt::table_full:
+      result.status = kv::OpStatus::table_full;
+      break;
+    case Attempt::link_error:
+      result.status = kv::OpStatus::error;
+      break;
+    case Attempt::ambiguous:
+      result.status = kv::OpStatus::error;
+      result.effect = kv::Effect::unknown;
+      break;
+  }
+  return result;
+}
+
+// Exponential, with full jitter (H13: two writers that back off alike meet again).
+coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
+  const Settings& settings = lane->settings;
+  const std::uint32_t doublings = std::min(attempt, 32U);
+  const Nanos upper = doublings >= 32 || (settings.backoff_start << doublings) > settings.backoff_cap
+                          ? settings.backoff_cap
+                          : settings.backoff_start << doublings;
+  const auto span = static_cast<Nanos>(lane->worker.rng().below(static_cast<std::uint64_t>(upper))) + 1;
+  const Nanos until = lane->worker.now() + span;
+  if (span <= longest_spin) {
+    co_await lane->worker.spin_until(until);
+  } else {
+    co_await lane->worker.sleep_until(until);
+  }
+}
+
+// An attempt begins now, with the members as the node knows them.
+Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
+  const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
+  look_at_members(lane);
+  return access;
+}
+
+coro::Task<Attempt> attempt_write(Access access, Writing* w) {
+  if (w->kind == EntryKind::tombstone) {
+    const Deletion deletion = access.settings().rules.deletion;
+    if (deletion == Deletion::single_cas) co_return co_await remove_by_single_cas(access, w->key, &w->hash);
+    if (deletion == Deletion::clear_all) co_return co_await clear_all_ranks(access, w->key, &w->hash);
+  }
+  co_return co_await write_once(access, w);
+}
+
+// A PUT, or a DELETE: a tombstone and no value.
+coro::Task<kv::OpResult> write(Lane* lane, kv::Key key, kv::ValueView value, EntryKind kind,
+                               fabric::OpStats* stats) {
+  Writing w;
+  w.key = key;
+  w.value = value;
+  w.kind = kind;
+  w.hash = lane->settings.family.hash({key.data, key.size});
+  InHand& hand = lane->in_hand;
+  hand.linked = {};
+  hand.is_writing = true;
+  lane->pinned.release();
+  co_await lane->worker.compute(lane->worker.costs().operation());
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const Attempt ended = co_await attempt_write(begin_attempt(*lane, stats), &w);
+    if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
+      if (ended == Attempt::expired) ++lane->own.counters.expired_operations;
+      if (hand.fresh) lane->own.table.release(*hand.fresh);
+      hand.fresh.reset();
+      hand.is_writing = false;
+      co_return result_of(ended, attempt);
+    }
+    if (ended == Attempt::again) continue;
+    ++lane->own.counters.conflicts;
+    co_await back_off(lane, attempt);
+  }
+}
+
+}  // namespace
+
+coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
+  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
+  lane->pinned.release();
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const Got got = co_await get_once(begin_attempt(*lane, stats), key);
+    if (!is_worth_retrying(got.ended) || attempt + 1 == lane->settings.attempts) {
+      kv::OpResult result = result_of(got.ended, attempt);
+      if (got.ended == Attempt::ok) result.value = got.value;
+      co_return result;
+    }
+    ++lane->own.counters.conflicts;
+    // The first retry follows at once: what was in the way is mostly gone by then.
+    if (attempt > 0) co_await back_off(lane, attempt - 1);
+  }
+}
+
+coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
+  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
+  LOCH_CHECK_EQ(value.size, lane->settings.entry.value_size());
+  co_return co_await write(lane, key, value, EntryKind::put, stats);
+}
+
+coro::Task<kv::OpResult> remove(Lane* lane, kv::Key key, fabric::OpStats* stats) {
+  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
+  const kv::ValueView nothing{};
+  co_return co_await write(lane, key, nothing, EntryKind::tombstone, stats);
+}
+
+coro::Task<kv::OpResult> migrate_once(Lane* lane, kv::Key key, fabric::OpStats* stats) {
+  const Access access{.lane = *lane, .stats = stats, .started = lane->worker.now()};
+  const Attempt moved = co_await migrate_key(access, key);
+  co_return result_of(moved, 0);
+}
+
+}  // namespace loch::nessie

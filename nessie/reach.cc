@@ -1,0 +1,73 @@
+// Connections, keys of regions and members, as one worker knows them.
+#include "nessie/reach.h"
+
+#include "common/base/probe.h"
+#include "common/fabric/memory.h"
+#include "nessie/members.h"
+
+namespace loch::nessie {
+namespace {
+
+// A node that restarted has new keys for its regions; one that did not gives the same again.
+bool look_up_regions(Lane& lane, fabric::NodeId peer) {
+  const Result<fabric::RemoteRegion> index = lane.store.fabric().lookup(peer, index_region);
+  const Result<fabric::RemoteRegion> data = lane.store.fabric().lookup(peer, data_region);
+  if (!index.has_value() || !data.has_value()) return false;
+  if (lane.has(Flaw::keys_not_renewed)) return true;
+  Peer& known = lane.own.peers[peer];  // its incarnation is what the members say, whatever the connection
+  known.data = *data;
+  known.epoch = lane.worker.epoch(peer);
+  known.not_before = 0;
+  known.is_gone = false;
+  for (IndexShare& share : lane.own.shares) {
+    if (share.index.node == peer) share.index = *index;
+  }
+  return true;
+}
+
+}  // namespace
+
+coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
+  const Nanos deadline = lane->worker.now() + lane->settings.reconnect_timeout;
+  if (!lane->worker.connected(peer)) {
+    ++lane->own.counters.reconnects;
+    const bool is_connected = co_await lane->worker.reconnect(peer, deadline);
+    if (!is_connected) {
+      LOCH_PROBE("nessie.reconnect-timed-out");
+      co_return false;
+    }
+  }
+  if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
+    co_return false;
+  // What was declared lost meanwhile is known by now, or will be met again.
+  look_at_members(*lane);
+  co_return true;
+}
+
+void look_at_members(Lane& lane) {
+  WorkerState& own = lane.own;
+  const Word version = fabric::load_word(lane.node.members->at(0));
+  if (version == own.members_seen) return;
+  LOCH_PROBE("nessie.members-changed");
+  for (std::uint32_t i = 0; i < own.peers.size(); ++i) {
+    const Member member = Member::unpack(fabric::load_word(lane.node.members->at(8 * (1 + i))), i);
+    own.peers[i].incarnation = member.incarnation % incarnations;
+    IndexShare& share = own.shares[i];
+    const auto host = static_cast<fabric::NodeId>(member.host);
+    const Result<fabric::RemoteRegion> index = lane.store.fabric().lookup(host, index_region);
+    share.is_void = member.is_void || !index.has_value();
+    if (index.has_value()) share.index = *index;
+    share.base = member.area * lane.settings.share_bytes();
+  }
+  own.has_losses = true;
+  own.members_seen = version;
+  own.table.begin_incarnation(own.peers[lane.node.node].incarnation);
+}
+
+bool names_lost_memory(const Lane& lane, Word word) {
+  const WordFormat& format = lane.settings.format;
+  const bool names_an_entry = !format.is_empty(word) || format.is_tagged(word);
+  return names_an_entry && is_lost(lane, format.entry(word));
+}
+
+}  // namespace loch::nessie

@@ -1,0 +1,97 @@
+"""What protocols need of an RDMA device, as the program lists it, against what the chosen device is known to have."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import subprocess
+from typing import Any
+
+from loch.doctor.judge import NO, OK, Line, Verdict
+
+LIMIT_S = 60
+
+
+class Unknown(Exception):
+    """A protocol that the program does not have, or a program that does not answer: one line."""
+
+
+def of_protocols(binary: str, names: list[str]) -> dict[str, dict[str, Any]]:
+    """`loch list protocols --json`, the field `needs` of each named protocol."""
+    try:
+        done = subprocess.run(
+            [binary, "list", "protocols", "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=True
+        )
+        listed = {each["name"]: each["needs"] for each in json.loads(done.stdout)}
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        raise Unknown(f"--protocol: {binary} does not list its protocols ({error})") from error
+    for name in names:
+        if name not in listed:
+            near = difflib.get_close_matches(name, listed, 1)
+            raise Unknown(
+                f"--protocol {name}: no such protocol"
+                + (f"; did you mean {near[0]}?" if near else "; ./loch list protocols")
+            )
+    return {name: listed[name] for name in names}
+
+
+def said(needs: dict[str, Any]) -> list[str]:
+    """The needs, in the field's words."""
+    words = [transport.upper() for transport in ("rc", "uc", "ud") if needs[transport]]
+    if needs["atomic_scope"] == "nic":
+        words.append("compare-and-swap (ATOMIC_HCA)")
+    elif needs["atomic_scope"] == "global":
+        words.append("compare-and-swap against the CPU's accesses too (ATOMIC_GLOB)")
+    if needs["untorn_bytes"] > 8:
+        words.append(f"{needs['untorn_bytes']} aligned bytes that are transferred at once")
+    if needs["in_order_placement"]:
+        words.append("bytes placed in the order of their addresses")
+    if needs["max_rd_atomic"]:
+        words.append(f"{needs['max_rd_atomic']} outstanding READs and atomics on a queue pair")
+    if needs["max_inline_bytes"]:
+        words.append(f"{needs['max_inline_bytes']} inline bytes")
+    return words
+
+
+def missing(needs: dict[str, Any], verbs: dict[str, Any]) -> list[str]:
+    """What the device is known not to have. `verbs`: what ibv_devinfo said of it. Transports are what all InfiniBand
+    and RoCE devices have; inline bytes, UC and the order of placement are asked when a queue pair is made."""
+    lacks = []
+    scope = verbs.get("atomic_cap", "").split(" ")[0]
+    if needs["atomic_scope"] != "none" and scope == "ATOMIC_NONE":
+        lacks.append("compare-and-swap: the device says ATOMIC_NONE")
+    if needs["atomic_scope"] == "global" and scope == "ATOMIC_HCA":
+        lacks.append("atomics against the CPU's accesses: the device says ATOMIC_HCA")
+    depths = [verbs.get(key, "") for key in ("max_qp_rd_atom", "max_qp_init_rd_atom")]
+    depth = min((int(each) for each in depths if each.isdigit()), default=None)
+    if depth is not None and depth < needs["max_rd_atomic"]:
+        lacks.append(f"{needs['max_rd_atomic']} outstanding READs and atomics: the device has {depth}")
+    return lacks
+
+
+def lines(needs_of: dict[str, dict[str, Any]], verdict: Verdict) -> list[Line]:
+    """One line for each protocol: whether the device that this host would use has what the protocol needs."""
+    found = []
+    for name, needs in needs_of.items():
+        words = said(needs)
+        title = f"protocol {name}"
+        if not words:
+            found.append(Line(title, OK, "needs nothing of an RDMA device"))
+        elif verdict.choice is None:
+            found.append(
+                Line(
+                    title,
+                    NO,
+                    f"needs {', '.join(words)}, and no device can be used",
+                    f"without a device: ./loch bench --protocol {name} --fabric sim, or --fabric shm",
+                )
+            )
+        else:
+            device = verdict.choice.device
+            lacks = missing(needs, verdict.facts["verbs"].get(device, {}))
+            text = f"needs {', '.join(words)}"
+            if lacks:
+                found.append(Line(title, NO, f"{text}; {device} lacks {'; '.join(lacks)}", "another device: --device"))
+            else:
+                found.append(Line(title, OK, f"{text}: {device} has them, as far as it says before it is opened"))
+    return found

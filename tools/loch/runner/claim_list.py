@@ -1,0 +1,61 @@
+"""The claims of an experiment: what a paper concludes, as checks over the results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from . import expression, lookup
+from .errors import did_you_mean
+from .located import Item, cut
+from .model import ClaimText
+from .values import known, listed, text_of
+
+
+def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_as_written: bool) -> list[ClaimText]:
+    """The checks. With axes as they are written, they may name only values that are there; --set may have taken some."""
+    out = []
+    for child in listed(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
+        explained = ""
+        about: tuple[str, ...] = ()
+        if child.entries is not None:
+            known(child, ("claim", "why", "about", "id"))
+            if "claim" not in child.entries:
+                raise child.error("missing", "claim")
+            explained = pointer(child.entries.get("why"))
+            named = child.entries.get("about") or child.entries.get("id")  # as it was spelled before
+            about = tuple(_target(each) for each in named.scalars()) if named is not None else ()
+        said = child.entries["claim"] if child.entries is not None else child
+        text = text_of(said)
+        try:
+            claim = expression.parse_claim(text)
+        except expression.ExpressionError as error:
+            raise said.error(f"cannot read the claim {cut(text)!r}: {error}") from None
+        for name in expression.names(claim):
+            wrong = lookup.wrong_name(axes, systems, name, is_as_written)
+            if wrong:
+                raise said.error(wrong)
+        for condition in claim.where:
+            for name in expression.names(condition):
+                if name.path not in axes:
+                    raise said.error(f"where {name.path}: no axis of this experiment{did_you_mean(name.path, axes)}")
+        out.append(ClaimText(text, claim, explained, about))
+    return out
+
+
+def _target(item: Item) -> str:
+    """The published value or sentence that a claim is about."""
+    text = text_of(item)
+    if not re.fullmatch(r"V\d+[a-z]*", text):
+        raise item.error(f"expected the number of a published value such as V88, found {item.kind()}")
+    return text
+
+
+def pointer(item: Item | None) -> str:
+    """`why:` of a claim or a published number: the place in docs/ that explains a miss."""
+    if item is None:
+        return ""
+    text = text_of(item)
+    if not re.fullmatch(r"docs/[a-z-]+\.md#[a-z0-9-]+", text):
+        raise item.error(f"expected a place such as docs/fidelity.md#known-misses, found {text!r}")
+    return text

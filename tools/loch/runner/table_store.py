@@ -1,0 +1,78 @@
+"""Results that are kept as a table (reference/NAME): read as a store of points."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from .errors import BadInput
+from .grid import Point
+from .model import Experiment
+from .points import Stored
+from .stored_json import read_json
+from .tables import axis_text
+
+
+class TableStore:
+    """Stands in for points.Store: results of a reference folder."""
+
+    def __init__(self, folder: Path, experiment: Experiment) -> None:
+        self.folder = folder
+        self._axes = list(experiment.axes)
+        self.damaged: dict[
+            Path, str
+        ] = {}  # as a Store has it; stays empty, because a damaged table is refused as a whole
+        self._rows: dict[tuple, dict[str, str]] = {}
+        with open(folder / "table.csv", encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                self._rows[(row["system"], row["repeat"], *(row[axis] for axis in self._axes))] = row
+        path = folder / "data.json"
+        self._data = read_json(path) if path.is_file() else {}
+        if not isinstance(self._data, dict):
+            raise BadInput(f"{path}: expected a mapping")
+
+    def of(self, point: Point) -> Stored | None:
+        """The stored result of a point, found by system, axes and repeat."""
+        place = (point.system, str(point.repeat + 1), *(axis_text(point.axes[axis]) for axis in self._axes))
+        row = self._rows.get(place)
+        if row is None or row["status"] == "missing":
+            return None
+        kept = self._data.get(row["point"], {})
+        runner = {
+            "host": kept.get("host", {}),
+            "others_cpu_share": kept.get("others_cpu_share"),
+            "system": point.system,
+        }
+        if row["status"] == "failed":
+            return Stored(row["point"], {"failure": kept.get("failure", {"reason": "it failed"}), "runner": runner})
+        document: dict = {"runner": runner}
+        skipped = {"system", "repeat", "seed", "status", "point", *self._axes}
+        for name, text in row.items():
+            if name not in skipped and text != "":
+                _put(document, name.split("."), _value(text))
+        for name, node in kept.get("distributions", {}).items():
+            _put(document, name.split("."), node)
+        document["caveats"] = kept.get("caveats", [])
+        return Stored(row["point"], document)
+
+
+def _put(document: dict, path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        document = document.setdefault(part, {})
+    if isinstance(document.get(path[-1]), dict) and isinstance(value, dict):
+        document[path[-1]].update(value)
+    else:
+        document[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """What table.csv was written from."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
