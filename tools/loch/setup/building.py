@@ -83,7 +83,7 @@ def _remove(path: str) -> None:
 def blame_protocol(log: str, protocol_folders: str) -> None:
     """Of a build that failed with protocols from outside the tree: ends with the first error that names a file of theirs.
     The program that was built before stays as it is."""
-    lines = [os.fsdecode(line) for line in _lines_of(log)]
+    lines = _lines_with_whole_paths(log)
     for folder in filter(None, protocol_folders.split(";")):
         found = _first_error(lines, folder + "/").partition(" Preset CMake variables")[0]
         if found:
@@ -93,7 +93,7 @@ def blame_protocol(log: str, protocol_folders: str) -> None:
 def _failure_within_the_tree(log: str) -> str:
     """Of a build that failed first in a protocol's folder of this tree: which one, where, and what still works."""
     error = re.compile(r"(?P<file>/.*?):\d+(:\d+)?: (fatal )?error: ")
-    found = next(filter(None, (error.match(os.fsdecode(line)) for line in _lines_of(log))), None)
+    found = next(filter(None, map(error.match, _lines_with_whole_paths(log))), None)
     if not found or os.path.relpath(found["file"], SOURCE).startswith(".."):
         return ""
     folder = os.path.relpath(found["file"], SOURCE).split(os.sep)[0]
@@ -116,6 +116,18 @@ def _first_error(lines: list[str], folder: str) -> str:
             text = " ".join(" ".join(lines[at : at + 4]).split())
             return text if folder in text else ""
     return ""
+
+
+def _lines_with_whole_paths(log: str) -> list[str]:
+    """The lines of a preset's log (BUILD/PRESET.build.log). The compiler names files by their paths from the build folder
+    where ccache is asked for results that several clones share: these are made absolute."""
+    folder = os.path.join(BUILD, os.path.basename(log).partition(".")[0])
+
+    def whole(line: str) -> str:
+        file = re.match(r"\.\.?/[^:]*", line)
+        return os.path.normpath(os.path.join(folder, file[0])) + line[file.end() :] if file else line
+
+    return [whole(os.fsdecode(line)) for line in _lines_of(log)]
 
 
 def _lines_of(log: str) -> list[bytes]:
