@@ -170,7 +170,7 @@ void say_replay(const BenchOptions& o, measure::PointResult& point) {
       point.caveats.begin(),
       fmt::format(
           "late: operations began {:.3g} us after their arrival times in the mean (p99 {:.3g} us, at most "
-          "{:.3g} us), {:.0f} % of the latency; more clients or a lower --trace-speed would keep the times",
+          "{:.3g} us), {:.0f} % of the latency: their clients were busy with earlier ones, or woke late",
           all.lag_ns.mean() / 1e3, static_cast<double>(all.lag_ns.percentile(99)) / 1e3,
           static_cast<double>(all.lag_ns.max()) / 1e3,
           latency_sum > 0 ? std::min(100.0, 100 * all.lag_ns.sum() / latency_sum) : 100.0));

@@ -27,7 +27,7 @@ class Draws:
         self.rng = random.Random(seed)
         self.sums = list(itertools.accumulate(1 / (rank + 1) for rank in range(KEYS)))
         self.key_bytes = [self.rng.randint(16, 60) for _ in range(KEYS)]
-        self.value_bytes = [min(1000, 20 + int(self.rng.expovariate(1 / 180))) for _ in range(KEYS)]
+        self.value_bytes = [min(900, 20 + int(self.rng.expovariate(1 / 180))) for _ in range(KEYS)]
 
     def key(self) -> int:
         return bisect.bisect_left(self.sums, self.rng.random() * self.sums[-1])
