@@ -3,8 +3,8 @@
 
   workloads/traces/make.py [FOLDER]
 
-They are drawn, not published ones: keys by a Zipf distribution of exponent 1, sizes and shares of operations of the order of those
-that Yang et al. (OSDI 2020) report of caches. The same files every time; a test compares them with those in the tree.
+They are drawn, not published ones: keys by a Zipf distribution of exponent 1, sizes and shares of operations of the order of
+those that Yang et al. (OSDI 2020) report of caches. The same files every time; a test compares them with those in the tree.
 """
 
 from __future__ import annotations
