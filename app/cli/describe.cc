@@ -89,15 +89,6 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-std::string range_cell(const Setting& setting) {
-  if (setting.type == Type::choice) return fmt::format("{}", fmt::join(setting.choices, ", "));
-  if (!has_range(setting)) return "";
-  const std::string least = settings::bound_text(setting, setting.minimum);
-  return setting.maximum >= 1e18
-             ? fmt::format("≥ {}", least)
-             : fmt::format("{} … {}", least, settings::bound_text(setting, setting.maximum));
-}
-
 // `before`: a flag's dashes. Other names of flags stay; those of other settings are former ones.
 std::string table_of(const std::vector<Setting>& settings, std::string_view before) {
   std::string out = "| name | type | range | default | meaning |\n|---|---|---|---|---|\n";
@@ -107,10 +98,10 @@ std::string table_of(const std::vector<Setting>& settings, std::string_view befo
                                    : fmt::format(" ({} `{}{}`)", before.empty() ? "formerly" : "also", before,
                                                  fmt::join(each.aliases, fmt::format("`, `{}", before)));
     const std::string unit = each.unit.empty() ? "" : fmt::format(" in {}", each.unit);
-    out +=
-        fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type), unit,
-                    cell(range_cell(each)), each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
-                    cell(settings::meaning(each)), former);
+    out += fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type),
+                       unit, cell(settings::range_text(each)),
+                       each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
+                       cell(settings::meaning(each)), former);
   }
   return out;
 }

@@ -109,11 +109,8 @@ std::vector<Flag> many_flags(ExploreFlags& f) {
   settings::Setting family = of(
       Type::choice, "family", "",
       "every scenario of a family, of two --keys (\"K X\" with --share 1), from every arrangement that a few "
-      "operations lead to: ");
-  for (const explore::Family& each : explore::families()) {
-    family.help += fmt::format("{}{}", family.choices.empty() ? "" : ", ", each.name);
-    family.choices.emplace_back(each.name);
-  }
+      "operations lead to");
+  for (const explore::Family& each : explore::families()) family.choices.emplace_back(each.name);
   return {
       {.setting =
            of(Type::file, "suite", "",

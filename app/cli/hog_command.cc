@@ -229,14 +229,11 @@ int run(const HogOptions& o) {
 
 settings::Command hog_command(HogFlags& flags) {
   using settings::choice;
+  using settings::in_unit;
   using settings::of;
   using settings::shown;
   using settings::Type;
   HogOptions& o = flags.options;
-  settings::Setting quota =
-      of(Type::real, "quota", "",
-         "CPU time that hogs and COMMAND together may have: 1.5 (no limit); needs a cgroup", 0.01, 10'000);
-  quota.unit = "cores";
   return {
       .name = "hog",
       .usage = {"[flags] [-- COMMAND…]"},
@@ -260,7 +257,14 @@ settings::Command hog_command(HogFlags& flags) {
                .place = &flags.cores},
               {.setting = of(Type::duration, "duration", "10s", "how long, without COMMAND", 1),
                .place = &o.duration},
-              {.setting = shown(quota, "CORES"), .place = &o.quota},
+              {.setting = shown(
+                   in_unit(of(Type::real, "quota", "",
+                              "CPU time that hogs and COMMAND together may have: 1.5 (no limit); needs a "
+                              "cgroup",
+                              0.01, 10'000),
+                           "cores"),
+                   "CORES"),
+               .place = &o.quota},
               {.setting =
                    choice("group", {"auto", "cgroup", "session"},
                           "auto: a new cgroup with the cpu controller where one can be made, else this "

@@ -344,10 +344,12 @@ std::string home_folder() {
 settings::Command list_command(bool& as_json) {
   std::vector<std::string> names;
   for (const Kind& kind : kinds) names.emplace_back(kind.name);
+  settings::Setting what = settings::choice("WHAT", std::move(names), "what is listed");
+  what.initial.clear();
   return {.name = "list",
           .usage = {"WHAT [--json]"},
           .about = "Prints what this build has, one line each.",
-          .operands = {{.setting = settings::choice("WHAT", names, "what is listed")}},
+          .operands = {{.setting = std::move(what)}},
           .flags = {{.setting = settings::of(settings::Type::boolean, "json", "",
                                              "as JSON, with what else is known of each"),
                      .place = &as_json}},

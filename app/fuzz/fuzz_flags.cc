@@ -38,14 +38,17 @@ std::vector<Flag> campaign_flags(FuzzFlags& f) {
            shown(of(Type::text, "set", "", "fix a protocol option instead of drawing it"), "KEY=VALUE"),
        .place = &f.set,
        .is_list = true},
-      {.setting = listed(of(Type::file, "hardware", o.hardware, "profile whose times are used"), "hardware"),
+      {.setting =
+           listed(shown(of(Type::file, "hardware", o.hardware, "profile whose times are used"), "NAME|FILE"),
+                  "hardware"),
        .place = &o.hardware},
       {.setting = of(Type::integer, "jobs", "", "threads (one a core)", 1, 1024), .place = &o.jobs},
       {.setting = unfair, .place = &f.unfair},
-      {.setting =
+      {.setting = shown(
            of(Type::output, "corpus", "",
               "a long campaign: scenarios that reach something new are kept in this folder, changed and "
               "run again; goes on where it was interrupted"),
+           "DIR"),
        .place = &o.corpus},
       {.setting = of(Type::file, "replay", "",
                      "run a stored scenario again; --mutant (or none) and --set override what it says"),

@@ -60,8 +60,8 @@ class Reader {
     std::optional<std::string> text;
     if (equals != std::string::npos) text = word.substr(equals + 1);
     if (!is_long && word.size() > 2) text = word.substr(2);
+    if (!text) text = next_value(*flag);
     if (!text && flag->setting.type == Type::boolean) text = "true";
-    if (!text) text = next_value();
     std::vector<std::string>& texts = given_.texts[flag->setting.key];
     if (!text) return flag->is_value_optional ? Result<>() : bad(fmt::format("{}: expected a value", name));
     auto value = parse(flag->setting, *text);
@@ -76,10 +76,14 @@ class Reader {
     return found == command_.flags.end() ? nullptr : &*found;
   }
 
-  // The word that follows, unless it is a flag.
-  std::optional<std::string> next_value() {
-    if (at_ + 1 == arguments_.size() || arguments_[at_ + 1].starts_with("--")) return std::nullopt;
-    return arguments_[++at_];
+  // The word that follows, unless it is a flag. A boolean takes it where it cannot be an operand.
+  std::optional<std::string> next_value(const Flag& flag) {
+    const bool is_boolean = flag.setting.type == Type::boolean;
+    if (is_boolean && !command_.operands.empty()) return std::nullopt;
+    const bool must_have_one = !is_boolean && !flag.is_value_optional;
+    const bool is_there =
+        at_ + 1 < arguments_.size() && !arguments_[at_ + 1].starts_with(must_have_one ? "--" : "-");
+    return is_there ? std::optional(arguments_[++at_]) : std::nullopt;
   }
 
   Result<> take_operand(const std::string& word) {
@@ -128,7 +132,7 @@ class Reader {
 
 // ---- Help ----------------------------------------------------------------------------------------
 
-constexpr std::size_t line_width = 100, help_column = 27;
+constexpr std::size_t line_width = 100, widest_head = 34;
 
 // In columns of a terminal: bytes that go on with a character of UTF-8 take none.
 std::size_t width_of(std::string_view text) {
@@ -174,14 +178,31 @@ std::string head_of(const Flag& flag) {
   return out;
 }
 
-// "how many seeds, at least 1 (1000)".
+// In brackets, where the placeholder and the type do not say it: " [1…8 cores]".
+std::string bracketed(const Setting& setting) {
+  std::string range = range_text(setting);
+  if (const auto gap = range.find(" … "); gap != std::string::npos) range.replace(gap, 5, "…");
+  const bool is_plain = setting.minimum <= 0 && setting.maximum > 1e18 && setting.type != Type::choice;
+  if (range.empty() || is_plain || (setting.type == Type::choice && setting.placeholder.empty())) return "";
+  return fmt::format(" [{}{}{}]", range, setting.unit.empty() ? "" : " ", setting.unit);
+}
+
+// "how many seeds [≥ 1] (1000)".
 std::string explained(const Flag& flag) {
   const Setting& setting = flag.setting;
   std::string out = meaning(setting);
-  if (const std::string range = range_text(setting); !range.empty()) out += ", " + range;
   if (!flag.goes_with.empty()) out += "; goes with " + list_of_flags(flag.goes_with);
+  out += bracketed(setting);
   if (!setting.initial.empty() && setting.type != Type::boolean) out += fmt::format(" ({})", setting.initial);
   return out;
+}
+
+// One line, and those that it goes on in.
+std::string help_line(const std::string& head, const std::string& text, std::size_t column) {
+  const std::size_t width = width_of(head);
+  const std::string gap =
+      width + 1 > column ? "\n" + std::string(column, ' ') : std::string(column - width, ' ');
+  return head + gap + wrapped(text, column, column) + "\n";
 }
 
 }  // namespace
@@ -244,18 +265,16 @@ std::string help(const Command& command) {
     out += fmt::format("{}{} {}{}{}\n", out.empty() ? "Usage: " : "       ", command.program, command.name,
                        form.empty() ? "" : " ", form);
   out += "\n" + wrapped(command.about, 0, 0) + "\n\n";
+  std::vector<std::pair<std::string, std::string>> lines;
   for (const Operand& each : command.operands) {
-    const Flag shown{.setting = each.setting};
-    out += fmt::format("  {:<{}}{}\n", each.setting.key, help_column - 2,
-                       wrapped(explained(shown), help_column, help_column));
+    Setting setting = each.setting;
+    setting.placeholder = setting.key;
+    lines.emplace_back("  " + setting.key, explained({.setting = setting}));
   }
-  for (const Flag& flag : command.flags) {
-    const std::string head = head_of(flag);
-    const std::size_t width = width_of(head);
-    out += head + (width + 1 > help_column ? "\n" + std::string(help_column, ' ')
-                                           : std::string(help_column - width, ' '));
-    out += wrapped(explained(flag), help_column, help_column) + "\n";
-  }
+  for (const Flag& flag : command.flags) lines.emplace_back(head_of(flag), explained(flag));
+  std::size_t column = 0;
+  for (const auto& [head, text] : lines) column = std::max(column, width_of(head) + 2);
+  for (const auto& [head, text] : lines) out += help_line(head, text, std::min(column, widest_head));
   if (!command.notes.empty()) out += "\n" + wrapped(command.notes, 0, 0) + "\n";
   std::vector<std::string> statuses;
   for (const auto& [status, when] : command.statuses) statuses.push_back(fmt::format("{}: {}", status, when));

@@ -57,7 +57,8 @@ struct Given {
 [[nodiscard]] std::string unknown_flag(const Command& command, const std::string& word);
 
 // Stores every default in its place, and then what the arguments say. Takes --key VALUE and --key=VALUE; of
-// booleans --key and --key=BOOL. The error is one line that names the flag and what was expected.
+// booleans --key and --key=BOOL, and --key BOOL where the command has no operands. The error is one line that
+// names the flag and what was expected.
 [[nodiscard]] Result<Given> parse(const Command& command, const std::vector<std::string>& arguments);
 
 // The table without the places of its flags, which may be gone.

@@ -36,7 +36,8 @@ Command command_of(Toy& toy) {
                  .letter = 'p'},
                 {.setting = of(Type::integer, "seeds", "10", "how many", 1), .place = &toy.seeds},
                 {.setting = of(Type::integer, "jobs", "", "threads (one a core)", 1, 8), .place = &toy.jobs},
-                {.setting = of(Type::real, "quota", "", "CPU time", 0.5, 4), .place = &toy.quota},
+                {.setting = in_unit(of(Type::real, "quota", "", "CPU time", 0.5, 4), "cores"),
+                 .place = &toy.quota},
                 {.setting = of(Type::duration, "time", "", "stop after it"), .place = &toy.time},
                 {.setting = of(Type::boolean, "verbose", "", "says more"), .place = &toy.verbose},
                 {.setting = of(Type::boolean, "no-reduction", "", "slower"), .place = Off{&toy.reduces}},
@@ -117,7 +118,12 @@ TEST(Command, AWordTooManyIsNamed) {
   Command command = command_of(toy);
   command.operands.pop_back();
   EXPECT_EQ(parse(command, {"sea", "b"}).error().message, "\"b\": one word too many; expected WHAT");
+  EXPECT_EQ(parse(command, {"sea", "--verbose", "no"}).error().message,
+            "\"no\": one word too many; expected WHAT");
   command.operands.clear();
+  ASSERT_TRUE(parse(command, {"--verbose", "no", "--no-reduction"}));
+  EXPECT_FALSE(toy.verbose || toy.reduces);
+  EXPECT_EQ(parse(command, {"--verbose", "b"}).error().message, "--verbose: \"b\" is not true or false");
   EXPECT_EQ(parse(command, {"b"}).error().message, "\"b\": belongs to no flag; COMMAND comes after --");
   command.rest.clear();
   EXPECT_EQ(parse(command, {"b"}).error().message,
@@ -136,12 +142,12 @@ TEST(Command, HelpHasRangesDefaultsStatusesAndAnExample) {
   EXPECT_THAT(
       text,
       AllOf(HasSubstr("Usage: loch toy [flags] WHAT [FILE…]\n       loch toy --suite [FILE]\n\nPlays.\n"),
-            HasSubstr("  -p, --protocol TEXT      who plays: loch list protocols (nessie)\n"),
-            HasSubstr("  --seeds N                how many, at least 1 (10)\n"),
-            HasSubstr("threads (one a core), 1 to 8\n"),
-            HasSubstr("  --quota NUMBER           CPU time, 0.5 to 4\n"),
-            HasSubstr("  --verbose                says more\n"),
-            HasSubstr("  --suite [FILE]           a file of them\n"),
+            HasSubstr("  -p, --protocol TEXT  who plays: loch list protocols (nessie)\n"),
+            HasSubstr("  --seeds N            how many [≥ 1] (10)\n"),
+            HasSubstr("threads (one a core) [1…8]\n"),
+            HasSubstr("  --quota NUMBER       CPU time [0.5…4 cores]\n"),
+            HasSubstr("  --verbose            says more\n"),
+            HasSubstr("  --suite [FILE]       a file of them\n"),
             HasSubstr("the quick ones; goes with --suite\n")));
   EXPECT_THAT(
       text,

@@ -117,18 +117,22 @@ Setting shown(Setting setting, std::string placeholder) {
   return setting;
 }
 
+Setting in_unit(Setting setting, std::string unit) {
+  setting.unit = std::move(unit);
+  return setting;
+}
+
 Setting listed(Setting setting, std::string named_by) {
   setting.named_by = std::move(named_by);
   return setting;
 }
 
 std::string range_text(const Setting& setting) {
-  const bool is_below = setting.maximum < unbounded;
-  if (!is_number(setting.type) || (!is_below && setting.minimum <= 0)) return "";
+  if (setting.type == Type::choice) return fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (!is_number(setting.type)) return "";
   const std::string least = bound_text(setting, setting.minimum);
-  const std::string unit = setting.unit.empty() ? "" : " " + setting.unit;
-  return is_below ? fmt::format("{} to {}{}", least, bound_text(setting, setting.maximum), unit)
-                  : fmt::format("at least {}{}", least, unit);
+  return setting.maximum >= unbounded ? fmt::format("≥ {}", least)
+                                      : fmt::format("{} … {}", least, bound_text(setting, setting.maximum));
 }
 
 std::string_view name(Type type) {

@@ -70,6 +70,8 @@ struct Setting {
                              std::string placeholder = {});
 // The same with a text of its own for its value in --help.
 [[nodiscard]] Setting shown(Setting setting, std::string placeholder);
+// The same, counted in this unit.
+[[nodiscard]] Setting in_unit(Setting setting, std::string unit);
 // The same, whose values `loch list` names under this name.
 [[nodiscard]] Setting listed(Setting setting, std::string named_by);
 
@@ -81,7 +83,7 @@ using Value = std::variant<bool, std::int64_t, double, std::string>;  // sizes a
 [[nodiscard]] std::string expected(const Setting& setting);
 // "BYTES", "a|b|c": what stands for the value in --help.
 [[nodiscard]] std::string placeholder(const Setting& setting);
-// What a number may be: "1 to 1G", "at least 1"; empty where there is nothing to say.
+// What a number may be, or the choices: "1 … 1G", "≥ 1", "near, far"; empty of other types.
 [[nodiscard]] std::string range_text(const Setting& setting);
 // A number of the setting's range, in its unit: 4096 bytes are "4K".
 [[nodiscard]] std::string bound_text(const Setting& setting, double bound);
