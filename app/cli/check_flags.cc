@@ -4,31 +4,40 @@
 #include "common/base/check.h"
 
 namespace loch::cli {
+namespace {
 
 using settings::choice;
 using settings::of;
 using settings::Type;
 
-settings::Command check_command(CheckFlags& flags) {
-  std::vector<std::string> models;
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
   for (const check::Model model : {check::Model::linearizable, check::Model::lossy_cache, check::Model::none})
-    models.emplace_back(check::name(model));
+    names.emplace_back(check::name(model));
+  return names;
+}
+
+std::vector<settings::Flag> table_of(CheckFlags& flags) {
+  return {
+      {.setting = choice("model", model_names(), "what the store claims, per key", "MODEL"),
+       .place = &flags.model},
+      {.setting = choice("initial", {"any", "absent", "present"},
+                         "what keys hold when the history begins, where it does not say", "WHAT"),
+       .place = &flags.initial},
+      {.setting = of(Type::boolean, "tombstone-deletes", "", "a DELETE may say ok for a key that was absent"),
+       .place = &flags.has_tombstones},
+  };
+}
+
+}  // namespace
+
+settings::Command check_command(CheckFlags& flags) {
   return {.name = "check",
           .usage = {"[flags] HISTORY…"},
           .about = "Judges recorded histories: is each what a correct store could have answered?",
           .operands = {{.setting = of(Type::file, "HISTORY", "", "a history file of loch bench --history"),
                         .is_repeated = true}},
-          .flags =
-              {
-                  {.setting = choice("model", models, "what the store claims, per key", "MODEL"),
-                   .place = &flags.model},
-                  {.setting = choice("initial", {"any", "absent", "present"},
-                                     "what keys hold when the history begins, where it does not say", "WHAT"),
-                   .place = &flags.initial},
-                  {.setting = of(Type::boolean, "tombstone-deletes", "",
-                                 "a DELETE may say ok for a key that was absent"),
-                   .place = &flags.has_tombstones},
-              },
+          .flags = table_of(flags),
           .statuses = {{"0", "holds"}, {"1", "violated"}, {"2", "it cannot be read, or not be decided"}},
           .example = "bench --history run.jsonl && loch check run.jsonl"};
 }

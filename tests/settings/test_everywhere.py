@@ -41,7 +41,7 @@ def flags_in(text: str) -> dict[str, str]:
     names: list[str] = []
     for line in text.splitlines():
         if re.match(r"  (-\w, )?--", line):
-            names = re.findall(r"--([a-z][a-z-]*)", re.split(r"\S  +", line.strip())[0])
+            names = re.findall(r"--([a-z][a-z-]*)", re.split(r"  +", line.strip())[0])
             found.update(dict.fromkeys(names, ""))
             line = re.sub(r"^  \S.*?(  +|$)", "", line)
         elif not line.startswith("   "):
@@ -131,7 +131,8 @@ def test_what_help_prints_is_described_and_the_reverse(command: str) -> None:
         if default and names[name]["type"] != "boolean":
             assert text.endswith(f"({default})"), name
         assert names[name]["help"] in text, name
-    assert set(completed(BENCH, command, "--")) == {f"--{name}" for name in names} | {"--help"} or command == "describe"
+    if command != "describe":  # of loch-bench alone
+        assert set(completed(BENCH, command, "--")) == {f"--{name}" for name in names} | {"--help"}
 
 
 @pytest.mark.parametrize("command", sorted(commands_of(BENCH)))
