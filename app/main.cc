@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/background_command.h"
 #include "app/cli/bench.h"
 #include "app/cli/check_command.h"
 #include "app/cli/describe.h"
 #include "app/cli/explore_command.h"
-#include "app/cli/hog_command.h"
 #include "app/cli/list.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
@@ -36,7 +36,8 @@ const std::map<std::string, Command>& commands() {
       {"calibrate",
        [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
       {"list", loch::cli::run_list},
-      {"hog", [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_hog_command(a); }},
+      {"hog",
+       [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_background_command(a); }},
   };
   return all;
 }

@@ -54,7 +54,7 @@ constexpr const char* usage =
     "Each seed draws its own cluster, workload, knobs, timing, faults and failures. Of a variant with holes, "
     "all "
     "seeds\n"
-    "are run, and a finding names the holes whose mends make it go away. Exit status 0: nothing found; 1: "
+    "are run, and a finding names the holes whose fixes make it go away. Exit status 0: nothing found; 1: "
     "found;\n"
     "2: bad input. Example: loch fuzz --protocol pilaf --seeds 2000 --coverage\n";
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/doorbell.h"
 #include "common/fabric/shm/receive_ring.h"
 #include "common/fabric/shm/shm.h"

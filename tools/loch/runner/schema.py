@@ -248,7 +248,7 @@ def _tune(item: Item, axes: dict[str, list[Any]]) -> tuple[dict[str, Any], str, 
             raise item.error("there is no tune: to choose from", goals[0])
         return {}, "", True
     if len(goals) != 1:
-        raise item.error("needs maximize: or minimize: with a result field beside it", "tune")
+        raise item.error("needs maximize: or minimize: with a result field alongside it", "tune")
     tune: dict[str, Any] = {}
     for key, child in entries["tune"].mapping().items():
         no_program(entries["tune"], key)

@@ -1,4 +1,4 @@
-// loch hog: CPU contention by itself, or beside a command.
+// loch hog: CPU contention by itself, or alongside a command.
 #pragma once
 
 #include <optional>
@@ -10,23 +10,23 @@
 
 namespace loch::cli {
 
-struct HogOptions {
+struct BackgroundOptions {
   std::uint32_t workers = 1;
   std::string pin = "none";          // none, shared, separate
   std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
   Nanos duration = 0;                // without a command
   std::uint32_t buffer_bytes = 64;
   std::string group = "auto";   // auto, cgroup, session
-  std::optional<double> quota;  // CPU seconds a second, of hogs and command together
+  std::optional<double> quota;  // CPU seconds a second, of background workers and command together
   std::string json;             // empty: standard output
   std::vector<std::string> command;
 };
 
 // Everything after "hog". The error is one line, for exit status 2.
-[[nodiscard]] Result<HogOptions> parse_hog(const std::vector<std::string>& arguments);
+[[nodiscard]] Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments);
 
-// Returns the exit status: 0; the command's if that is another; 1 when hogs were lost; 2 bad input; 130
-// interrupted.
-[[nodiscard]] int run_hog_command(const std::vector<std::string>& arguments);
+// Returns the exit status: 0; the command's if that is another; 1 when background workers were lost; 2 bad
+// input; 130 interrupted.
+[[nodiscard]] int run_background_command(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

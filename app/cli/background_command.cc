@@ -1,6 +1,6 @@
 // The command `loch hog`: parses its flags, runs background CPU load for a time or as long as a command, and
 // reports what both got.
-#include "app/cli/hog_command.h"
+#include "app/cli/background_command.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,10 +20,10 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/flags.h"
+#include "common/background_load/cores.h"
+#include "common/background_load/cpu_group.h"
+#include "common/background_load/cpu_load.h"
 #include "common/base/output_place.h"
-#include "common/hog/cores.h"
-#include "common/hog/cpu_group.h"
-#include "common/hog/hogs.h"
 #include "common/kv/options.h"
 
 namespace loch::cli {
@@ -31,23 +31,23 @@ namespace {
 
 constexpr const char* usage =
     "Usage: loch hog [flags] [-- COMMAND…]\n"
-    "CPU hogs: processes that compute SHA-256 (OpenSSL) for ever, by themselves or beside COMMAND, in one\n"
-    "scheduling group with it. Prints as JSON what each hashed and the share of a core that it got.\n"
+    "Background CPU workers: processes that compute SHA-256 (OpenSSL) for ever, by themselves or\n"
+    "alongside COMMAND, in one scheduling group with it. Prints as JSON what each hashed and the share of\n"
+    "a core that it got.\n"
     "\n"
-    "  --workers N          hogs on this machine (1)\n"
+    "  --workers N          background workers on this machine (1)\n"
     "  --pin WHERE          none (default): the kernel puts them; shared: on COMMAND's cores, in turn;\n"
     "                       separate: on the other cores, in turn\n"
     "  --cores LIST         COMMAND runs on these cores alone, such as 0-3,6 (all that are usable)\n"
     "  --duration TIME      how long, without COMMAND: 500ms, 10s (10s)\n"
-    "  --quota CORES        CPU time that hogs and COMMAND together may have, in cores: 1.5 (no limit);\n"
-    "                       needs a cgroup\n"
-    "  --group KIND         auto (default): a new cgroup with the cpu controller where one can be made, "
-    "else\n"
-    "                       this session; cgroup: that or nothing; session\n"
+    "  --quota CORES        CPU time that background workers and COMMAND together may have, in\n"
+    "                       cores: 1.5 (no limit); needs a cgroup\n"
+    "  --group KIND         auto (default): a new cgroup with the cpu controller where one can be made,\n"
+    "                       else this session; cgroup: that or nothing; session\n"
     "  --buffer BYTES       hashed again and again: 64, 4K (64)\n"
     "  --json FILE          write the JSON here, not to standard output\n"
     "\n"
-    "Exit status: 0, or COMMAND's; 1 hogs were lost; 2 bad input.\n"
+    "Exit status: 0, or COMMAND's; 1 background workers were lost; 2 bad input.\n"
     "Example: loch hog --workers 4 --pin shared -- ./my-server\n"
     "To disturb a measured point, use loch bench --hogs: it counts in the measurement window alone.\n";
 
@@ -68,7 +68,7 @@ Result<> one_of(const std::string& flag, const std::string& text, const std::vec
   return bad(flag, text, fmt::format("one of {}", fmt::join(choices, ", ")));
 }
 
-Result<> apply(const std::string& flag, const std::string& value, HogOptions& o) {
+Result<> apply(const std::string& flag, const std::string& value, BackgroundOptions& o) {
   if (flag == "--workers") {
     if (!parse_all(value, o.workers) || o.workers < 1 || o.workers > 10'000)
       return bad(flag, value, "a number of workers, 1 to 10000");
@@ -76,7 +76,7 @@ Result<> apply(const std::string& flag, const std::string& value, HogOptions& o)
     LOCH_TRY(one_of(flag, value, {"none", "shared", "separate"}));
     o.pin = value;
   } else if (flag == "--cores") {
-    LOCH_ASSIGN(o.cores, hog::parse_cores(value, flag));
+    LOCH_ASSIGN(o.cores, background::parse_cores(value, flag));
   } else if (flag == "--duration") {
     LOCH_ASSIGN(o.duration, parse_duration(value, flag));
     if (o.duration <= 0) return bad(flag, value, "longer than nothing");
@@ -98,23 +98,23 @@ Result<> apply(const std::string& flag, const std::string& value, HogOptions& o)
   return {};
 }
 
-Result<> check(HogOptions& o, bool has_duration) {
+Result<> check(BackgroundOptions& o, bool has_duration) {
   if (!o.command.empty() && has_duration)
     return fail(ErrorCode::invalid_argument, "--duration: with COMMAND, it lasts as long as COMMAND does");
   if (!has_duration) o.duration = 10'000'000'000;
   if (o.quota && o.group == "session")
     return fail(ErrorCode::invalid_argument, "--quota: a session has none; with --group cgroup");
-  const std::vector<std::uint32_t> usable = hog::usable_cores();
+  const std::vector<std::uint32_t> usable = background::usable_cores();
   for (const std::uint32_t core : o.cores) {
     if (std::ranges::find(usable, core) == usable.end())
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--cores: core {} is not among those of this process: {}", core,
-                              hog::format_cores(usable)));
+                              background::format_cores(usable)));
   }
   if (o.pin == "separate" && o.cores.empty())
     return fail(ErrorCode::invalid_argument,
                 "--pin separate: from which cores? with --cores, those of COMMAND");
-  LOCH_TRY(hog::place_hogs(o.pin, "--pin", o.cores, usable));
+  LOCH_TRY(background::place_background_load(o.pin, "--pin", o.cores, usable));
   if (!o.json.empty()) {
     if (const std::string why = why_no_output(o.json); !why.empty())
       return fail(ErrorCode::invalid_argument, fmt::format("--json: {}: {}", o.json, why));
@@ -139,7 +139,7 @@ struct Ended {
   double cpu_s = 0;
 };
 
-[[noreturn]] void become(const HogOptions& o) {
+[[noreturn]] void become(const BackgroundOptions& o) {
   if (!o.cores.empty()) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -182,10 +182,10 @@ void sleep_for(Nanos span) {
   }
 }
 
-// The group that hogs and command will be in; null: the session that this process is in.
-Result<std::unique_ptr<hog::CpuGroup>> make_group(const HogOptions& o, std::string& why_not) {
+// The group that background workers and command will be in; null: the session that this process is in.
+Result<std::unique_ptr<background::CpuGroup>> make_group(const BackgroundOptions& o, std::string& why_not) {
   if (o.group == "session") return nullptr;
-  auto group = hog::CpuGroup::make(o.quota);
+  auto group = background::CpuGroup::make(o.quota);
   if (group) return group;
   if (o.quota || o.group == "cgroup")
     return fail(ErrorCode::unsupported,
@@ -194,12 +194,12 @@ Result<std::unique_ptr<hog::CpuGroup>> make_group(const HogOptions& o, std::stri
   return nullptr;
 }
 
-nlohmann::ordered_json group_json(const HogOptions& o, const hog::CpuGroup* group,
+nlohmann::ordered_json group_json(const BackgroundOptions& o, const background::CpuGroup* group,
                                   const std::string& why_not) {
-  nlohmann::ordered_json out = hog::to_json(hog::current_group());
+  nlohmann::ordered_json out = background::to_json(background::current_group());
   out["quota_cores"] = o.quota ? nlohmann::ordered_json(*o.quota) : nlohmann::ordered_json(nullptr);
-  const hog::CpuGroup::Throttled throttled =
-      group == nullptr ? hog::CpuGroup::Throttled() : group->throttled();
+  const background::CpuGroup::Throttled throttled =
+      group == nullptr ? background::CpuGroup::Throttled() : group->throttled();
   out["throttled_periods"] = throttled.periods;
   out["throttled_s"] = throttled.seconds;
   out["no_cgroup_because"] =
@@ -209,15 +209,15 @@ nlohmann::ordered_json group_json(const HogOptions& o, const hog::CpuGroup* grou
 
 struct Measured {
   double span_s = 0;
-  std::vector<hog::HogUsage> usage;
+  std::vector<background::WorkerUsage> usage;
   std::optional<Ended> command;
 };
 
-nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint32_t>& cores,
+nlohmann::ordered_json document(const BackgroundOptions& o, const std::vector<std::uint32_t>& cores,
                                 const Measured& measured) {
   nlohmann::ordered_json out, each = nlohmann::ordered_json::array();
   std::uint64_t hashes = 0;
-  for (const hog::HogUsage& one : measured.usage) {
+  for (const background::WorkerUsage& one : measured.usage) {
     const double cpu_s = static_cast<double>(one.cpu) / 1e9;
     hashes += one.hashes;
     each.push_back({{"hashes", one.hashes}, {"cpu_s", cpu_s}, {"cpu_share", cpu_s / measured.span_s}});
@@ -225,7 +225,7 @@ nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint
   out["schema"] = 1;
   out["workers"] = o.workers;
   out["pin"] = o.pin;
-  out["cores"] = hog::format_cores(cores);
+  out["cores"] = background::format_cores(cores);
   out["buffer_bytes"] = o.buffer_bytes;
   out["duration_s"] = measured.span_s;
   out["hashes"] = hashes;
@@ -234,7 +234,7 @@ nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint
   out["command"] = nullptr;
   if (measured.command)
     out["command"] = {{"argv", o.command},
-                      {"cores", hog::format_cores(o.cores)},
+                      {"cores", background::format_cores(o.cores)},
                       {"exit_status", measured.command->status},
                       {"cpu_s", measured.command->cpu_s},
                       {"cpu_share", measured.command->cpu_s / measured.span_s}};
@@ -247,10 +247,10 @@ int complain(const Error& error) {
   return is_input ? 2 : 1;
 }
 
-Result<Measured> measure(const HogOptions& o, hog::Hogs& hogs) {
+Result<Measured> measure(const BackgroundOptions& o, background::CpuLoad& load) {
   Measured measured;
   const Nanos began = now();
-  hogs.go();
+  load.go();
   if (o.command.empty()) {
     sleep_for(o.duration);
   } else {
@@ -260,28 +260,29 @@ Result<Measured> measure(const HogOptions& o, hog::Hogs& hogs) {
     if (pid == 0) become(o);
     measured.command = await_command(pid);
   }
-  measured.usage = hogs.usage();
+  measured.usage = load.usage();
   measured.span_s = static_cast<double>(now() - began) / 1e9;
   return measured;
 }
 
-int run(const HogOptions& o) {
+int run(const BackgroundOptions& o) {
   std::string why_not;
   const auto group = make_group(o, why_not);
   if (!group) return complain(group.error());
-  hog::HogsConfig config;
+  background::CpuLoadConfig config;
   config.workers = o.workers;
   config.buffer_bytes = o.buffer_bytes;
-  const std::vector<std::uint32_t> usable = hog::usable_cores();
-  config.cores = *hog::place_hogs(o.pin, "--pin", o.cores.empty() ? usable : o.cores, usable);
-  const auto hogs = hog::Hogs::start(config);
-  if (!hogs) return complain(hogs.error());
+  const std::vector<std::uint32_t> usable = background::usable_cores();
+  config.cores =
+      *background::place_background_load(o.pin, "--pin", o.cores.empty() ? usable : o.cores, usable);
+  const auto load = background::CpuLoad::start(config);
+  if (!load) return complain(load.error());
   struct sigaction action = {};
   action.sa_handler = note;
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-  const auto measured = measure(o, **hogs);
+  const auto measured = measure(o, **load);
   if (!measured) return complain(measured.error());
-  const std::uint32_t lost = (*hogs)->stop();
+  const std::uint32_t lost = (*load)->stop();
   if (caught != 0 && o.command.empty()) {
     fmt::print(stderr, "loch hog: interrupted; nothing was written\n");
     return 130;
@@ -294,17 +295,17 @@ int run(const HogOptions& o) {
   } else if (const auto ok = write_output(o.json, out.dump(1) + "\n"); !ok) {
     return complain(ok.error());
   }
-  if (lost > 0) fmt::print(stderr, "loch hog: {} of {} hogs ended early\n", lost, o.workers);
+  if (lost > 0) fmt::print(stderr, "loch hog: {} of {} background workers ended early\n", lost, o.workers);
   const int status = measured->command.value_or(Ended()).status;
   return status == 0 && lost > 0 ? 1 : status;
 }
 
 }  // namespace
 
-Result<HogOptions> parse_hog(const std::vector<std::string>& arguments) {
+Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments) {
   static const std::vector<std::string> flags = {"--workers", "--pin",   "--cores",  "--duration",
                                                  "--quota",   "--group", "--buffer", "--json"};
-  HogOptions o;
+  BackgroundOptions o;
   bool has_duration = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--") {
@@ -326,7 +327,7 @@ Result<HogOptions> parse_hog(const std::vector<std::string>& arguments) {
   return o;
 }
 
-int run_hog_command(const std::vector<std::string>& arguments) {
+int run_background_command(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
     if (argument == "--help" || argument == "-h") {
@@ -334,7 +335,7 @@ int run_hog_command(const std::vector<std::string>& arguments) {
       return 0;
     }
   }
-  const auto options = parse_hog(arguments);
+  const auto options = parse_background(arguments);
   return options ? run(*options) : complain(options.error());
 }
 
