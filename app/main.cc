@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/background_command.h"
 #include "app/cli/bench.h"
 #include "app/cli/bench_flags.h"
 #include "app/cli/check_command.h"
@@ -14,7 +15,6 @@
 #include "app/cli/describe.h"
 #include "app/cli/explore_command.h"
 #include "app/cli/explore_flags.h"
-#include "app/cli/hog_command.h"
 #include "app/cli/list.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
@@ -57,8 +57,8 @@ const std::vector<Entry>& commands() {
        [](const Arguments& a, const Registry&) { return cli::run_check_command(a); }},
       {described(fuzz::fuzz_command), fuzz::run_fuzz},
       {described(cli::explore_command), cli::run_explore},
-      {described(cli::hog_command),
-       [](const Arguments& a, const Registry&) { return cli::run_hog_command(a); }},
+      {described(cli::background_command),
+       [](const Arguments& a, const Registry&) { return cli::run_background_command(a); }},
       {described(fabric::sim::calibrate_command),
        [](const Arguments& a, const Registry&) { return fabric::sim::run_calibrate(a); }},
       {described(cli::list_command), cli::run_list},

@@ -58,7 +58,7 @@ class Reactor {
     return Awaiter{wait};
   }
 
-  // Polls for all the others: one coroutine of the worker, beside its clients, until soon after *done.
+  // Polls for all the others: one coroutine of the worker, alongside its clients, until soon after *done.
   [[nodiscard]] coro::Task<void> run(const bool* done);
 
  private:

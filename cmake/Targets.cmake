@@ -1,4 +1,4 @@
-# How a room declares what it holds:
+# How a module declares what it holds:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
 #   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s]
 #             [DISCOVER]                                    an entry of ctest for each case
@@ -137,7 +137,7 @@ function(loch_fuzzer NAME)
 endfunction()
 
 # All searches together take so many seconds. What they find (and inputs that reach new code) goes to
-# found/NAME below the build folder and is tried first the next time, so that a finding fails until it is mended.
+# found/NAME below the build folder and is tried first the next time, so that a finding fails until it is fixed.
 function(loch_register_fuzzers SECONDS)
   get_property(fuzzers GLOBAL PROPERTY LOCH_FUZZERS)
   list(LENGTH fuzzers count)
@@ -176,7 +176,7 @@ function(loch_require_all_tests_registered)
       continue()
     endif()
     if(NOT path IN_LIST registered)
-      message(FATAL_ERROR "${path} is in no loch_test(): register it in its room's CMakeLists.txt")
+      message(FATAL_ERROR "${path} is in no loch_test(): register it in its module's CMakeLists.txt")
     endif()
   endforeach()
 endfunction()

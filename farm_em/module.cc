@@ -40,7 +40,7 @@ class FarmModule final : public kv::Module {
             {"trusts-trailer",
              {"the last word announces a request whose bytes are not all there", is_inlined ? 7U : 2U}}};
   }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.boolean(prefix_ + ".numbered-puts")) return {};
     return {{"F1", "nothing tells one PUT from the next: an answer may be another's, or to half a request",
              prefix_ + ".numbered-puts"}};

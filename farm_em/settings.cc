@@ -42,7 +42,7 @@ std::vector<kv::OptionSpec> option_specs(const std::string& prefix) {
       {prefix + ".numbered-puts",
        OptionType::boolean,
        "true",
-       "PUTs are numbered, sent again and executed once (mends F1); false: as published (HERD 2014, 5.1), "
+       "PUTs are numbered, sent again and executed once (fixes F1); false: as published (HERD 2014, 5.1), "
        "S_K + S_V bytes and one byte back",
        {}},
       {prefix + ".fill", OptionType::real, "0.5", "share of the buckets that keys fill", {}, 0.01, 1},

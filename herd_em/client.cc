@@ -44,7 +44,7 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
   }
 }
 
-// Published: a client's requests to a worker take its slots in turn. Mended: each window slot has its own
+// Published: a client's requests to a worker take its slots in turn. Fixed: each window slot has its own
 // at every worker, which it alone uses again.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;

@@ -176,7 +176,7 @@ TEST_P(Herd, OneNodeServesTheOthers) {
 }
 
 // docs/protocols/herd.md, operations: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a
-// mended request has 8 bytes more. One WRITE and one SEND each.
+// fixed request has 8 bytes more. One WRITE and one SEND each.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};

@@ -6,11 +6,11 @@
 //   2016, published    | KEY 16 | opcode 1 | length 1 | VALUE V | unused |      64 B; GET 111, PUT 112,
 //   DELETE 113.
 //                      New is an opcode of at least 111; the server zeroes its word.
-//   mended, both       | unused | the same bytes | trailer 8 |                  right-aligned
+//   fixed, both        | unused | the same bytes | trailer 8 |                  right-aligned
 //
 // The trailer is that of common/rpc/frame.h: sequence number, attempt, operation, check.
 //
-// When a mended request is here: if it lies in one cache line and the fabric places lines as a whole, when
+// When a fixed request is here: if it lies in one cache line and the fabric places lines as a whole, when
 // its trailer is; else when the trailer's check fits. In-order placement would not do: UC may lose a part.
 #pragma once
 

@@ -43,7 +43,7 @@ TEST_F(Format, BytesAreThoseOfThePapers) {
   EXPECT_EQ(fresh.message_bytes(Op::put), 18u + 32);
   EXPECT_EQ(format(Layout::y2014, true, 32).message_bytes(Op::get), 16u + 8);
   EXPECT_EQ(format(Layout::y2016, true, 32).message_bytes(Op::put), 18u + 32 + 8);
-  // A mended request of a 32-byte value still lies in one line.
+  // A fixed request of a 32-byte value still lies in one line.
   EXPECT_LE(format(Layout::y2014, true, 32).largest(), SlotFormat::line);
 }
 

@@ -45,7 +45,7 @@ class HerdModule final : public kv::Module {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return herd::mutants(); }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     return open_holes(options);
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override { return single_holes(); }

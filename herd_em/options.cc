@@ -23,7 +23,7 @@ Specs protocol_specs() {
       {"herd.variant",
        choice,
        "mended",
-       "protocol rules: with every mend, or the papers' with its holes and bytes (docs/protocols/herd.md)",
+       "protocol rules: with every fix, or the papers' with its holes and bytes (docs/protocols/herd.md)",
        {"mended", "published"}},
       {"herd.layout",
        choice,
@@ -150,8 +150,8 @@ Specs loss_specs() {
   };
 }
 
-// The mends of the published variant, each by itself.
-Specs mend_specs() {
+// The fixes of the published variant, each by itself.
+Specs fix_specs() {
   return {
       {"herd.mend-q1",
        boolean,
@@ -176,7 +176,7 @@ Specs mend_specs() {
 
 std::vector<kv::OptionSpec> option_specs() {
   Specs all;
-  for (const auto& specs : {protocol_specs, worker_specs, memory_specs, loss_specs, mend_specs}) {
+  for (const auto& specs : {protocol_specs, worker_specs, memory_specs, loss_specs, fix_specs}) {
     for (kv::OptionSpec& spec : specs()) all.push_back(std::move(spec));
   }
   all.push_back(
@@ -215,7 +215,7 @@ std::map<std::string, kv::Mutant> mutants() {
       {"repeated-says-done", {"a repeated request is answered as done, whatever the first answer was", 1291}},
       {"any-keyhash",
        {"a keyhash may look like an empty slot (Q3)", 0,
-        "nothing within 2000 seeds; equivalent beside the mends of Q1 and Q5, whose trailer is never 0"}},
+        "nothing within 2000 seeds; equivalent beside the fixes of Q1 and Q5, whose trailer is never 0"}},
       {"store-mode-wraps",
        {"a log that must forget nothing wraps", 0,
         "nothing within 800 seeds; fuzzed stores have room for all; herd_parts_test has it full"}},
@@ -224,20 +224,20 @@ std::map<std::string, kv::Mutant> mutants() {
   };
 }
 
-std::vector<kv::Mend> open_holes(const kv::Options& options) {
+std::vector<kv::Fix> open_holes(const kv::Options& options) {
   if (options.choice("herd.variant") != "published") return {};
-  std::vector<kv::Mend> all = {
+  std::vector<kv::Fix> all = {
       {"Q1", "a request that is repeated is executed again, and a late reply counts for a later request",
        "herd.mend-q1"},
       {"Q2", "a lost request stops its client: the worker waits for that slot alone", "herd.mend-q2"},
       {"Q3", "a key whose hash has the low byte 0 is never seen", "herd.mend-q3"},
       {"Q5", "a request is taken when its flag is there, though not all of its lines are", "herd.mend-q5"},
   };
-  std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+  std::erase_if(all, [&](const kv::Fix& fix) { return options.boolean(fix.option); });
   return all;
 }
 
-// Q3 is not among them: a request with a trailer, which the mends of Q1 and Q5 bring, does not have it.
+// Q3 is not among them: a request with a trailer, which the fixes of Q1 and Q5 bring, does not have it.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};

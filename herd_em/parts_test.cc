@@ -21,7 +21,7 @@ std::vector<std::byte> bytes_of(std::uint64_t number, std::uint32_t size) {
   return out;
 }
 
-TEST(Log, AnEntryLivesUntilTheHeadIsACapacityFurther) {
+TEST(Log, AnEntryIncarnationsUntilTheHeadIsACapacityFurther) {
   Log log(3 * Log::entry_bytes(8) + 8);  // an entry is 32 bytes: every fourth one wraps
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i < 50; ++i) {

@@ -19,7 +19,7 @@ enum class Prefetch : std::uint8_t {
   batch,     // 2016: all buckets of a batch, then all of its log entries
 };
 
-// The mends of the published protocol (docs/protocols/herd.md), and the known-bad variants.
+// The fixes of the published protocol (docs/protocols/herd.md), and the known-bad variants.
 struct Rules {
   bool numbers = true;     // Q1: sequence numbers; what was executed is not executed again
   bool scans_all = true;   // Q2: the worker looks at every slot of a client, not at the next one alone
@@ -71,9 +71,9 @@ struct Settings {
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The holes that these options leave open, each with the option that mends it.
-[[nodiscard]] std::vector<kv::Mend> open_holes(const kv::Options& options);
-// Those that show by themselves, with the others mended.
+// The holes that these options leave open, each with the option that fixes it.
+[[nodiscard]] std::vector<kv::Fix> open_holes(const kv::Options& options);
+// Those that show by themselves, with the others fixed.
 [[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

@@ -6,7 +6,7 @@
 
 namespace loch::nessie {
 
-// Runs beside the worker's clients until `*done`, and then until nothing is left to settle, or for
+// Runs alongside the worker's clients until `*done`, and then until nothing is left to settle, or for
 // nessie.settle-timeout.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 

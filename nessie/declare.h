@@ -21,7 +21,7 @@
 
 namespace loch::nessie {
 
-// On a lane of its own, beside living clients. The counts say what was found and done; it is not complete,
+// On a lane of its own, alongside living clients. The counts say what was found and done; it is not complete,
 // and is to be called again, if somebody could not be reached, or if the published variant's words do not say
 // what is lost.
 [[nodiscard]] coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost);

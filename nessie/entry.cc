@@ -69,8 +69,8 @@ coro::Task<Fetched> read_entry(Access access, EntryId id, Extent extent) {
 // Does the header belong to the entry that the word names?
 bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
   if (!WordFormat::is_stored(stored)) return false;
-  const bool is_same_life = !format.has_incarnation() || meta.incarnation == id.incarnation;
-  return is_same_life && (!format.has_generation() || meta.generation == id.generation);
+  const bool is_same_incarnation = !format.has_incarnation() || meta.incarnation == id.incarnation;
+  return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
 }
 
 // What lies there is not what the word named. An operation older than E may meet an entry that was written

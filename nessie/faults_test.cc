@@ -254,24 +254,24 @@ TEST(Options, ImpossibleCombinationsNameTheFlag) {
   EXPECT_EQ(refusal({{"nessie.backoff-cap", "1us"}}).find("nessie.backoff-cap"), 0u);
 }
 
-TEST(Options, MendsAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
+TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   EXPECT_NE(refusal({{"nessie.mend-h2", "on"}}).find("nessie.mend-h2"), std::string::npos);
   EXPECT_EQ(refusal({{"nessie.variant", "published"}, {"nessie.mend-h2", "on"}}), "");
   const auto module = make_module();
   kv::Options options(module->options());
-  EXPECT_TRUE(module->mends(options).empty());
+  EXPECT_TRUE(module->fixes(options).empty());
   ASSERT_TRUE(options.set("nessie.variant", "published"));
-  const std::vector<kv::Mend> mends = module->mends(options);
-  ASSERT_FALSE(mends.empty());
+  const std::vector<kv::Fix> fixes = module->fixes(options);
+  ASSERT_FALSE(fixes.empty());
   kv::Options all = options;
-  for (const kv::Mend& mend : mends) {
+  for (const kv::Fix& fix : fixes) {
     kv::Options one = options;
-    ASSERT_TRUE(one.set(mend.option, "on"));
+    ASSERT_TRUE(one.set(fix.option, "on"));
     const auto settings = decide({.keys = 100, .max_keys = 100}, one, "");
     ASSERT_TRUE(settings.has_value()) << settings.error().message;
-    EXPECT_NE((*settings)->rules, published_2017()) << mend.hole;
-    EXPECT_EQ(module->mends(one).size(), mends.size() - 1);
-    ASSERT_TRUE(all.set(mend.option, "on"));
+    EXPECT_NE((*settings)->rules, published_2017()) << fix.hole;
+    EXPECT_EQ(module->fixes(one).size(), fixes.size() - 1);
+    ASSERT_TRUE(all.set(fix.option, "on"));
   }
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());

@@ -62,10 +62,10 @@ class NessieModule final : public kv::Module {
     return kv::Promise::unavailable;
   }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return nessie::mutants(); }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.choice("nessie.variant") != "published" || options.choice("nessie.layout") != "2017")
       return {};
-    std::vector<kv::Mend> all = {
+    std::vector<kv::Fix> all = {
         {"H1", "a PUT or DELETE removes an entry that is not its own, and may then give up",
          "nessie.mend-h1"},
         {"H2", "EMPTY words look alike: a slot that was filled and emptied seems unchanged",
@@ -75,19 +75,19 @@ class NessieModule final : public kv::Module {
         {"H16", "the word of a DTE that is used again is the word it had before", "nessie.mend-h16"},
         {"H12", "a pending entry hides a committed one from GETs", "nessie.mend-pending"},
     };
-    std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+    std::erase_if(all, [&](const kv::Fix& fix) { return options.boolean(fix.option); });
     return all;
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
     kv::Options published(options());
     LOCH_CHECK(published.set("nessie.variant", "published").has_value(), "the option is there");
-    const std::vector<kv::Mend> all = mends(published);
+    const std::vector<kv::Fix> all = fixes(published);
     std::vector<kv::Hole> out;
-    for (const kv::Mend& open : all) {
+    for (const kv::Fix& open : all) {
       const auto seed = hole_seeds().find(open.hole);
       if (seed == hole_seeds().end()) continue;  // found by an exploration or by a mutant alone
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
-      for (const kv::Mend& other : all) {
+      for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
       out.push_back(std::move(hole));

@@ -10,7 +10,7 @@
 namespace loch::nessie {
 
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The published holes that fuzzing shows with every other one mended, and the first seed that does.
+// The published holes that fuzzing shows with every other one fixed, and the first seed that does.
 [[nodiscard]] const std::map<std::string, std::uint64_t>& hole_seeds();
 
 }  // namespace loch::nessie

@@ -230,9 +230,9 @@ TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   // It may have overwritten one that was right: the owner is to look.
   EXPECT_EQ(mine.take_doubt(), again);
   EXPECT_FALSE(mine.take_doubt().has_value());
-  EntryId of_another_life = *again;
-  of_another_life.incarnation = 1;
-  stamp(of_another_life, 1'000);
+  EntryId of_another_incarnation = *again;
+  of_another_incarnation.incarnation = 1;
+  stamp(of_another_incarnation, 1'000);
   EXPECT_FALSE(mine.allocate(3'000'000).has_value());
   EXPECT_EQ(mine.counts().stamps_dropped, 2u);
 }

@@ -499,8 +499,8 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
 
 // ---- doubts while an operation is under way
 
-coro::Task<void> migrate_beside_background(TestCluster* cluster, NessieClient* client, cuckoo::Place source,
-                                           Attempt* moved) {
+coro::Task<void> migrate_alongside_background(TestCluster* cluster, NessieClient* client,
+                                              cuckoo::Place source, Attempt* moved) {
   fabric::Worker& worker = cluster->worker(2);
   bool is_done = false;
   fabric::OpStats stats;
@@ -542,7 +542,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   Attempt moved = Attempt::conflict;
   StepFabric& fabric = cluster.fabric();
   fabric::Worker& worker = cluster.worker(2);
-  fabric.start(worker, migrate_beside_background(&cluster, &mover, cluster.candidate(key, 0), &moved));
+  fabric.start(worker, migrate_alongside_background(&cluster, &mover, cluster.candidate(key, 0), &moved));
   const auto copy = [&]() -> std::optional<std::uint32_t> {
     for (std::uint32_t index = 0; index < 40; ++index) {
       if (cluster.meta({2, index, 0}).kind == EntryKind::copy) return index;
@@ -574,7 +574,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
 }
 
-// ---- A6: an online scrub beside the worker's own background; one of two workers of a node is dead
+// ---- A6: an online scrub alongside the worker's own background; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   TestCluster cluster(shape_with({}));

@@ -1,5 +1,5 @@
 // What distinguishes the variants of Nessie's index protocol, one field per decision on which the
-// published text is silent, wrong, or was mended. The operations consult it; `./loch explore` runs them
+// published text is silent, wrong, or was fixed. The operations consult it; `./loch explore` runs them
 // through every interleaving of a few. Nothing but the standard library is included here.
 //
 // H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
@@ -153,9 +153,9 @@ struct Rules {
   return rules;
 }
 
-// The mends of the 2017 text that can be had one by one: what each hole alone costs, and which of them
+// The fixes of the 2017 text that can be had one by one: what each hole alone costs, and which of them
 // a finding comes from.
-struct Mends {
+struct Fixes {
   bool h1 =
       false;  // and H4, H5, H7's second half: all slots are scanned first, nobody else's entry is touched
   bool h2 = false;       // EMPTY words are unique
@@ -166,21 +166,21 @@ struct Mends {
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };
 
-constexpr void apply_mends(const Mends& mends, Rules& rules) {
-  if (mends.h1) {
+constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
+  if (fixes.h1) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
     rules.delete_checks_first = true;  // possible with the scan alone
   }
-  if (mends.h2) rules.empty = EmptyWord::unique;
-  if (mends.h7) rules.migrate_rescans = true;
-  if (mends.h10) rules.delete_must_win = true;
-  if (mends.h16) rules.has_generation = true;
-  if (mends.pending) rules.get_continues = true;
+  if (fixes.h2) rules.empty = EmptyWord::unique;
+  if (fixes.h7) rules.migrate_rescans = true;
+  if (fixes.h10) rules.delete_must_win = true;
+  if (fixes.h16) rules.has_generation = true;
+  if (fixes.pending) rules.get_continues = true;
 }
 
-// With every mend.
+// With every fix.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {

@@ -15,7 +15,7 @@
 
 namespace loch::nessie {
 
-// On a lane of its own, beside living clients. The counts say what was found and done, by kind; it is not
+// On a lane of its own, alongside living clients. The counts say what was found and done, by kind; it is not
 // complete if something could not be reached, and is to be called again then.
 [[nodiscard]] coro::Task<kv::Repair> scrub(Lane* lane, std::vector<kv::ClientId> dead);
 

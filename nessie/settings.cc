@@ -15,21 +15,21 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-Result<> apply_chosen_mends(const kv::Options& options, Layout layout, Rules& rules) {
+Result<> apply_chosen_fixes(const kv::Options& options, Layout layout, Rules& rules) {
   const auto chosen = [&](const char* name) { return options.boolean(std::string("nessie.mend-") + name); };
-  const Mends mends{.h1 = chosen("h1"),
+  const Fixes fixes{.h1 = chosen("h1"),
                     .h2 = chosen("h2"),
                     .h7 = chosen("h7"),
                     .h10 = chosen("h10"),
                     .h16 = chosen("h16"),
                     .pending = chosen("pending")};
-  if (!mends.any()) return {};
+  if (!fixes.any()) return {};
   if (layout == Layout::y2015 || options.choice("nessie.variant") == "hardened") {
     return refuse(
-        "nessie.mend-h1, nessie.mend-h2 …: mend the published 2017 text; expected nessie.variant published "
-        "and nessie.layout 2017 beside them");
+        "nessie.mend-h1, nessie.mend-h2 …: fix the published 2017 text; expected nessie.variant published "
+        "and nessie.layout 2017 alongside them");
   }
-  apply_mends(mends, rules);
+  apply_fixes(fixes, rules);
   return {};
 }
 
@@ -37,14 +37,14 @@ Result<> apply_chosen_mends(const kv::Options& options, Layout layout, Rules& ru
 Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::string_view mutant) {
   const bool is_hardened = options.choice("nessie.variant") == "hardened";
   if (layout == Layout::y2015 && is_hardened) {
-    return refuse("nessie.layout: 2015 has no mended rules; expected nessie.variant published beside it");
+    return refuse("nessie.layout: 2015 has no fixed rules; expected nessie.variant published alongside it");
   }
   Rules rules = is_hardened ? hardened() : layout == Layout::y2015 ? published_2015() : published_2017();
   const auto needs_hardened = [&](std::string_view key) {
     return refuse(
         fmt::format("{}: exists in the hardened variant alone; expected nessie.variant hardened", key));
   };
-  LOCH_TRY(apply_chosen_mends(options, layout, rules));
+  LOCH_TRY(apply_chosen_fixes(options, layout, rules));
   if (!options.boolean("nessie.previous-versions")) rules.use_previous = false;
   if (options.choice("nessie.commit") == "cas") {
     if (!is_hardened) return needs_hardened("nessie.commit");

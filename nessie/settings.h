@@ -54,7 +54,7 @@ struct Settings {
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
   // The largest number of client lanes on a node: one a window slot, one a worker for its background work
-  // and one a worker for repairs, which run beside both.
+  // and one a worker for repairs, which run alongside both.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;

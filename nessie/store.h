@@ -121,7 +121,7 @@ struct NodeState {
   fabric::Region* words = nullptr;
   fabric::Region* members = nullptr;
   std::unique_ptr<kv::WordCache> cache;  // null: off
-  // Of the node's former lives: clients that died with one may still hold a value of it.
+  // Of the node's former incarnations: clients that died with one may still hold a value of it.
   std::vector<std::unique_ptr<kv::WordCache>> former_caches;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };

@@ -347,48 +347,49 @@ std::uint64_t key_of_node_0(StoreCluster& run) {
 }
 
 // A client's cache knows an entry by its word. A row that is laid out anew stores words that none of its
-// former lives did: else, with as many stores behind it as its former life had when the client read the word,
-// it would be answered with that life's value.
-enum class Phase : std::uint8_t { first_life, over, second_life };
-struct Lives {
-  Phase phase = Phase::first_life;
+// former incarnations did: else, with as many stores behind it as its former incarnation had when the client
+// read the word, it would be answered with that incarnation's value.
+enum class Phase : std::uint8_t { first_incarnation, over, second_incarnation };
+struct Incarnations {
+  Phase phase = Phase::first_incarnation;
   std::uint64_t key = 0, slots = 0, got = 0;
 };
 
-coro::Task<void> await(fabric::Worker* worker, const Lives* lives, Phase phase) {
-  while (lives->phase != phase) co_await worker->sleep_until(worker->now() + 1'000);
+coro::Task<void> await(fabric::Worker* worker, const Incarnations* incarnations, Phase phase) {
+  while (incarnations->phase != phase) co_await worker->sleep_until(worker->now() + 1'000);
 }
 
-coro::Task<void> live_twice(Lane* lane, Lives* lives) {
-  // Two stores for each new entry in the first life, one in the second, which begins with as many as slots.
-  for (std::uint64_t i = 0; i <= lives->slots + 2; ++i) {
-    const Lane::Outcome put = co_await lane->put(lives->key, i);
+coro::Task<void> live_twice(Lane* lane, Incarnations* incarnations) {
+  // Two stores for each new entry in the first incarnation, one in the second, which begins with as many as
+  // slots.
+  for (std::uint64_t i = 0; i <= incarnations->slots + 2; ++i) {
+    const Lane::Outcome put = co_await lane->put(incarnations->key, i);
     EXPECT_EQ(put.result.status, OpStatus::ok);
-    const Lane::Outcome got = co_await lane->get(lives->key);
+    const Lane::Outcome got = co_await lane->get(incarnations->key);
     EXPECT_EQ(got.value, i);
-    const Lane::Outcome removed = co_await lane->remove(lives->key);
+    const Lane::Outcome removed = co_await lane->remove(incarnations->key);
     EXPECT_EQ(removed.result.status, OpStatus::ok);
   }
-  lives->phase = Phase::over;
-  co_await await(&lane->worker(), lives, Phase::second_life);
-  for (std::uint64_t i = 0; i <= lives->slots; ++i) {
-    const Lane::Outcome put = co_await lane->put(lives->key, 1'000 + i);
+  incarnations->phase = Phase::over;
+  co_await await(&lane->worker(), incarnations, Phase::second_incarnation);
+  for (std::uint64_t i = 0; i <= incarnations->slots; ++i) {
+    const Lane::Outcome put = co_await lane->put(incarnations->key, 1'000 + i);
     EXPECT_EQ(put.result.status, OpStatus::ok);
   }
-  const Lane::Outcome got = co_await lane->get(lives->key);
+  const Lane::Outcome got = co_await lane->get(incarnations->key);
   EXPECT_EQ(got.result.status, OpStatus::ok);
-  lives->got = got.value;
+  incarnations->got = got.value;
 }
 
-coro::Task<void> lay_out_anew(Lane* lane, StoreCluster* run, Lives* lives) {
-  co_await await(&lane->worker(), lives, Phase::over);
+coro::Task<void> lay_out_anew(Lane* lane, StoreCluster* run, Incarnations* incarnations) {
+  co_await await(&lane->worker(), incarnations, Phase::over);
   const Result<> restarted = tables(*run).restart_node(0);
   EXPECT_TRUE(restarted);
   tables(*run).lay_out(*tables(*run).local(0).rows[0], lane->worker());
-  lives->phase = Phase::second_life;
+  incarnations->phase = Phase::second_incarnation;
 }
 
-TEST(OnSim, NoWordOfAFormerLifeIsStoredAgain) {
+TEST(OnSim, NoWordOfAFormerIncarnationIsStoredAgain) {
   for (const std::string_view mutant : {"", "words-begin-anew"}) {
     kv::DeployConfig config = small_deploy(2, 1, 1, 0);
     config.max_keys = 16;
@@ -396,16 +397,16 @@ TEST(OnSim, NoWordOfAFormerLifeIsStoredAgain) {
                      {.config = config,
                       .options = {{"nessie-hy.cache", "true"}, {"nessie-hy.cache-fraction", "1"}},
                       .mutant = std::string(mutant)});
-    Lives lives{.key = key_of_node_0(run), .slots = tables(run).settings().slots_per_row};
-    run.start(0, [&](Lane* lane) { return lay_out_anew(lane, &run, &lives); });
-    run.start(1, [&](Lane* lane) { return live_twice(lane, &lives); });
+    Incarnations incarnations{.key = key_of_node_0(run), .slots = tables(run).settings().slots_per_row};
+    run.start(0, [&](Lane* lane) { return lay_out_anew(lane, &run, &incarnations); });
+    run.start(1, [&](Lane* lane) { return live_twice(lane, &incarnations); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    EXPECT_EQ(lives.got, mutant.empty() ? 1'000 + lives.slots : lives.slots) << mutant;
+    EXPECT_EQ(incarnations.got, mutant.empty() ? 1'000 + incarnations.slots : incarnations.slots) << mutant;
   }
 }
 
-// A GET whose entry's word is of the server's former life ends in an error: what the entry says now may be
-// half of a PUT that the new life is about to make visible.
+// A GET whose entry's word is of the server's former incarnation ends in an error: what the entry says now
+// may be half of a PUT that the new incarnation is about to make visible.
 struct Rebirth {
   StoreCluster* run = nullptr;
   std::uint64_t key = 0;
@@ -473,7 +474,7 @@ Lane::Outcome get_across(Nanos crash_at, std::string_view mutant) {
   return rebirth.got;
 }
 
-TEST(OnSim, AGetDoesNotGoOnInAnotherLifeOfItsServer) {
+TEST(OnSim, AGetDoesNotGoOnInAnotherIncarnationOfItsServer) {
   for (const std::string_view mutant : {"", "reborn-get-goes-on"}) {
     std::uint32_t torn = 0, errors = 0;
     for (Nanos at = 500; at < 10'000; at += 500) {
@@ -565,12 +566,12 @@ TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   for (const auto& [name, mutant] : module().mutants())
     EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
   ASSERT_TRUE(options.set("nessie-hy.mend-h2", "on").has_value());
-  EXPECT_FALSE(module().deploy(config, options, "").has_value()) << "there is nothing to mend";
-  EXPECT_TRUE(module().mends(options).empty());
+  EXPECT_FALSE(module().deploy(config, options, "").has_value()) << "there is nothing to fix";
+  EXPECT_TRUE(module().fixes(options).empty());
   ASSERT_TRUE(options.set("nessie-hy.variant", "published").has_value());
   EXPECT_TRUE(module().deploy(config, options, "").has_value());
   ASSERT_TRUE(options.set("nessie-hy.mend-h2", "off").has_value());
-  EXPECT_EQ(module().mends(options).size(), 1u);
+  EXPECT_EQ(module().fixes(options).size(), 1u);
 }
 
 }  // namespace

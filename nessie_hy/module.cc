@@ -47,8 +47,8 @@ class HyModule final : public kv::Module {
   // 3 of 12 cores at 50 % GET up to 32 KB (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 3; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
-    return known_mends(options);
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
+    return known_fixes(options);
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override { return known_holes(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(

@@ -40,7 +40,7 @@ Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::Chann
       {"reply-names-low-bits", &flaws.replies_name_low_bits},
       {"slots-not-taken-over", &flaws.takes_nothing_over},
       {"repeated-word", &flaws.repeats_word},
-      {"old-life-executed", &flaws.ignores_lives},
+      {"old-life-executed", &flaws.ignores_incarnations},
       {"numbers-begin-anew", &flaws.numbers_from_zero},
       {"keys-not-renewed", &flaws.keeps_old_keys},
       {"server-does-not-reconnect", &flaws.never_repairs},
@@ -84,7 +84,7 @@ std::vector<kv::OptionSpec> option_specs() {
       {"nessie-hy.mend-h2",
        OptionType::boolean,
        "false",
-       "published with its one mend: unique EMPTY words (H2)",
+       "published with its one fix: unique EMPTY words (H2)",
        {}},
       {"nessie-hy.expiry",
        OptionType::duration,
@@ -163,12 +163,13 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"moves-first-to-last", {"a path's moves are applied from the first one on", 22}},
       {"lost-row-served", {"a row that came back empty is served before it is declared lost", 2}},
       {"words-begin-anew",
-       {"a row laid out anew stores words of its former lives again", 0, "nessie_hy_test"}},
+       {"a row laid out anew stores words of its former incarnations again", 0, "nessie_hy_test"}},
       {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 8}},
       {"reply-names-low-bits",
        {"a reply says of the number that it answers the 16 low bits alone", 0, "write_channel_test"}},
       {"slots-not-taken-over",
-       {"a client that comes back uses the slots of its former life at once", 0, "write_channel_test"}},
+       {"a client that comes back uses the slots of its former incarnation at once", 0,
+        "write_channel_test"}},
       {"repeated-word", {"a request that is sent again has the polled word that it had before", 3}},
       {"old-life-executed", {"a request is sent again to a server that has crashed since", 422}},
       {"numbers-begin-anew",
@@ -189,7 +190,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
   };
 }
 
-std::vector<kv::Mend> known_mends(const kv::Options& options) {
+std::vector<kv::Fix> known_fixes(const kv::Options& options) {
   if (options.choice("nessie-hy.variant") != "published" || options.boolean("nessie-hy.mend-h2")) return {};
   return {{"H2", "EMPTY words look alike: a slot that was filled and emptied seems unchanged",
            "nessie-hy.mend-h2"}};
@@ -206,7 +207,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   const bool is_published = options.choice("nessie-hy.variant") == "published";
   if (!is_published && options.boolean("nessie-hy.mend-h2")) {
     return refuse(
-        "nessie-hy.mend-h2: mends the published text; expected nessie-hy.variant published beside it");
+        "nessie-hy.mend-h2: fixes the published text; expected nessie-hy.variant published alongside it");
   }
   coupled::Rules rules;
   rules.has_readers = true;

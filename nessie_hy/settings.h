@@ -29,7 +29,7 @@ struct Settings {
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 [[nodiscard]] std::map<std::string, kv::Mutant> known_mutants();
-[[nodiscard]] std::vector<kv::Mend> known_mends(const kv::Options& options);
+[[nodiscard]] std::vector<kv::Fix> known_fixes(const kv::Options& options);
 [[nodiscard]] std::vector<kv::Hole> known_holes();
 // Refuses impossible combinations with one line that names the flag.
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

@@ -30,7 +30,7 @@ struct NodeReading {
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
   std::unique_ptr<kv::WordCache> cache;  // null: off
-  // Caches of the node's earlier lives: frames of its dead clients may hold values of theirs.
+  // Caches of the node's earlier incarnations: frames of its dead clients may hold values of theirs.
   std::vector<std::unique_ptr<kv::WordCache>> old_caches;
   std::vector<std::unique_ptr<GetCounts>> counts;  // by lane
 };

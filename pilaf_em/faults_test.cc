@@ -133,10 +133,10 @@ coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::u
 }
 
 TEST(Published, AGrowthLosesItsReply) {
-  for (const bool is_mended : {false, true}) {
+  for (const bool is_fixed : {false, true}) {
     TestRun::Shape shape{.config = one_server_of(1),
                          .options = {{"pilaf.variant", "published"},
-                                     {"pilaf.mend-p3", is_mended ? "true" : "false"},
+                                     {"pilaf.mend-p3", is_fixed ? "true" : "false"},
 
                                      {"pilaf.initial-slots", "3"},
                                      {"pilaf.table-growths", "8"},
@@ -147,8 +147,8 @@ TEST(Published, AGrowthLosesItsReply) {
     run.start(0, [&] { return grow_it(&run, 0, 40, &repeated); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_GT(run.counter("table_growths"), 2);
-    EXPECT_EQ(repeated > 0, !is_mended);
-    EXPECT_EQ(run.counter("updates_in_place") > 0, !is_mended) << "a PUT was executed twice";
+    EXPECT_EQ(repeated > 0, !is_fixed);
+    EXPECT_EQ(run.counter("updates_in_place") > 0, !is_fixed) << "a PUT was executed twice";
   }
 }
 

@@ -67,13 +67,13 @@ enum class Variant : std::uint8_t {
   always_repairs,  // known-bad: cuts at a damaged middle without being asked
 };
 
-// A machine with a disk and a log on it, over several lives. What is wrong is said in findings.
+// A machine with a disk and a log on it, over several incarnations. What is wrong is said in findings.
 class Machine {
  public:
   Machine(std::uint64_t seed, Mode mode, Variant variant = Variant::as_built)
       : disk_(seed), rng_(seed, "machine"), mode_(mode), variant_(variant) {}
 
-  // One life: recovers, appends some records, and ends when something goes wrong or at last by choice.
+  // One incarnation: recovers, appends some records, and ends when something goes wrong or at last by choice.
   void live(LyingDisk::Plan plan, std::uint64_t operations) {
     plan.ignores_sync = variant_ == Variant::never_syncs;
     plan.hides_failures = variant_ == Variant::hears_no_error;
@@ -240,12 +240,12 @@ class Machine {
 };
 
 constexpr Mode all_modes[] = {Mode::async, Mode::write, Mode::fsync, Mode::mixed};
-constexpr std::uint64_t each_life = 9;  // operations
+constexpr std::uint64_t each_incarnation = 9;  // operations
 
-// The calls of a life in which nothing goes wrong.
+// The calls of an incarnation in which nothing goes wrong.
 std::uint64_t calls_of(std::uint64_t seed, Mode mode) {
   Machine machine(seed, mode);
-  machine.live({}, each_life);
+  machine.live({}, each_incarnation);
   return machine.disk().calls();
 }
 
@@ -262,8 +262,8 @@ void count(const Machine& machine, Tally& tally, std::string_view what) {
   if (tally.first.empty()) tally.first = std::string(what) + ": " + machine.findings().front();
 }
 
-// Power fails at each call of the first life, again at a call of the second, which begins with a recovery,
-// and once more when all is at rest.
+// Power fails at each call of the first incarnation, again at a call of the second, which begins with a
+// recovery, and once more when all is at rest.
 Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -271,9 +271,9 @@ Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
     for (std::uint64_t at = 1; at <= calls; ++at) {
       Machine machine(seed, mode, variant);
       Rng rng(seed, "plan", at);
-      machine.live({.power_fails_at = at, .writes_are_short = rng.below(2) == 0}, each_life);
+      machine.live({.power_fails_at = at, .writes_are_short = rng.below(2) == 0}, each_incarnation);
       machine.fail_power();
-      machine.live({.power_fails_at = machine.disk().calls() + 1 + rng.below(12)}, each_life);
+      machine.live({.power_fails_at = machine.disk().calls() + 1 + rng.below(12)}, each_incarnation);
       machine.fail_power();
       machine.check();
       machine.fail_power();
@@ -284,8 +284,8 @@ Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   return tally;
 }
 
-// A write or a sync fails at each call of a life; the process goes on, is killed, or power fails; another
-// process recovers, possibly from what the kernel has and the disk has not; and power fails.
+// A write or a sync fails at each call of an incarnation; the process goes on, is killed, or power fails;
+// another process recovers, possibly from what the kernel has and the disk has not; and power fails.
 Tally fail_calls_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -297,13 +297,13 @@ Tally fail_calls_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
       machine.live({.sync_fails_at = is_full ? 0 : at,
                     .full_at = is_full ? at : 0,
                     .writes_are_short = rng.below(2) == 0},
-                   each_life);
+                   each_incarnation);
       if (rng.below(2) == 0)
         machine.kill();
       else
         machine.fail_power();
       machine.live({.sync_fails_at = rng.below(3) == 0 ? machine.disk().calls() + 1 + rng.below(9) : 0},
-                   each_life);
+                   each_incarnation);
       machine.kill();
       machine.check();
       machine.fail_power();
@@ -417,18 +417,18 @@ TEST(FlippedBit, IsRefusedUnlessNothingIsBehindIt) {
     EXPECT_EQ(disk.contents(path), file) << "a refusal changes nothing";
     EXPECT_EQ(disk.calls(), 0u);
 
-    const Opened mended = open_again(disk, true);
-    ASSERT_TRUE(mended.log.has_value());
-    const Recovered& got = (*mended.log)->recovered();
+    const Opened fixed = open_again(disk, true);
+    ASSERT_TRUE(fixed.log.has_value());
+    const Recovered& got = (*fixed.log)->recovered();
     // A header is written anew from what the deployment is.
     const std::uint64_t kept = record == 0 ? 6 : before;
     EXPECT_EQ(got.records, kept);
     EXPECT_EQ(got.has_new_header, record == 0);
     EXPECT_EQ(got.intact_dropped, record == 0 ? 0 : behind);
     EXPECT_EQ(got.bytes_dropped, written.ends[6] - written.ends[kept]);
-    EXPECT_TRUE(std::equal(mended.replayed.begin(), mended.replayed.end(), written.operations.begin()));
-    ASSERT_THAT((*mended.log)->notes(), ::testing::SizeIs(1));
-    EXPECT_THAT((*mended.log)->notes()[0], ::testing::HasSubstr("pilaf.log-repair"));
+    EXPECT_TRUE(std::equal(fixed.replayed.begin(), fixed.replayed.end(), written.operations.begin()));
+    ASSERT_THAT((*fixed.log)->notes(), ::testing::SizeIs(1));
+    EXPECT_THAT((*fixed.log)->notes()[0], ::testing::HasSubstr("pilaf.log-repair"));
     EXPECT_THAT(disk.contents(path), ::testing::SizeIs(written.ends[kept]));
   }
 }
@@ -495,7 +495,7 @@ TEST(Damage, RecordsInAValueAreNoRecords) {
   EXPECT_EQ((*torn.log)->recovered().dropped_at, begin);
 }
 
-// Bytes of an earlier life that come back at the right place are not the next records.
+// Bytes of an earlier incarnation that come back at the right place are not the next records.
 TEST(Damage, RecordsOutOfTheirOrderAreRefused) {
   const Written written = write_some(6);
   std::vector<std::byte> file(written.file.begin(),

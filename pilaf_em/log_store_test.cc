@@ -419,7 +419,7 @@ TEST(Options, ARepairNeedsALog) {
   const auto refused = module->deploy(shape_of(2, 1, keys, 64), options, "");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message,
-            "pilaf.log-repair: there is no log to cut; expected pilaf.log beside it");
+            "pilaf.log-repair: there is no log to cut; expected pilaf.log alongside it");
 }
 
 }  // namespace

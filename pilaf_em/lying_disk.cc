@@ -17,10 +17,10 @@ std::unexpected<Error> off() { return failed("the machine has no power"); }
 
 class LyingDisk::Handle final : public LogFile {
  public:
-  Handle(LyingDisk& disk, File& file) : disk_(disk), file_(file), life_(disk.lives_) {}
+  Handle(LyingDisk& disk, File& file) : disk_(disk), file_(file), incarnation_(disk.incarnations_) {}
 
   Result<std::uint64_t> size() override {
-    LOCH_CHECK(life_ == disk_.lives_, "a dead process's file");
+    LOCH_CHECK(incarnation_ == disk_.incarnations_, "a dead process's file");
     if (disk_.is_off_) return off();
     return file_.cache.size();
   }
@@ -35,7 +35,7 @@ class LyingDisk::Handle final : public LogFile {
   }
 
   Result<std::size_t> write(std::uint64_t at, std::span<const std::byte> bytes) override {
-    LOCH_CHECK(life_ == disk_.lives_, "a dead process's file");
+    LOCH_CHECK(incarnation_ == disk_.incarnations_, "a dead process's file");
     const bool has_power = !disk_.fails_here();
     if (disk_.is_off_ && has_power) return off();
     std::size_t taken = bytes.size();
@@ -90,7 +90,7 @@ class LyingDisk::Handle final : public LogFile {
  private:
   LyingDisk& disk_;
   File& file_;
-  std::uint64_t life_;
+  std::uint64_t incarnation_;
 };
 
 Result<std::unique_ptr<LogFile>> LyingDisk::open(const std::string& path) {
@@ -184,7 +184,7 @@ void LyingDisk::settle(File& file) {
 }
 
 void LyingDisk::kill() {
-  ++lives_;
+  ++incarnations_;
   if (below(2) == 0) return;
   for (auto& [path, file] : files_) {
     const std::size_t size = file.cache.size();
@@ -195,7 +195,7 @@ void LyingDisk::kill() {
 }
 
 void LyingDisk::restart() {
-  ++lives_;
+  ++incarnations_;
   is_off_ = false;
   plan = {};
   for (auto& [path, file] : files_) {

@@ -73,7 +73,8 @@ class LyingDisk final : public LogDisk {
 
   Rng rng_;
   std::map<std::string, File> files_;
-  std::uint64_t calls_ = 0, lives_ = 0;  // lives_: of processes, so that a dead one's files are void
+  std::uint64_t calls_ = 0;
+  std::uint64_t incarnations_ = 0;  // of processes, so that a dead one's files are void
   bool is_off_ = false;
 };
 

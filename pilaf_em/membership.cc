@@ -27,7 +27,7 @@ Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId nod
             node));
   }
   NodeState& state = local(node);
-  state.messages.life = !state.messages.life;
+  state.messages.incarnation = !state.messages.incarnation;
   for (auto& server : state.servers) {
     if (server->shard != nullptr) state.old_shards.push_back(std::move(server->shard));
     server->is_lost = true;

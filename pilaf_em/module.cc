@@ -72,9 +72,9 @@ class PilafModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return pilaf::mutants(name_); }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.choice("pilaf.variant") != "published") return {};
-    std::vector<kv::Mend> all;
+    std::vector<kv::Fix> all;
     if (has_reads()) {
       all.push_back({"P1", "a key that moves while a GET looks for it is missed", "pilaf.mend-p1"});
       all.push_back({"P2", "after the table has grown a GET goes on in the new one where it was in the old",
@@ -82,20 +82,20 @@ class PilafModule final : public kv::Module {
     }
     all.push_back(
         {"P3", "a PUT or DELETE whose reply was lost is executed again, over newer ones", "pilaf.mend-p3"});
-    std::erase_if(all, [&](const kv::Mend& mend) { return options.boolean(mend.option); });
+    std::erase_if(all, [&](const kv::Fix& fix) { return options.boolean(fix.option); });
     return all;
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
     kv::Options published(options());
     LOCH_CHECK(published.set("pilaf.variant", "published").has_value(), "the option is there");
-    const std::vector<kv::Mend> all = mends(published);
+    const std::vector<kv::Fix> all = fixes(published);
     std::vector<kv::Hole> out;
-    for (const kv::Mend& open : all) {
+    for (const kv::Fix& open : all) {
       kv::Hole hole{open.hole, open.what, {{"pilaf.variant", "published"}}, hole_seed(name_, open.hole)};
-      for (const kv::Mend& other : all) {
+      for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // The second look that mends P1 begins at rank 0 and so mends P2. Where nothing is moved P1 is no hole.
+      // The second look that fixes P1 begins at rank 0 and so fixes P2. Where nothing is moved P1 is no hole.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";

@@ -26,8 +26,8 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
       {"lost-server-serves", {&rules.serves_lost, true}},
       {"timeout-is-no-effect", {&rules.timeouts_are_none, true}},
       {"no-duplicate-detection", {&rules.drops_duplicates, false}},
-      {"old-life-executed", {&flaws.ignores_server_life, true}},
-      {"client-life-ignored", {&flaws.ignores_client_life, true}},
+      {"old-life-executed", {&flaws.ignores_server_incarnation, true}},
+      {"client-life-ignored", {&flaws.ignores_client_incarnation, true}},
       {"any-reply-accepted", {&flaws.takes_any_number, true}},
       {"refused-is-unsent", {&flaws.refused_is_unsent, true}},
   };
@@ -56,11 +56,12 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
       {"lost-server-serves",
        {"a server that came back empty serves before it is declared lost", protocol == "pilaf" ? 2U : 35U}},
       {"old-life-executed",
-       {"a server executes what was meant for its node's former life", protocol == "pilaf" ? 91U : 41U}},
+       {"a server executes what was meant for its node's former incarnation",
+        protocol == "pilaf" ? 91U : 41U}},
       {"client-life-ignored",
        {"a client that came back is taken for the one before it", protocol == "pilaf" ? 2U : 120U}},
       {"refused-is-unsent",
-       {"what a former life may have executed counts as never sent", protocol == "pilaf" ? 91U : 41U}},
+       {"what a former incarnation may have executed counts as never sent", protocol == "pilaf" ? 91U : 41U}},
   };
   if (protocol != "pilaf") return all;
   all.insert({

@@ -182,7 +182,7 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
   const bool has_reads = protocol == "pilaf";
   std::vector<kv::OptionSpec> all = {
       {"pilaf.variant", OptionType::choice, "mended",
-       "rules: with every mend, or the published ones (docs/protocols/pilaf.md); em-opt: HERD's optimistic "
+       "rules: with every fix, or the published ones (docs/protocols/pilaf.md); em-opt: HERD's optimistic "
        "emulation, "
        "which stores nothing",
        has_reads ? std::vector<std::string>{"mended", "published", "em-opt"}
@@ -192,12 +192,12 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
     all.push_back({"pilaf.mend-p1",
                    OptionType::boolean,
                    "false",
-                   "published with one mend: a miss is confirmed against the version word (P1)",
+                   "published with one fix: a miss is confirmed against the version word (P1)",
                    {}});
     all.push_back({"pilaf.mend-p2",
                    OptionType::boolean,
                    "false",
-                   "published with one mend: a GET starts over in a new table (P2)",
+                   "published with one fix: a GET starts over in a new table (P2)",
                    {}});
     all.push_back({"pilaf.emulated-reads",
                    OptionType::real,
@@ -210,7 +210,7 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
   all.push_back({"pilaf.mend-p3",
                  OptionType::boolean,
                  "false",
-                 "published with one mend: a PUT or DELETE that is sent again is executed once (P3)",
+                 "published with one fix: a PUT or DELETE that is sent again is executed once (P3)",
                  {}});
   add_store_options(all);
   add_message_options(all);

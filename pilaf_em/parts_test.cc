@@ -224,12 +224,12 @@ TEST(Module, SaysWhatItClaims) {
   const auto module = make_module("pilaf");
   kv::Options options(module->options());
   EXPECT_EQ(module->consistency(options), kv::Consistency::linearizable);
-  EXPECT_TRUE(module->mends(options).empty());
+  EXPECT_TRUE(module->fixes(options).empty());
   EXPECT_FALSE(module->requirements(options).in_order_placement);
   ASSERT_TRUE(options.set("pilaf.variant", "published").has_value());
-  EXPECT_EQ(module->mends(options).size(), 3u);
+  EXPECT_EQ(module->fixes(options).size(), 3u);
   ASSERT_TRUE(options.set("pilaf.mend-p2", "true").has_value());
-  EXPECT_EQ(module->mends(options).size(), 2u);
+  EXPECT_EQ(module->fixes(options).size(), 2u);
   ASSERT_TRUE(options.set("pilaf.variant", "em-opt").has_value());
   EXPECT_EQ(module->consistency(options), kv::Consistency::none);
   EXPECT_TRUE(module->requirements(options).uc);

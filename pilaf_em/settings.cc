@@ -136,10 +136,10 @@ Result<> check_memory(const Settings& s) {
 
 Result<> check_options(const Settings& s, const kv::Options& options, std::string_view protocol) {
   const bool is_published = options.choice("pilaf.variant") == "published";
-  for (const char* mend : {"pilaf.mend-p1", "pilaf.mend-p2", "pilaf.mend-p3"}) {
-    if (options.values().contains(std::string_view(mend)) && options.boolean(mend) && !is_published)
+  for (const char* fix : {"pilaf.mend-p1", "pilaf.mend-p2", "pilaf.mend-p3"}) {
+    if (options.values().contains(std::string_view(fix)) && options.boolean(fix) && !is_published)
       return refuse(
-          fmt::format("{}: mends the published rules; expected pilaf.variant published beside it", mend));
+          fmt::format("{}: fixes the published rules; expected pilaf.variant published alongside it", fix));
   }
   if (s.is_elided() && !s.log_path.empty()) {
     return refuse(
@@ -147,9 +147,9 @@ Result<> check_options(const Settings& s, const kv::Options& options, std::strin
         "smaller ones");
   }
   if (s.system == System::em_opt && !s.log_path.empty())
-    return refuse("pilaf.log: the emulation stores nothing; expected pilaf.variant mended or published");
+    return refuse("pilaf.log: the emulation stores nothing; expected pilaf.variant fixed or published");
   if (s.repairs_log && s.log_path.empty())
-    return refuse("pilaf.log-repair: there is no log to cut; expected pilaf.log beside it");
+    return refuse("pilaf.log-repair: there is no log to cut; expected pilaf.log alongside it");
   if (s.shards > 65535)
     return refuse(fmt::format("servers: {} of {} in all; expected at most 65535", s.shards, protocol));
   return {};

@@ -75,7 +75,7 @@ struct NodeState {
   rpc::MessageRegions messages;
   std::vector<std::unique_ptr<ServerState>> servers;
   std::vector<std::unique_ptr<WorkerState>> workers;
-  // Of the node's former lives: frames of its dead workers refer to them.
+  // Of the node's former incarnations: frames of its dead workers refer to them.
   std::vector<std::unique_ptr<WorkerState>> old_workers;
   std::vector<std::unique_ptr<Shard>> old_shards;
 };

@@ -55,7 +55,7 @@ _AXES = {
     "nodes": "nodes",
     "servers": "server cores",
     "clients": "client workers a node",
-    "hogs": "CPU hogs a machine",
+    "hogs": "background CPU workers a machine",
     "window": "outstanding operations a worker",
     "zipf_theta": "Zipf θ",
     "rate": "offered load (operations/s)",

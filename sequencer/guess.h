@@ -6,7 +6,7 @@
 // belong to either (hole R1: numbers h:FE, h:FF, (h+1):00; the last reply overtakes the second; its
 // number corrects the guess; h:FF is then read as (h+1):FF, which will be given out again).
 //
-// The mend: low bits in the upper half belong to h, in the lower half to h+1, as long as a request with
+// The fix: low bits in the upper half belong to h, in the lower half to h+1, as long as a request with
 // h may still be answered. It is right unless a reply is overtaken by half of all low numbers: 2^31.
 #pragma once
 
@@ -19,9 +19,9 @@ namespace loch::sequencer {
 class Guess {
  public:
   // `bits`: of a number that a short reply carries. `lifetime`: the longest that a reply may be on its
-  // way. `is_mended` false: as published, low bits are always taken for the newest guess's.
-  Guess(std::uint32_t bits, Nanos lifetime, bool is_mended)
-      : bits_(bits), lifetime_(lifetime), is_mended_(is_mended) {}
+  // way. `is_fixed` false: as published, low bits are always taken for the newest guess's.
+  Guess(std::uint32_t bits, Nanos lifetime, bool is_fixed)
+      : bits_(bits), lifetime_(lifetime), is_fixed_(is_fixed) {}
 
   // What the next request carries: it counts as sent.
   [[nodiscard]] std::uint32_t send() {
@@ -31,7 +31,7 @@ class Guess {
   // The number of a short reply.
   [[nodiscard]] std::uint64_t short_reply(std::uint32_t low, Nanos now) {
     const bool is_of_previous =
-        is_mended_ && unanswered_before_ > 0 && now < until_ && low >> (bits_ - 1) != 0;
+        is_fixed_ && unanswered_before_ > 0 && now < until_ && low >> (bits_ - 1) != 0;
     std::uint32_t& unanswered = is_of_previous ? unanswered_before_ : unanswered_;
     if (unanswered > 0) --unanswered;
     return (is_of_previous ? high_ - 1 : high_) << bits_ | low;
@@ -57,7 +57,7 @@ class Guess {
  private:
   std::uint32_t bits_;
   Nanos lifetime_;
-  bool is_mended_;
+  bool is_fixed_;
   std::uint64_t high_ = 0;               // the guess
   std::uint32_t unanswered_ = 0;         // requests that carry it
   std::uint32_t unanswered_before_ = 0;  // requests that carry the guess before it

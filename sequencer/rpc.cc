@@ -228,7 +228,7 @@ class RpcModule final : public NumberModule {
     all.push_back({"seq-rpc.request-ids",
                    kv::OptionType::boolean,
                    "true",
-                   "a reply names its request (mends S1); false: as published, any reply answers any request",
+                   "a reply names its request (fixes S1); false: as published, any reply answers any request",
                    {}});
     return all;
   }
@@ -245,7 +245,7 @@ class RpcModule final : public NumberModule {
     return {{"claims-one", {"a batch of requests claims one number only", 1}},
             {"splits-claim", {"the shared counter is loaded and stored, not added to", 2}}};
   }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.boolean("seq-rpc.request-ids")) return {};
     return {{"S1", "a late reply answers the next request, with a number from before it was made",
              "seq-rpc.request-ids"}};

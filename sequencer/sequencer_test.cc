@@ -184,7 +184,7 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.corrections(), 1u);
 }
 
-TEST(SeqSpec, WithoutTheMendItIsReadAsTheNewest) {
+TEST(SeqSpec, WithoutTheFixItIsReadAsTheNewest) {
   Guess guess(8, 1'000, false);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
@@ -203,22 +203,22 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Replies that overtake each other while the guess changes (R1): mended, no number comes twice; as
+// Replies that overtake each other while the guess changes (R1): fixed, no number comes twice; as
 // published, some do.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
-  for (const bool is_mended : {true, false}) {
+  for (const bool is_fixed : {true, false}) {
     double violations = 0;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       StoreRun run = shape("sim", module);
       run.seed = seed;
       run.reorder = 0.3;
       run.operations = 3'000;
-      run.options = {{"seq-spec.first", "4294966296"}, {"seq-spec.mend-r1", is_mended ? "true" : "false"}};
+      run.options = {{"seq-spec.first", "4294966296"}, {"seq-spec.mend-r1", is_fixed ? "true" : "false"}};
       violations += run_store(module, run).protocol_counters.at("violations");
     }
-    if (is_mended)
+    if (is_fixed)
       EXPECT_EQ(violations, 0);
     else
       EXPECT_GT(violations, 0);

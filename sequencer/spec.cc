@@ -25,7 +25,7 @@ struct Settings : ServedSettings {
   std::uint32_t low_bits = 32;
   std::uint64_t first = 0;
   Nanos lifetime = 0;
-  bool mends_r1 = true;
+  bool fixes_r1 = true;
   Fault fault = Fault::none;
 
   [[nodiscard]] std::uint64_t low_mask() const { return (std::uint64_t{1} << low_bits) - 1; }
@@ -44,7 +44,7 @@ struct Settings : ServedSettings {
 class SpecRequests final : public Requests {
  public:
   SpecRequests(fabric::Worker& worker, const Settings& settings, fabric::Region& receive)
-      : Requests(worker, settings, receive), guess_(settings.low_bits, settings.lifetime, settings.mends_r1) {
+      : Requests(worker, settings, receive), guess_(settings.low_bits, settings.lifetime, settings.fixes_r1) {
     const kv::DeployConfig& config = settings.config;
     const std::uint32_t number = config.client_number(worker.node(), worker.index());
     server_ = config.server_index(number % settings.servers());
@@ -227,7 +227,7 @@ class SpecModule final : public NumberModule {
     return {{"claims-one", {"a batch of requests claims one number only", 1}},
             {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 1}}};
   }
-  [[nodiscard]] std::vector<kv::Mend> mends(const kv::Options& options) const override {
+  [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.boolean("seq-spec.mend-r1")) return {};
     return {{"R1", "the low bits of a late reply are joined to the newest guess", "seq-spec.mend-r1"}};
   }
@@ -255,7 +255,7 @@ class SpecModule final : public NumberModule {
     settings.low_bits = static_cast<std::uint32_t>(options.integer("seq-spec.low-bits"));
     settings.first = static_cast<std::uint64_t>(options.integer("seq-spec.first"));
     settings.lifetime = options.integer("seq-spec.lifetime");
-    settings.mends_r1 = options.boolean("seq-spec.mend-r1");
+    settings.fixes_r1 = options.boolean("seq-spec.mend-r1");
     if (mutant == "claims-one") settings.fault = Fault::claims_one;
     if (mutant == "guess-by-batch") settings.fault = Fault::guess_by_batch;
     return std::make_unique<SpecStore>(settings);

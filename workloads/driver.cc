@@ -136,7 +136,8 @@ void Driver::add_slots(ClientWorker& own, std::uint32_t first_number) {
     auto slot = std::make_unique<Slot>();
     slot->number = first_number + i;
     slot->index = i;
-    slot->script = scripted({own.worker->node(), static_cast<std::uint16_t>(own.index), i, own.life, {}});
+    slot->script =
+        scripted({own.worker->node(), static_cast<std::uint16_t>(own.index), i, own.incarnation, {}});
     if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
     slot->key.resize(deploy_.key_size);
     slot->value.resize(deploy_.kept_value_bytes);
@@ -187,19 +188,19 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   own->measured_from = begin_ns_ + load_.warmup;
   own->middle = load_.duration > 0 ? own->measured_from + load_.duration / 2 : 0;
   const bool probes = is_prober(*own);
-  coro::Scope scope(own->worker->run_queue()), beside(own->worker->run_queue());
+  coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
     scope.spawn(probes ? probe_main(own, own->slots[i].get(), i) : slot_main(own, own->slots[i].get()));
   }
   if (is_keeper(*own)) scope.spawn(keep(own));
-  if (load_.repair_after && !load_.failures && own->index == 0) beside.spawn(tend(own));
-  if (store_.has_background()) beside.spawn(store_.background(*own->worker, &own->done));
+  if (load_.repair_after && !load_.failures && own->index == 0) alongside.spawn(tend(own));
+  if (store_.has_background()) alongside.spawn(store_.background(*own->worker, &own->done));
   co_await scope.join();
   own->has_ended = true;
   if (load_.final_sweep) co_await finish(own);
   own->done = true;
-  co_await beside.join();
+  co_await alongside.join();
   if (load_.scrub && own->index == 0) co_await scrub_lost(own->worker);
   for (const auto& slot : own->slots) slot->client.reset();
 }
@@ -344,7 +345,7 @@ void Driver::revive_clients(fabric::NodeId node) {
     LOCH_CHECK(worker.has_value(), "a node that is back has room for its workers");
     own->worker = *worker;
     own->index = i;
-    own->life = static_cast<std::uint32_t>(std::ranges::count(revived_, node));
+    own->incarnation = static_cast<std::uint32_t>(std::ranges::count(revived_, node));
     own->rng = Rng(load_.seed, "load of a second life", next_number_);
     own->place = shape_place(next_number_, workers, records_.shape().preloaded);
     own->quota = load_.operations / workers / 2;

@@ -61,7 +61,7 @@ struct FailurePlan {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
   };
-  kv::ClientId keeper;               // never fails; repairs beside its own clients, and sweeps
+  kv::ClientId keeper;               // never fails; repairs alongside its own clients, and sweeps
   std::vector<kv::ClientId> doomed;  // client workers that die, so that nobody waits for them
   std::vector<fabric::NodeId> crashed;
   std::vector<Repair> repairs;  // by time
@@ -81,7 +81,7 @@ struct LoadConfig {
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
   // Clients spin so long before the warm-up, as at a barrier: time for the scheduler to spread threads and
-  // hogs.
+  // background workers.
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;

@@ -61,9 +61,9 @@ struct Driver::Ended {
 
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
-  std::uint32_t index = 0;  // on its node
-  std::uint32_t life = 0;   // of its node
-  Rng rng;                  // the workload's draws: keys, kinds, gaps
+  std::uint32_t index = 0;        // on its node
+  std::uint32_t incarnation = 0;  // of its node
+  Rng rng;                        // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
   bool done = false;                   // read by the store's background coroutine
   bool is_doomed = false;              // nobody waits for it

@@ -23,12 +23,13 @@ struct ScriptedOperation {
 
 struct ScriptedClient {
   fabric::NodeId node = 0;
-  std::uint16_t worker = 0;  // client worker of the node
-  std::uint32_t slot = 0;    // of its window
-  std::uint32_t life = 0;    // of its node: 0, or how often it had restarted with fresh memory
+  std::uint16_t worker = 0;       // client worker of the node
+  std::uint32_t slot = 0;         // of its window
+  std::uint32_t incarnation = 0;  // of its node: 0, or how often it had restarted with fresh memory
   std::vector<ScriptedOperation> operations;
   [[nodiscard]] bool is_same_client(const ScriptedClient& other) const {
-    return node == other.node && worker == other.worker && slot == other.slot && life == other.life;
+    return node == other.node && worker == other.worker && slot == other.slot &&
+           incarnation == other.incarnation;
   }
   friend bool operator==(const ScriptedClient&, const ScriptedClient&) = default;
 };

@@ -26,11 +26,11 @@
 #include "app/cli/registry.h"
 #include "app/cli/search.h"
 #include "app/cli/standard_streams.h"
+#include "common/background_load/cores.h"
+#include "common/background_load/cpu_group.h"
 #include "common/base/output_place.h"
 #include "common/check/history.h"
 #include "common/fabric/background/background.h"
-#include "common/hog/cores.h"
-#include "common/hog/cpu_group.h"
 #include "workloads/run.h"
 
 #include "app/cli/repair_plan.h"
@@ -116,9 +116,9 @@ double cores_of_store(const BenchOptions& o, const measure::PointResult& point) 
   return cores;
 }
 
-// What the hogs of all machines did from the end of the warm-up to the end of the run, which may be a little
-// after that of the window; and what they left.
-nlohmann::ordered_json hogs_json(const BenchOptions& o, const measure::PointResult& point) {
+// What the background workers of all machines did from the end of the warm-up to the end of the run, which
+// may be a little after that of the window; and what they left.
+nlohmann::ordered_json background_json(const BenchOptions& o, const measure::PointResult& point) {
   double hashes = 0, cpu = 0, wall = 0, lost = 0;
   std::uint32_t machines = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -126,28 +126,28 @@ nlohmann::ordered_json hogs_json(const BenchOptions& o, const measure::PointResu
       const auto found = node.report.counters.find(key);
       return found == node.report.counters.end() ? 0.0 : found->second;
     };
-    if (of(hog::wall_counter) <= 0) continue;
+    if (of(background::wall_counter) <= 0) continue;
     ++machines;
-    hashes += of(hog::hashes_counter);
-    cpu += of(hog::cpu_counter);
-    wall += of(hog::wall_counter);
-    lost += of(hog::lost_counter);
+    hashes += of(background::hashes_counter);
+    cpu += of(background::cpu_counter);
+    wall += of(background::wall_counter);
+    lost += of(background::lost_counter);
   }
   nlohmann::ordered_json out;
-  out["workers"] = o.hogs;
+  out["workers"] = o.background_workers;
   out["machines"] = machines;
-  out["pin"] = o.hog_pin;
+  out["pin"] = o.background_pin;
   out["hashes"] = hashes;
-  const double hogs = static_cast<double>(o.hogs) * machines;
-  out["hashes_per_s"] = wall > 0 ? hashes / (wall / hogs) : 0;
+  const double background_workers = static_cast<double>(o.background_workers) * machines;
+  out["hashes_per_s"] = wall > 0 ? hashes / (wall / background_workers) : 0;
   out["cpu_share"] = wall > 0 ? cpu / wall : 0;
-  out["cores_used"] = wall > 0 ? cpu / wall * hogs : 0;
+  out["cores_used"] = wall > 0 ? cpu / wall * background_workers : 0;
   out["store_cores_used"] = cores_of_store(o, point);
   out["lost"] = lost;
   if (o.fabric == "sim") return out;
-  const hog::GroupFacts group = hog::current_group();
-  out["cores"] = hog::format_cores(hog_cores(o).value_or(std::vector<std::uint32_t>()));
-  out["group"] = hog::to_json(group);
+  const background::GroupFacts group = background::current_group();
+  out["cores"] = background::format_cores(background_cores(o).value_or(std::vector<std::uint32_t>()));
+  out["group"] = background::to_json(group);
   return out;
 }
 
@@ -255,7 +255,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
   point.argv = o.argv;
-  point.hogs = hogs_json(o, point);
+  point.background_workers = background_json(o, point);
   return point;
 }
 
@@ -559,7 +559,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
-  if (open.beside != nullptr) result.point.window_began_unix_ns = open.beside->window_began();
+  if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();
   return result;
 }
 

@@ -186,7 +186,8 @@ std::vector<BenchFlag> load_flags() {
        .place = LOCH_PLACE(repeats),
        .experiment_key = "-"},
       {.setting = of(Type::duration, "settle", "0ns",
-                     "sim: clients spin so long before the warm-up, until hogs have spread over the cores"),
+                     "sim: clients spin so long before the warm-up, until background workers have spread "
+                     "over the cores"),
        .place = LOCH_PLACE(load.settle)},
   };
 }
@@ -197,17 +198,18 @@ std::vector<BenchFlag> machine_flags() {
       {.setting =
            of(Type::integer, "hogs", "0",
               "background CPU workers (SHA-256) per machine, of which a simulated node is one", 0, 10'000),
-       .place = LOCH_PLACE(hogs)},
+       .place = LOCH_PLACE(background_workers)},
       {.setting = choice(
            "hog-pin", {"none", "shared", "separate", "clients"},
-           "hogs: none (the kernel puts them), shared (on the server workers' cores), separate (on cores "
+           "background workers: none (the kernel puts them), shared (on the server workers' cores), separate "
+           "(on cores "
            "without a worker), clients (sim: on any core without a server worker); shm, verbs: shared and "
            "separate with --pin",
            "WHERE"),
-       .place = LOCH_PLACE(hog_pin)},
-      {.setting =
-           of(Type::integer, "hog-nodes", "0", "sim: the first N nodes alone have hogs; 0: all", 0, 1024),
-       .place = LOCH_PLACE(hog_nodes)},
+       .place = LOCH_PLACE(background_pin)},
+      {.setting = of(Type::integer, "hog-nodes", "0",
+                     "sim: the first N nodes alone have background workers; 0: all", 0, 1024),
+       .place = LOCH_PLACE(background_nodes)},
       {.setting = of(Type::integer, "cores", "0",
                      "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),
        .place = LOCH_PLACE(cores)},

@@ -88,7 +88,7 @@ Result<> set_given(const Given& given, BenchOptions& o) {
 // With the options of all protocols: one that is of another protocol is told so.
 settings::Command command_with(const kv::Registry& registry) {
   settings::Command command = bench_command();
-  std::set<std::string> keys;  // two protocols of one room may share an option
+  std::set<std::string> keys;  // two protocols of one module may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
       // Parsed by its protocol, in the end.
@@ -273,8 +273,8 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--max-keys {}: below --keys {}", o.max_keys, o.keys));
   }
-  if (o.hog_nodes > o.nodes)
-    return bad("hog-nodes", fmt::format("{}", o.hog_nodes),
+  if (o.background_nodes > o.nodes)
+    return bad("hog-nodes", fmt::format("{}", o.background_nodes),
                fmt::format("a whole number from 0 to {}", o.nodes));
   LOCH_TRY(apply_sizes(given, "key-size", workloads::SizedData::key, o.key_request, o.key_size, o.key_sizes,
                        o.notes));
@@ -420,17 +420,17 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));
   LOCH_TRY(apply_memory(given, o));
-  if (o.hogs > 0 && o.fabric != "sim" && o.hog_pin != "none" && !o.pin) {
+  if (o.background_workers > 0 && o.fabric != "sim" && o.background_pin != "none" && !o.pin) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("--hog-pin {}: workers have no cores of their own on {} without --pin", o.hog_pin,
-                            o.fabric));
+                fmt::format("--hog-pin {}: workers have no cores of their own on {} without --pin",
+                            o.background_pin, o.fabric));
   }
   if (o.load.settle > 0 && o.fabric != "sim") {
     return fail(ErrorCode::unsupported, "--settle: for --fabric sim; elsewhere --warmup is enough");
   }
   for (const auto& [key, is_given] :
-       {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.hog_nodes > 0},
-        std::pair{"hog-pin clients", o.hog_pin == "clients"}}) {
+       {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
+        std::pair{"hog-pin clients", o.background_pin == "clients"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }

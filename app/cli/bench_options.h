@@ -28,10 +28,10 @@ struct BenchOptions {
   std::uint32_t zero_padding = 1;
   workloads::LoadConfig load;
   std::uint32_t repeats = 0;
-  std::uint32_t hogs = 0;
-  std::string hog_pin;
-  std::uint32_t hog_nodes = 0;  // 0: all
-  std::uint32_t cores = 0;      // sim; 0: the profile's
+  std::uint32_t background_workers = 0;
+  std::string background_pin;
+  std::uint32_t background_nodes = 0;  // 0: all
+  std::uint32_t cores = 0;             // sim; 0: the profile's
   bool pin = true;
   std::string device;           // verbs; empty: the first with an active port
   std::uint32_t port = 0;       // verbs; 0: the first active one

@@ -54,7 +54,7 @@ BenchOptions accepted(Words words) {
   return options ? *options : BenchOptions();
 }
 
-// Pilaf and Pilaf-VO, say: two protocols of one room with the same options.
+// Pilaf and Pilaf-VO, say: two protocols of one module with the same options.
 TEST(BenchOptions, ProtocolsMayShareAnOption) {
   kv::Registry registry = toys();
   registry.emplace("slots-too", support::make_slot_store());
@@ -184,7 +184,7 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
   }
 }
 
-TEST(BenchOptions, HogsInRealTimeArePinnedBesidePinnedWorkers) {
+TEST(BenchOptions, BackgroundWorkersInRealTimeArePinnedAlongsidePinnedWorkers) {
   Words words = {"--protocol", "slots", "--fabric", "shm", "--hogs", "2", "--hog-pin", "shared"};
   const auto refused = parse_bench(words, toys());
   ASSERT_FALSE(refused.has_value());
@@ -368,10 +368,10 @@ TEST_P(BenchOn, HistogramAsHdrText) {
   EXPECT_THAT(read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
 }
 
-// Hogs and workers have been on their cores for a while when the load begins, and take turns there at
-// instants that differ between machines.
-TEST_P(BenchOn, HogsHaveSettledWhenTheLoadBegins) {
-  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+// Background workers and workers have been on their cores for a while when the load begins, and take turns
+// there at instants that differ between machines.
+TEST_P(BenchOn, BackgroundWorkersHaveSettledWhenTheLoadBegins) {
+  if (GetParam() != "sim") GTEST_SKIP() << "background workers are simulated";
   ASSERT_EQ(
       run_bench({"--protocol", "slots", "--fabric", "sim", "--nodes", "3", "--clients", "12", "--keys", "50",
                  "--hogs", "12", "--settle", "200ms", "--duration", "6ms", "--json", file("a.json")},
@@ -386,8 +386,8 @@ TEST_P(BenchOn, HogsHaveSettledWhenTheLoadBegins) {
   EXPECT_GT(*hashes.begin(), 0);
 }
 
-TEST_P(BenchOn, SomeNodesHaveHogsAndNodesHaveFewerCores) {
-  if (GetParam() != "sim") GTEST_SKIP() << "hogs are simulated";
+TEST_P(BenchOn, SomeNodesHaveBackgroundWorkersAndNodesHaveFewerCores) {
+  if (GetParam() != "sim") GTEST_SKIP() << "background workers are simulated";
   ASSERT_EQ(run_bench({"--protocol", "slots",   "--fabric",   "sim",    "--nodes", "3",           "--keys",
                        "50",         "--cores", "6",          "--hogs", "6",       "--hog-nodes", "1",
                        "--settle",   "50ms",    "--duration", "6ms",    "--json",  file("a.json")},

@@ -10,8 +10,9 @@
 #include <thread>
 #include <variant>
 
-#include "common/hog/cores.h"
+#include "common/background_load/cores.h"
 
+#include "common/base/file.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/fault/fault_file.h"
@@ -19,7 +20,6 @@
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/trace/trace_fabric.h"
 #include "common/fabric/verbs/verbs.h"
-#include "common/base/file.h"
 
 namespace loch::cli {
 namespace {
@@ -52,12 +52,12 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   if (!o.faults.empty()) {
     LOCH_ASSIGN(config.faults, load_faults(o.faults));
   }
-  config.hogs = o.hogs;
-  config.hog_pin = o.hog_pin == "shared"     ? HogPin::shared
-                   : o.hog_pin == "separate" ? HogPin::separate
-                   : o.hog_pin == "clients"  ? HogPin::clients
-                                             : HogPin::none;
-  config.hog_nodes = o.hog_nodes;
+  config.background_workers = o.background_workers;
+  config.background_pin = o.background_pin == "shared"     ? BackgroundPin::shared
+                          : o.background_pin == "separate" ? BackgroundPin::separate
+                          : o.background_pin == "clients"  ? BackgroundPin::clients
+                                                           : BackgroundPin::none;
+  config.background_nodes = o.background_nodes;
   config.trace = open.trace.get();
   return make_sim(config);
 }
@@ -190,31 +190,34 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 
-// This machine's hogs: of several processes on it, the first has them.
-Result<std::unique_ptr<hog::Hogs>> start_hogs(const BenchOptions& o, const Place& place) {
-  if (o.hogs == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
-  hog::HogsConfig config;
-  config.workers = o.hogs;
-  LOCH_ASSIGN(config.cores, hog_cores(o));
-  return hog::Hogs::start(config);
+// This machine's background workers: of several processes on it, the first has them.
+Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOptions& o,
+                                                                   const Place& place) {
+  if (o.background_workers == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
+  background::CpuLoadConfig config;
+  config.workers = o.background_workers;
+  LOCH_ASSIGN(config.cores, background_cores(o));
+  return background::CpuLoad::start(config);
 }
 
 }  // namespace
 
-Result<std::vector<std::uint32_t>> hog_cores(const BenchOptions& o) {
-  if (o.hogs == 0 || o.fabric == "sim" || o.hog_pin == "none") return std::vector<std::uint32_t>();
+Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
+  if (o.background_workers == 0 || o.fabric == "sim" || o.background_pin == "none")
+    return std::vector<std::uint32_t>();
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const kv::DeployConfig deploy = deploy_config(o);
   std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
   for (std::uint32_t i = 0; i < deploy.server_workers; ++i) servers.push_back(deploy.server_index(i) % cores);
   for (std::uint32_t i = 0; i < deploy.client_workers; ++i) workers.push_back(i % cores);
   std::ranges::copy(servers, std::back_inserter(workers));
-  return hog::place_hogs(o.hog_pin, "--hog-pin", o.hog_pin == "shared" ? servers : workers,
-                         hog::usable_cores());
+  return background::place_background_load(o.background_pin, "--hog-pin",
+                                           o.background_pin == "shared" ? servers : workers,
+                                           background::usable_cores());
 }
 
 Result<> check_files(const BenchOptions& o) {
-  LOCH_TRY(hog_cores(o));
+  LOCH_TRY(background_cores(o));
   if (o.fabric == "sim") {
     LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
     LOCH_TRY(use_cores(o.cores, hardware.cpu));
@@ -226,7 +229,7 @@ Result<> check_files(const BenchOptions& o) {
 
 Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const Place& place) {
   OpenFabric open;
-  LOCH_ASSIGN(std::unique_ptr<hog::Hogs> hogs, start_hogs(o, place));
+  LOCH_ASSIGN(std::unique_ptr<background::CpuLoad> load, start_background_load(o, place));
   if (!o.trace.empty()) {
     LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
   }
@@ -243,9 +246,9 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
   }
   open.fabric = fabric::count_requests(std::move(open.fabric), count);
   if (o.fabric != "sim") {
-    auto beside = hog::with_background(std::move(open.fabric), std::move(hogs));
-    open.beside = beside.get();
-    open.fabric = std::move(beside);
+    auto alongside = background::with_background(std::move(open.fabric), std::move(load));
+    open.alongside = alongside.get();
+    open.fabric = std::move(alongside);
   }
   return open;
 }

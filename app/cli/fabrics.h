@@ -31,23 +31,23 @@ struct ProcessKill {
 struct OpenFabric {
   std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;                           // profile name, sim only
-  std::uint32_t cores = 0;                        // to pin workers to; 0: not pinned
-  const hog::BackgroundFabric* beside = nullptr;  // `fabric`, where it runs in real time
-  std::vector<ProcessKill> kills;                 // of real processes, one a node
+  std::string hardware;                                     // profile name, sim only
+  std::uint32_t cores = 0;                                  // to pin workers to; 0: not pinned
+  const background::BackgroundFabric* alongside = nullptr;  // `fabric`, where it runs in real time
+  std::vector<ProcessKill> kills;                           // of real processes, one a node
 };
 
 // The cores of this machine that --hogs are pinned to in real time; none: not pinned. On sim they are the
 // simulated machine's affair.
-[[nodiscard]] Result<std::vector<std::uint32_t>> hog_cores(const BenchOptions& options);
+[[nodiscard]] Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& options);
 
-// Starts the hogs, too: before anything of the fabric is there. Call it from the process's main thread.
-// Refuses an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
+// Starts the background workers, too: before anything of the fabric is there. Call it from the process's main
+// thread. Refuses an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
 [[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed,
                                              const Place& place);
 
-// Refuses an unknown hardware profile, bad files that the flags name, and hogs that have no core; opens
-// nothing.
+// Refuses an unknown hardware profile, bad files that the flags name, and background workers that have no
+// core; opens nothing.
 [[nodiscard]] Result<> check_files(const BenchOptions& options);
 
 }  // namespace loch::cli

@@ -8,7 +8,7 @@
 namespace loch::cli {
 
 // Adds to the plan what a fault of the schedule dooms, the repair that `delay` after it (or after the node's
-// return) mends it, and the keys that may stay out of service where nothing is promised.
+// return) repairs it, and the keys that may stay out of service where nothing is promised.
 void plan_repair(const fabric::sim::ScheduledFault& fault, const kv::Module& module,
                  const kv::Options& options, const kv::DeployConfig& deploy, Nanos delay,
                  workloads::FailurePlan& plan);

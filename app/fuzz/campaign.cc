@@ -8,7 +8,7 @@
 
 #include "app/cli/interrupt.h"
 #include "app/cli/progress.h"
-#include "app/fuzz/mends.h"
+#include "app/fuzz/fixes.h"
 
 namespace loch::fuzz {
 
@@ -16,7 +16,7 @@ Campaign::Campaign(const FuzzOptions& options, const kv::Module& module)
     : options_(options),
       module_(module),
       ends_at_first_(options.first_only || (!options.keep_going &&
-                                            (!options.mutant.empty() || mends_of(options, module).empty()))) {
+                                            (!options.mutant.empty() || fixes_of(options, module).empty()))) {
 }
 
 void Campaign::run() {

@@ -24,10 +24,10 @@ std::string report(const FuzzFinding& f, const FuzzOptions& o) {
   for (const check::Operation& operation : f.sub_history)
     text += "    " + check::to_line(check::view(operation));
   text += fmt::format("  rerun    {}\n", rerun_line(f, o));
-  if (f.mended.empty()) return text;
-  FuzzOptions mended = o;
-  for (const std::string& option : f.mended) mended.settings.emplace_back(option, "true");
-  return text + fmt::format("  mended   {}\n", rerun_line(f, mended));
+  if (f.fixed.empty()) return text;
+  FuzzOptions fixed = o;
+  for (const std::string& option : f.fixed) fixed.settings.emplace_back(option, "true");
+  return text + fmt::format("  mended   {}\n", rerun_line(f, fixed));
 }
 
 Result<StoredFinding> store_finding(const FuzzFinding& finding, const FuzzOptions& options,

@@ -65,7 +65,7 @@ struct FuzzFinding {
   std::string scenario;  // what ran, in one line
   std::string reason;    // one line: what is wrong
   std::string cause;     // the hole that it comes from ("H1: …"), or what the counters point to, or empty
-  std::vector<std::string> mended;  // options that make the finding go away
+  std::vector<std::string> fixed;  // options that make the finding go away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   ProbeCounts probes;                                   // how often each was passed

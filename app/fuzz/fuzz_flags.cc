@@ -117,7 +117,7 @@ settings::Command fuzz_command(FuzzFlags& flags) {
           "Many simulated runs. Each seed draws its own cluster, workload, knobs, timing, faults and "
           "failures, and its history is checked.",
       .notes =
-          "Of a variant with holes, all seeds are run, and a finding names the holes whose mends make it "
+          "Of a variant with holes, all seeds are run, and a finding names the holes whose fixes make it "
           "go away.",
       .statuses = {{"0", "nothing found"}, {"1", "found"}, {"2", "bad input"}, {"130", "interrupted"}},
       .example = "fuzz --protocol pilaf --seeds 2000 --coverage"};

@@ -79,8 +79,8 @@ const std::vector<Knob>& impatient_knobs() {
   return all;
 }
 
-// Where a node dies and is soon back: what was sent to its former life is sent again to the next, and what
-// was remembered of it is looked up there.
+// Where a node dies and is soon back: what was sent to its former incarnation is sent again to the next, and
+// what was remembered of it is looked up there.
 const std::vector<Knob>& rebirth_knobs() {
   static const std::vector<Knob> all = {
       {Role::give_up, 0, {"1ms", "1ms", "3ms"}},

@@ -11,7 +11,7 @@
 
 namespace loch::fuzz {
 
-// What a profile's table is like. recycling: expiry periods shorter than a laggard's operation, hardly a
+// What a profile's table is like. recycling: expiry periods shorter than a straggler's operation, hardly a
 // spare entry; overfull: more keys are put than it has slots, and one or two are never written.
 // seesaw: a slot or two are free; keys that are never written move between their slots to make room
 // for others that come and go, while clients that are slow look for them.

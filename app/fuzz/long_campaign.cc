@@ -16,7 +16,7 @@
 #include "app/fuzz/campaign.h"
 #include "app/fuzz/corpus.h"
 #include "app/fuzz/findings.h"
-#include "app/fuzz/mends.h"
+#include "app/fuzz/fixes.h"
 #include "app/fuzz/neighbours.h"
 #include "app/fuzz/run.h"
 

@@ -106,8 +106,8 @@ class RebirthDrawer {
 }  // namespace
 
 bool draw_rebirth(Rng& rng, FuzzScenario& s) {
-  // A laggard is slow for a reason of its own, and the periods that it needs are others.
-  if (s.sim.faults.laggards > 0 || !rng.chance(share)) return false;
+  // A straggler is slow for a reason of its own, and the periods that it needs are others.
+  if (s.sim.faults.stragglers > 0 || !rng.chance(share)) return false;
   RebirthDrawer(rng, s).draw();
   return true;
 }

@@ -1,5 +1,5 @@
-// A node that dies and is back at once, while requests that were meant for its former life are still sent
-// again.
+// A node that dies and is back at once, while requests that were meant for its former incarnation are still
+// sent again.
 #pragma once
 
 #include "app/fuzz/scenario.h"

@@ -1,6 +1,6 @@
 // A node that loses its memory and comes back, in every store that takes it back: until it is declared lost
 // what it held is an error and never a miss; after that each key can be read and written again, and the
-// clients of the node's second life work beside the others.
+// clients of the node's second incarnation work alongside the others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -109,20 +109,20 @@ TEST_P(Rejoin, WhatItHeldIsAnErrorUntilItIsDeclaredLost) {
   EXPECT_TRUE(seen.outcome.unsound.empty()) << seen.outcome.unsound.front();
   EXPECT_EQ(seen.outcome.repaired.at("restarts"), 1u);
   EXPECT_EQ(seen.outcome.repaired.at("nodes_declared"), 1u);
-  std::uint32_t errors = 0, misses_before = 0, misses_after = 0, by_second_life = 0;
-  constexpr std::int32_t first_of_second_life = 3 * 2 * 2;
+  std::uint32_t errors = 0, misses_before = 0, misses_after = 0, by_second_incarnation = 0;
+  constexpr std::int32_t first_of_second_incarnation = 3 * 2 * 2;
   for (const check::Operation& o : seen.history) {
     if (o.kind != OpKind::get || !o.return_ns) continue;
     const bool is_between = o.invoke_ns > crash_at && *o.return_ns < declared_at;
     errors += is_between && o.outcome == Outcome::failed ? 1 : 0;
     misses_before += o.outcome == Outcome::not_found && *o.return_ns < declared_at ? 1 : 0;
     misses_after += o.outcome == Outcome::not_found && o.invoke_ns > declared_at ? 1 : 0;
-    by_second_life += o.client >= first_of_second_life && o.outcome == Outcome::ok ? 1 : 0;
+    by_second_incarnation += o.client >= first_of_second_incarnation && o.outcome == Outcome::ok ? 1 : 0;
   }
   EXPECT_GT(errors, 0u);
   EXPECT_EQ(misses_before, 0u);
   EXPECT_GT(misses_after, 0u) << "of what was lost";
-  EXPECT_GT(by_second_life, 50u);
+  EXPECT_GT(by_second_incarnation, 50u);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -21,10 +21,10 @@ struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
   double get, remove;        // shares; the rest are PUTs
-  std::uint32_t operations;  // a client slot; laggards: the load has a duration
-  // none: only the order of things varies; laggards: some clients take a long step for every short one
+  std::uint32_t operations;  // a client slot; stragglers: the load has a duration
+  // none: only the order of things varies; stragglers: some clients take a long step for every short one
   // of the others.
-  enum class Faults : std::uint8_t { none, swarm, stalls, laggards } faults;
+  enum class Faults : std::uint8_t { none, swarm, stalls, stragglers } faults;
   std::uint32_t weight = 1;  // how often it is drawn, beside the others
   FuzzTable table = FuzzTable::any;
 };
@@ -44,13 +44,13 @@ constexpr std::array<Profile, 10> profiles = {{
     // Clients that stop for long in the middle of an operation, while the others turn the table over:
     // what was checked before is old, what was unlinked is in use again.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
-    // Between two steps of a laggard the others move a key away and back: what looks unchanged has
+    // Between two steps of a straggler the others move a key away and back: what looks unchanged has
     // changed twice (H2). Only a key that nobody deletes meanwhile shows it.
-    {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::laggards, 2, FuzzTable::overfull},
+    {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
     // The same, and nothing else: no client is slow but those who read the keys that are moved (H2).
-    {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::laggards, 2, FuzzTable::seesaw},
-    // Between two steps of a laggard the entry that it is about to look at expires and is written anew.
-    {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::laggards, 2, FuzzTable::recycling},
+    {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
+    // Between two steps of a straggler the entry that it is about to look at expires and is written anew.
+    {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
 const Profile& draw_profile(Rng& rng) {
@@ -157,9 +157,9 @@ void draw_stalls(Rng& rng, SimFaults& faults) {
   faults.outage_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {100'000, 500'000, 2'000'000}));
 }
 
-void draw_laggards(Rng& rng, const Profile& profile, SimFaults& faults) {
+void draw_stragglers(Rng& rng, const Profile& profile, SimFaults& faults) {
   const bool is_overfull = profile.table == FuzzTable::overfull;
-  faults.laggards = pick<double>(rng, {0.25, 0.5, 0.75});
+  faults.stragglers = pick<double>(rng, {0.25, 0.5, 0.75});
   const std::vector<std::uint64_t> lags = is_overfull
                                               ? std::vector<std::uint64_t>{60'000, 120'000, 300'000, 800'000}
                                               : std::vector<std::uint64_t>{150'000, 400'000, 800'000};
@@ -170,8 +170,8 @@ void draw_laggards(Rng& rng, const Profile& profile, SimFaults& faults) {
   faults.clock_skew = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 1'000, 10'000}));
   faults.clock_drift_ppm = pick<double>(rng, {0, 50});
   if (profile.table != FuzzTable::seesaw) return;
-  faults.laggards = 1;
-  faults.first_laggard = 1;
+  faults.stragglers = 1;
+  faults.first_straggler = 1;
   faults.lag = static_cast<Nanos>(pick<std::uint64_t>(rng, {200'000, 400'000, 800'000, 1'600'000}));
   faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 200}));
 }
@@ -180,8 +180,8 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   using Faults = Profile::Faults;
   if (profile.faults == Faults::swarm) s.sim.faults = fabric::sim::swarm(rng);
   if (profile.faults == Faults::stalls) draw_stalls(rng, s.sim.faults);
-  if (profile.faults == Faults::laggards)
-    draw_laggards(rng, profile, s.sim.faults);
+  if (profile.faults == Faults::stragglers)
+    draw_stragglers(rng, profile, s.sim.faults);
   else if (profile.faults == Faults::none || rng.chance(0.5))
     add_timing(rng, s.sim.faults);
   // Two phases: faults, then none, and then everything must finish.
@@ -238,8 +238,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // What takes a laggard to be seen is seldom seen where periods must be long because requests fail.
-  const double share = profile.faults == Profile::Faults::laggards ? 0.4 : 1;
+  // What takes a straggler to be seen is seldom seen where periods must be long because requests fail.
+  const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");
   const bool is_reborn = promises_something(module) && draw_rebirth(rebirths, s);

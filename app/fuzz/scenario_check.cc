@@ -46,7 +46,7 @@ Result<> check_load(const FuzzScenario& s) {
     const kv::DeployConfig& d = s.plan.deploy;
     if (c.node >= d.nodes || !d.drives(c.node) || c.worker >= d.client_workers || c.slot >= d.window)
       return wrong("load.script.clients", "nodes, workers and slots that the cluster has clients on");
-    if (!seen.emplace(c.node, c.worker, c.slot, c.life).second)
+    if (!seen.emplace(c.node, c.worker, c.slot, c.incarnation).second)
       return wrong("load.script.clients", "each client once");
     if (!std::ranges::all_of(c.operations, is_record, &workloads::ScriptedOperation::record))
       return wrong("load.script.clients", "records below most_keys");

@@ -44,7 +44,7 @@ void script(A& a, workloads::Script& all) {
     one.whole("node", client.node, 0, most_nodes - 1);
     one.whole("worker", client.worker, 0, most_workers - 1);
     one.whole("slot", client.slot, 0, most_workers - 1);
-    one.whole("life", client.life, 0, 16);
+    one.whole("life", client.incarnation, 0, 16);
     one.list("operations", client.operations, most_operations, [](A& inner, workloads::ScriptedOperation& o) {
       inner.choice("op", o.kind, operation_names);
       inner.whole("record", o.record, 0, most_records - 1);
@@ -98,9 +98,9 @@ void weakness(A& a, SimFaults& f) {
   a.whole("clock_skew_ns", f.clock_skew, 0, second);
   a.real("clock_drift_ppm", f.clock_drift_ppm, 0, 1e5);
   a.whole("jitter_ns", f.jitter, 0, second);
-  a.real("laggards", f.laggards, 0, 1);
+  a.real("laggards", f.stragglers, 0, 1);
   a.whole("lag_ns", f.lag, 0, second);
-  a.whole("first_laggard", f.first_laggard, 0, most_workers);
+  a.whole("first_laggard", f.first_straggler, 0, most_workers);
   a.real("slow_dma", f.slow_dma, 0, 1);
   a.whole("slow_dma_span_ns", f.slow_dma_span, 0, second);
   a.real("interrupted", f.interrupted, 0, 1);

@@ -9,7 +9,7 @@
 
 #include "app/cli/interrupt.h"
 #include "app/cli/progress.h"
-#include "app/fuzz/mends.h"
+#include "app/fuzz/fixes.h"
 #include "app/fuzz/reductions.h"
 #include "app/fuzz/run.h"
 
@@ -25,10 +25,10 @@ class Shrinker {
         verdict_(finding.verdict),
         best_(*finding.ran),
         found_(finding),
-        mends_(finding.mended) {
+        fixes_(finding.fixed) {
     // Of a variant with one hole the cause is known without an experiment.
-    const std::vector<kv::Mend> all = mends_of(options, *best_.plan.module);
-    if (mends_.empty() && all.size() == 1) mends_.push_back(all.front().option);
+    const std::vector<kv::Fix> all = fixes_of(options, *best_.plan.module);
+    if (fixes_.empty() && all.size() == 1) fixes_.push_back(all.front().option);
   }
 
   Shrunk shrink() {
@@ -91,18 +91,18 @@ class Shrinker {
   }
   // Without what is known to cause it the run shows nothing.
   bool is_of_the_cause(const FuzzScenario& s) {
-    if (s.plan.mutant.empty() && mends_.empty()) return true;
+    if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;
     sound.plan.mutant.clear();
-    for (const std::string& mend : mends_) {
-      if (!sound.plan.options.set(mend, "true")) return false;
+    for (const std::string& fix : fixes_) {
+      if (!sound.plan.options.set(fix, "true")) return false;
     }
     FuzzFinding finding;
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
     // Other holes may show something else.
-    return mends_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
+    return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
   // The smaller a scenario, the more its seeds differ from one another in what they show.
@@ -279,7 +279,7 @@ class Shrinker {
     for (std::size_t i = used.size(); i-- > 1 && has_budget();)
       accept(merge_records(best_, used[i], used[0]));
     // Only where a tighter table cannot be what goes wrong.
-    if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && mends_.empty()) return;
+    if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && fixes_.empty()) return;
     for (std::uint64_t count = best_.plan.records.most; count-- > 1 && has_budget();) {
       if (auto candidate = with_records(best_, count)) accept(std::move(*candidate));
     }
@@ -319,7 +319,7 @@ class Shrinker {
   const FuzzVerdict verdict_;
   FuzzScenario best_;
   FuzzFinding found_;
-  std::vector<std::string> mends_;
+  std::vector<std::string> fixes_;
   std::atomic<std::uint64_t> runs_{0}, left_{0};
 };
 

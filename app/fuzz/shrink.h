@@ -2,7 +2,7 @@
 // clients, keys, failures, weak behaviour, options, the cluster's shape and instants.
 //
 // A smaller scenario is accepted when its verdict is the finding's and when, without what is known to cause
-// it (the known-bad variant, or with the hole mended), the same run shows nothing. Since whatever is taken
+// it (the known-bad variant, or with the hole fixed), the same run shows nothing. Since whatever is taken
 // away shifts the draws of the rest, a scenario is tried under several seeds of the simulation's random
 // numbers, more of them the smaller it is. Deterministic; the number of runs is bounded.
 #pragma once
@@ -22,7 +22,7 @@ struct Shrunk {
   bool reproduced = false;  // false: the list of its operations did not show it; nothing was changed
 };
 
-// `finding` has a scenario (ran). Its cause and mends are taken over.
+// `finding` has a scenario (ran). Its cause and fixes are taken over.
 [[nodiscard]] Shrunk shrink(const FuzzFinding& finding, const FuzzOptions& options);
 
 // Operations that are left: those listed and, where the sweep is what shows it, the sweep's.

@@ -167,9 +167,10 @@ TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   EXPECT_EQ(point->protocol_counters.at("answered"), 2000);
 }
 
-// One of two server workers shares its core with a hog: who keeps to the other one loses nothing.
+// One of two server workers shares its core with a background worker: who keeps to the other one loses
+// nothing.
 TEST_P(OnFabric, AnEchoMayKeepToOneServer) {
-  if (GetParam() != std::string("sim")) GTEST_SKIP() << "needs simulated hogs";
+  if (GetParam() != std::string("sim")) GTEST_SKIP() << "needs simulated background workers";
   const auto completed = [](const char* server) {
     const auto point = run(
         {"--protocol",  "micro-echo", "--nodes",    "2",      "--server-nodes",      "1",   "--clients", "2",

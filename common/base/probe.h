@@ -2,8 +2,8 @@
 // that runs a scenario under a ProbeScope learns which marks were passed, and a campaign that never passed
 // one says nothing about the code behind it.
 //
-// Names are "ROOM.branch"; several places may share one. Code that only the published variant of a design
-// runs names its probes "ROOM.published.branch". Outside a ProbeScope a mark costs the look at one
+// Names are "MODULE.branch"; several places may share one. Code that only the published variant of a design
+// runs names its probes "MODULE.published.branch". Outside a ProbeScope a mark costs the look at one
 // thread-local pointer, and it belongs at branches that are rare.
 #pragma once
 

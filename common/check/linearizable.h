@@ -64,7 +64,7 @@ struct KeyReport {
   std::uint64_t operations = 0;  // of this key in the history
   std::string reason;            // one line: which operations contradict each other, and how
   // The operations that already contradict each other, by invocation; whatever the key's other
-  // operations did cannot mend it. Empty when options.minimise is false or the limit was reached.
+  // operations did cannot repair it. Empty when options.minimise is false or the limit was reached.
   std::vector<Operation> sub_history;
 };
 

@@ -16,7 +16,7 @@ class ChannelListener {
   // A Kind::part or Kind::text of another rank; in order per sender.
   virtual void on_arrival(Kind kind, std::uint32_t from, std::string payload) = 0;
   // A rank is lost (killed, silent) or has ended: after all that it has sent. Or it is back, before all
-  // that its new life sends.
+  // that its new incarnation sends.
   virtual void on_fate(const Notice& notice) = 0;
 };
 

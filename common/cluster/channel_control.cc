@@ -34,16 +34,16 @@ std::string describe(const Notice& notice) {
 }  // namespace
 
 ChannelControl::ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
-                               std::uint32_t life)
+                               std::uint32_t incarnation)
     : channel_(channel),
       rank_(rank),
       hosts_(std::move(hosts)),
       lost_(std::make_unique<std::atomic<bool>[]>(hosts_.size())),
-      lives_(std::make_unique<std::atomic<std::uint32_t>[]>(hosts_.size())),
+      incarnations_(std::make_unique<std::atomic<std::uint32_t>[]>(hosts_.size())),
       fates_(hosts_.size()),
       is_gone_(hosts_.size()) {
   LOCH_CHECK_LT(rank_, hosts_.size());
-  lives_[rank_] = life;
+  incarnations_[rank_] = incarnation;
   control_thread_ = std::thread([this] { control_loop(); });
   channel_.start(*this);
 }
@@ -77,7 +77,7 @@ Result<> ChannelControl::barrier(std::string_view what, Nanos within) {
 
 Result<std::vector<std::string>> ChannelControl::meet(Meeting meeting, std::string_view what,
                                                       const std::string& mine, Nanos within) {
-  if (life(rank_) != 0) {
+  if (incarnation(rank_) != 0) {
     return fail(ErrorCode::unsupported,
                 fmt::format("{}: rank {} was started again and is in no meeting", what, rank_));
   }
@@ -92,7 +92,7 @@ Result<std::vector<std::string>> ChannelControl::meet(Meeting meeting, std::stri
   }
   const bool is_for_root = meeting == Meeting::gather;
   for (std::uint32_t to = 0; to < (is_for_root ? 1 : ranks()); ++to) {
-    if (to != rank_ && life(to) == 0) channel_.send(Kind::part, to, bytes);
+    if (to != rank_ && incarnation(to) == 0) channel_.send(Kind::part, to, bytes);
   }
   lock.lock();
   if (is_for_root && rank_ != 0) {
@@ -225,11 +225,11 @@ void ChannelControl::on_fate(const Notice& notice) {
 
 // With mutex_ held. A rank that is back itself hears of those that were back before it; no event.
 void ChannelControl::come_back(const Notice& notice) {
-  if (notice.detail <= life(notice.rank)) {
+  if (notice.detail <= incarnation(notice.rank)) {
     ++dropped_;
     return;
   }
-  lives_[notice.rank].store(notice.detail, std::memory_order_relaxed);
+  incarnations_[notice.rank].store(notice.detail, std::memory_order_relaxed);
   lost_[notice.rank].store(false, std::memory_order_relaxed);
   if (!fates_[notice.rank]) fates_[notice.rank] = Notice{notice.rank, Fate::killed, 0};
   if (is_gone_[notice.rank]) push({Event::What::back, notice.rank, {}});
@@ -243,9 +243,9 @@ bool ChannelControl::is_lost(std::uint32_t rank) const {
   return lost_[rank].load(std::memory_order_relaxed);
 }
 
-std::uint32_t ChannelControl::life(std::uint32_t rank) const {
+std::uint32_t ChannelControl::incarnation(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());
-  return lives_[rank].load(std::memory_order_relaxed);
+  return incarnations_[rank].load(std::memory_order_relaxed);
 }
 
 void ChannelControl::send(std::uint32_t to, std::string_view message) {

@@ -24,7 +24,7 @@ class ChannelControl final : public Control, private ChannelListener {
  public:
   // `channel` outlives this. `hosts`: the host name of each rank. `life`: of this one.
   ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
-                 std::uint32_t life = 0);
+                 std::uint32_t incarnation = 0);
   ~ChannelControl() override;
 
   [[nodiscard]] std::uint32_t rank() const override { return rank_; }
@@ -38,7 +38,7 @@ class ChannelControl final : public Control, private ChannelListener {
   void send(std::uint32_t to, std::string_view message) override;
   void on_message(std::function<void(std::uint32_t, std::string_view)> handler) override;
   void on_lost(std::function<void(std::uint32_t)> handler) override;
-  [[nodiscard]] std::uint32_t life(std::uint32_t rank) const override;
+  [[nodiscard]] std::uint32_t incarnation(std::uint32_t rank) const override;
   void on_back(std::function<void(std::uint32_t)> handler) override;
   [[nodiscard]] std::string host(std::uint32_t rank) const override { return hosts_.at(rank); }
 
@@ -81,7 +81,7 @@ class ChannelControl final : public Control, private ChannelListener {
   const std::uint32_t rank_;
   const std::vector<std::string> hosts_;
   std::unique_ptr<std::atomic<bool>[]> lost_;
-  std::unique_ptr<std::atomic<std::uint32_t>[]> lives_;
+  std::unique_ptr<std::atomic<std::uint32_t>[]> incarnations_;
   std::atomic<std::uint64_t> dropped_ = 0;
 
   std::mutex mutex_;                 // over all that follows

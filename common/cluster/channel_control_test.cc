@@ -243,12 +243,12 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   {
     ChannelControl before(network.channel(1), 1, hosts_of(3));
     before.send(0, "first");
-    wait_until([&] { return here.life(1) == 0; });
+    wait_until([&] { return here.incarnation(1) == 0; });
     network.end({1, Fate::killed, 9});
   }
   wait_until([&] { return here.is_lost(1); });
   network.end({1, Fate::back, 1});
-  wait_until([&] { return here.life(1) == 1 && other.life(1) == 1; });
+  wait_until([&] { return here.incarnation(1) == 1 && other.incarnation(1) == 1; });
   EXPECT_FALSE(here.is_lost(1));
   network.inject(Kind::text, 1, 0, "second");
   // In the order in which it came, though nobody has listened until now.
@@ -264,7 +264,7 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   both.join();
   // Lost anew, and ended for good: no quarrel with it, for it was not to come.
   network.end({1, Fate::killed, 9});
-  network.end({1, Fate::back, 1});  // not a new life
+  network.end({1, Fate::back, 1});  // not a new incarnation
   network.end({1, Fate::back, 2});
   wait_until([&] { return count() == 6; });
   network.end({1, Fate::ended, 3});
@@ -279,13 +279,13 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   }
 }
 
-TEST(ChannelControl, ARankThatIsBackItselfKnowsItsLifeAndWhoIsGone) {
+TEST(ChannelControl, ARankThatIsBackItselfKnowsItsIncarnationAndWhoIsGone) {
   MemoryNetwork network(3);
   ChannelControl control(network.channel(1), 1, hosts_of(3), 2);
   network.end({0, Fate::back, 4});
   network.end({2, Fate::killed, 9});
-  wait_until([&] { return control.life(0) == 4 && control.is_lost(2); });
-  EXPECT_EQ(control.life(1), 2U);
+  wait_until([&] { return control.incarnation(0) == 4 && control.is_lost(2); });
+  EXPECT_EQ(control.incarnation(1), 2U);
   EXPECT_FALSE(control.is_lost(0));
   const auto met = control.barrier("anything", plenty);
   ASSERT_FALSE(met.has_value());

@@ -13,7 +13,7 @@
 
 namespace loch::cluster {
 
-// All calls come from one thread (the set-up thread), except is_lost, life and send, which any thread
+// All calls come from one thread (the set-up thread), except is_lost, incarnation and send, which any thread
 // may call. A meeting (all_gather, gather, barrier) is held by every live rank in the same order with the
 // same `what`; ranks that are lost, before or during it, are left out and nobody waits for them. When
 // a live rank has not come after `within`, the meeting fails in each rank that waits, with an error
@@ -53,14 +53,14 @@ class Control {
 
   // ---- Ranks that come back -----------------------------------------------------------------------
   // A rank whose process was killed may be started again (rank.h). From then on is_lost(rank) is false,
-  // and messages go to its new life and come from it; those between anyone and the former life that are
-  // late are dropped. It takes part in no meeting any more: the others' leave it out, its own calls fail
-  // (unsupported).
+  // and messages go to its new incarnation and come from it; those between anyone and the former incarnation
+  // that are late are dropped. It takes part in no meeting any more: the others' leave it out, its own calls
+  // fail (unsupported).
 
   // How often the rank was started again; of rank() itself: 0 in a process that began the run. Any thread.
-  [[nodiscard]] virtual std::uint32_t life(std::uint32_t rank) const = 0;
+  [[nodiscard]] virtual std::uint32_t incarnation(std::uint32_t rank) const = 0;
   // As on_lost, once for each time that a rank comes back, after its loss; is_lost(rank) is false by
-  // then, unless it is lost anew. What its new life sends is heard after this.
+  // then, unless it is lost anew. What its new incarnation sends is heard after this.
   virtual void on_back(std::function<void(std::uint32_t rank)> handler) = 0;
 
   // Host name of a rank, for messages.

@@ -92,19 +92,21 @@ int lose(Control& control, const std::string& scenario) {
   return 0;
 }
 
-// A life of rank 1: greets the others, waits until both have greeted it, and is killed, but for the last.
+// An incarnation of rank 1: greets the others, waits until both have greeted it, and is killed, but for the
+// last.
 int live(Control& control) {
-  const std::uint32_t self = control.life(control.rank());
+  const std::uint32_t self = control.incarnation(control.rank());
   std::atomic<int> greetings = 0, strange = 0;
   control.on_message([&](std::uint32_t, std::string_view text) {
-    ++(text == fmt::format("life {}", self) ? greetings : strange);
+    ++(text == fmt::format("incarnation {}", self) ? greetings : strange);
   });
   if (self == 0) {
     if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
-  } else if (control.barrier("ready", second).has_value() || control.life(0) != 0 || control.is_lost(2)) {
+  } else if (control.barrier("ready", second).has_value() || control.incarnation(0) != 0 ||
+             control.is_lost(2)) {
     return 1;
   }
-  for (const std::uint32_t to : {0, 2}) control.send(to, fmt::format("life {}", self));
+  for (const std::uint32_t to : {0, 2}) control.send(to, fmt::format("incarnation {}", self));
   while (greetings < 200) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (const std::uint32_t to : {0, 2}) control.send(to, fmt::format("strange {}", strange.load()));
   if (self == 2) return 0;
@@ -113,11 +115,11 @@ int live(Control& control) {
   return 1;
 }
 
-// The others write down what they hear, in order, and flood each life with greetings meant for it.
+// The others write down what they hear, in order, and flood each incarnation with greetings meant for it.
 int outlive(Control& control) {
   std::mutex mutex;
   std::string heard;
-  std::atomic<std::uint32_t> life = 0;
+  std::atomic<std::uint32_t> incarnation = 0;
   std::atomic<int> ends = 0;
   const auto note = [&](std::string_view what) {
     const std::scoped_lock lock(mutex);
@@ -129,15 +131,16 @@ int outlive(Control& control) {
   });
   control.on_lost([&](std::uint32_t rank) { note(fmt::format("lost {}", rank)); });
   control.on_back([&](std::uint32_t rank) {
-    life = control.life(rank);
+    incarnation = control.incarnation(rank);
     note(fmt::format("back {}", rank));
   });
   if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
   const std::int64_t began = now();
   while (ends < 3 && now() - began < 50 * second) {
-    // What is said to a life that has just ended is for nobody.
-    const std::uint32_t meant = life;
-    if (!control.is_lost(1) && control.life(1) == meant) control.send(1, fmt::format("life {}", meant));
+    // What is said to an incarnation that has just ended is for nobody.
+    const std::uint32_t meant = incarnation;
+    if (!control.is_lost(1) && control.incarnation(1) == meant)
+      control.send(1, fmt::format("incarnation {}", meant));
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   const auto got = control.gather("end", heard, 10 * second);

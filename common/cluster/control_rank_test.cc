@@ -77,7 +77,7 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
   EXPECT_LT(noticed_after_ms(rest.output), 20000) << rest.output;  // a busy machine's
 }
 
-TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerLife) {
+TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerIncarnation) {
   const Launch rest = launch("again", "15s");  // were it the silence that is noticed, it would be after that
   EXPECT_EQ(rest.status, 0) << rest.output;
   EXPECT_THAT(rest.output,
@@ -85,9 +85,9 @@ TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerL
                                      "started again as process [0-9]+"));
   for (const char* rank : {"0", "2"}) {
     EXPECT_THAT(rest.output,
-                HasSubstr(std::string(rank) +
-                          ": life 0; strange 0; lost 1; back 1; life 1; strange 0; lost 1; back 1; life 2; "
-                          "strange 0; \n"));
+                HasSubstr(std::string(rank) + ": incarnation 0; strange 0; lost 1; back 1; incarnation 1; "
+                                              "strange 0; lost 1; back 1; incarnation 2; "
+                                              "strange 0; \n"));
   }
   EXPECT_THAT(rest.output, Not(HasSubstr("refused")));
 }

@@ -75,7 +75,7 @@ std::string Sealer::seal(const Message& message) {
                                 .to = message.to,
                                 .sequence = ++sent_[message.to].of(message.kind),
                                 .payload_bytes = static_cast<std::uint32_t>(message.payload.size()),
-                                .life = message.life};
+                                .incarnation = message.incarnation};
   std::string out;
   out.reserve(sizeof header + message.payload.size() + tag_bytes);
   append(out, header);
@@ -109,7 +109,7 @@ std::expected<Message, Refusal> Opener::check(std::string_view bytes, std::uint3
   if (header.sequence <= seen) return std::unexpected(Refusal::replay);
   seen = header.sequence;
   return Message{static_cast<Kind>(header.kind), header.from, header.to,
-                 std::string(rest.substr(0, header.payload_bytes)), header.life};
+                 std::string(rest.substr(0, header.payload_bytes)), header.incarnation};
 }
 
 const char* name(Meeting meeting) {

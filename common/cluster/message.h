@@ -3,14 +3,14 @@
 //
 // One message, little-endian (docs/formats.md):
 //
-//   0        4         6      8      12    16         24              28         32
-//   | magic  | version | kind | from | to  | sequence | payload bytes | life     | payload … | tag |
-//                                                                                  0..64 MiB   32
+//   0        4         6      8      12    16         24              28            32
+//   | magic  | version | kind | from | to  | sequence | payload bytes | incarnation | payload … | tag |
+//                                                                                     0..64 MiB   32
 //
 // The tag is HMAC-SHA256 over all that precedes it, under the secret of the launch; sequence numbers
 // rise from 1 in each direction of each pair, so that a recorded message is worth nothing. Heartbeats
-// are counted apart, for they overtake. `life`: the life of the receiver (Control::life) that a part or
-// text is meant for; another drops it. 0 in the other kinds.
+// are counted apart, for they overtake. `incarnation`: that of the receiver (Control::incarnation) that a
+// part or text is meant for; another drops it. 0 in the other kinds.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ enum class Kind : std::uint16_t {
   text = 4,       // Control::send
   lost = 5,       // payload: Notice about a rank that died
   left = 6,       // payload: Notice of the sender, whose work has ended; detail: its exit status
-  back = 7,       // payload: Notice of the sender, whose work was started again; detail: which life
+  back = 7,       // payload: Notice of the sender, whose work was started again; detail: which incarnation
 };
 
 struct Message {
@@ -44,7 +44,7 @@ struct Message {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::string payload;
-  std::uint32_t life = 0;
+  std::uint32_t incarnation = 0;
 };
 
 struct MessageHeader {
@@ -55,7 +55,7 @@ struct MessageHeader {
   std::uint32_t to;
   std::uint64_t sequence;
   std::uint32_t payload_bytes;
-  std::uint32_t life;
+  std::uint32_t incarnation;
 };
 static_assert(sizeof(MessageHeader) == 32);
 static_assert(offsetof(MessageHeader, sequence) == 16);
@@ -129,7 +129,7 @@ enum class Fate : std::uint32_t {
   ended = 1,   // its work returned or exited; detail: the exit status
   killed = 2,  // its work was ended by a signal; detail: which
   silent = 3,  // nothing has been heard of its process or machine for long
-  back = 4,    // it was killed, and its work was started again; detail: which life this is, from 1
+  back = 4,    // it was killed, and its work was started again; detail: which incarnation this is, from 1
 };
 // Payload of Kind::lost, left and back: | rank 4 | fate 4 | detail 4 |.
 struct Notice {

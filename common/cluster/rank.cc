@@ -94,7 +94,7 @@ void warn_of_a_frail_launch(const LaunchEnv& env, const std::string& label) {
   fmt::print(stderr, "{}: mpirun without --enable-recovery ends every rank when a host is lost\n", label);
 }
 
-int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::uint32_t life,
+int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::uint32_t incarnation,
              const std::function<int(Control&)>& work) {
   SocketChannel channel(socket);
   // The launcher gives up first, and says why.
@@ -104,17 +104,17 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
     fmt::print(stderr, "{}: {}\n", config.label, hosts.error().message);
     return 1;
   }
-  ChannelControl control(channel, env.rank, std::move(*hosts), life);
+  ChannelControl control(channel, env.rank, std::move(*hosts), incarnation);
   return work(control);
 }
 
 // ---- A child that is started again ---------------------------------------------------------------
 
-constexpr const char* rejoin_variable = "LOCH_REJOIN";  // its life and its launcher's process
+constexpr const char* rejoin_variable = "LOCH_REJOIN";  // its incarnation and its launcher's process
 constexpr int rejoin_socket = 3;
 
 struct Rejoin {
-  std::uint32_t life = 0;
+  std::uint32_t incarnation = 0;
   pid_t launcher = 0;
 };
 
@@ -123,8 +123,8 @@ std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);
   Rejoin rejoin;
   char end = 0;
-  if (text == nullptr || std::sscanf(text, "%u %d%c", &rejoin.life, &rejoin.launcher, &end) != 2 ||
-      rejoin.life == 0 || rejoin.launcher != getppid())
+  if (text == nullptr || std::sscanf(text, "%u %d%c", &rejoin.incarnation, &rejoin.launcher, &end) != 2 ||
+      rejoin.incarnation == 0 || rejoin.launcher != getppid())
     return std::nullopt;  // our own child's child has the text too, and is not meant
   return rejoin;
 }
@@ -134,18 +134,18 @@ int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& r
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != rejoin.launcher) return 1;  // it died before the line above
   unsetenv(rejoin_variable);
-  return run_work(env, config, rejoin_socket, rejoin.life, work);
+  return run_work(env, config, rejoin_socket, rejoin.incarnation, work);
 }
 
 // This program, with its arguments, in a new process that has `socket` as rejoin_socket and no other
 // file of ours. Not a fork that goes on here: this process has called MPI.
-Result<pid_t> spawn_again(int socket, std::uint32_t life) {
+Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
   std::vector<char*> arguments, variables;
   for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) arguments.push_back(&words[at]);
   arguments.push_back(nullptr);
-  std::string mark = fmt::format("{}={} {}", rejoin_variable, life, getpid());
+  std::string mark = fmt::format("{}={} {}", rejoin_variable, incarnation, getpid());
   for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
   variables.push_back(mark.data());
   variables.push_back(nullptr);
@@ -191,7 +191,8 @@ class Launcher {
       }
       const int signal = WTERMSIG(status);
       board_->child_ended(Fate::killed, static_cast<std::uint32_t>(signal));
-      if (board_->life() == config_.restarts || board_->is_cut_off() || is_request(signal)) return status;
+      if (board_->incarnation() == config_.restarts || board_->is_cut_off() || is_request(signal))
+        return status;
       const auto again = start_again();
       if (!again) {
         fmt::print(stderr, "{}: {}\n", config_.label, again.error().message);
@@ -231,7 +232,7 @@ class Launcher {
     std::array<int, 2> sockets;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
       return fail(ErrorCode::exhausted, fmt::format("socketpair: {}", std::strerror(errno)));
-    const auto pid = spawn_again(sockets[1], board_->life() + 1);
+    const auto pid = spawn_again(sockets[1], board_->incarnation() + 1);
     close(sockets[1]);
     if (!pid) {
       close(sockets[0]);

@@ -35,7 +35,7 @@ struct RankConfig {
 //
 // With `restarts`, a killed child is started again: this program anew, with its arguments, its
 // environment and its present folder. Its main comes here too, and `work` runs with a Control that says
-// which life it is (Control::life). It has nothing of its former life.
+// which incarnation it is (Control::incarnation). It has nothing of its former incarnation.
 //
 // A launcher that gets no processor is silent too: where ranks are many more than cores (a dozen on
 // two busy ones, say), lost_after is to be longer: LOCH_LOST_AFTER.

@@ -77,7 +77,7 @@ bool SocketChannel::pass_on(ChannelListener& listener) {
       const Kind kind = (*frame)->kind == FrameKind::part ? Kind::part : Kind::text;
       listener.on_arrival(kind, (*frame)->rank, std::move((*frame)->payload));
     } else if (const auto notice = parse_notice((*frame)->payload, ranks_max)) {
-      // The launcher is to know what was sent before this, to the former life.
+      // The launcher is to know what was sent before this, to the former incarnation.
       if ((*frame)->kind == FrameKind::back) write_whole(**frame);
       listener.on_fate(*notice);
     }

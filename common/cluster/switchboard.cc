@@ -82,15 +82,15 @@ void Switchboard::child_returned() {
   LOCH_CHECK(has_child_ended_, "a child is started again once it has ended");
   has_child_ended_ = is_welcome_told_ = false;
   early_.clear();
-  ++life_;
+  ++incarnation_;
   for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
     Peer& peer = peers_[rank];
-    peer.known_life = peer.life;
-    if (peer.life > 0)
-      early_.push_back({FrameKind::back, rank, to_bytes(Notice{rank, Fate::back, peer.life})});
+    peer.known_incarnation = peer.incarnation;
+    if (peer.incarnation > 0)
+      early_.push_back({FrameKind::back, rank, to_bytes(Notice{rank, Fate::back, peer.incarnation})});
     if (peer.fate) early_.push_back({frame_of(peer.fate->fate), rank, to_bytes(*peer.fate)});
   }
-  tell_others(Kind::back, to_bytes(Notice{config_.rank, Fate::back, life_}));
+  tell_others(Kind::back, to_bytes(Notice{config_.rank, Fate::back, incarnation_}));
 }
 
 // ---- What comes in ---------------------------------------------------------------------------
@@ -110,7 +110,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
       break;
     case Kind::part:
     case Kind::text:
-      if (message->life != life_) break;  // for a child that was killed meanwhile
+      if (message->incarnation != incarnation_) break;  // for a child that was killed meanwhile
       tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
                   std::move(message->payload)});
       break;
@@ -141,12 +141,12 @@ void Switchboard::take_fate(const Message& message) {
 
 void Switchboard::revive(const Notice& notice) {
   Peer& peer = peers_[notice.rank];
-  if (!peer.fate || peer.fate->fate != Fate::killed || notice.detail != peer.life + 1) {
+  if (!peer.fate || peer.fate->fate != Fate::killed || notice.detail != peer.incarnation + 1) {
     ++malformed_;
     return;
   }
   peer.fate.reset();
-  peer.life = notice.detail;
+  peer.incarnation = notice.detail;
   tell_child({FrameKind::back, notice.rank, to_bytes(notice)});
 }
 
@@ -177,17 +177,17 @@ void Switchboard::pass_on_childs_frames(std::size_t bytes_max) {
     const bool is_of_peer = frame->rank < config_.ranks && frame->rank != config_.rank;
     if (is_of_peer && frame->kind == FrameKind::back) {
       const auto notice = parse_notice(frame->payload, config_.ranks);
-      if (notice && notice->detail <= peers_[frame->rank].life)
-        peers_[frame->rank].known_life = notice->detail;
+      if (notice && notice->detail <= peers_[frame->rank].incarnation)
+        peers_[frame->rank].known_incarnation = notice->detail;
       continue;
     }
     if (!is_of_peer || (frame->kind != FrameKind::part && frame->kind != FrameKind::text)) {
       ++malformed_;
       continue;
     }
-    // To one whose work is over there is nobody to give it to; nor if it was meant for a former life.
+    // To one whose work is over there is nobody to give it to; nor if it was meant for a former incarnation.
     const Peer& peer = peers_[frame->rank];
-    if (peer.fate || peer.known_life != peer.life) continue;
+    if (peer.fate || peer.known_incarnation != peer.incarnation) continue;
     send(frame->kind == FrameKind::part ? Kind::part : Kind::text, frame->rank, std::move(frame->payload));
   }
 }
@@ -223,8 +223,9 @@ void Switchboard::tell_others(Kind kind, const std::string& payload) {
 
 void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
   if (to == config_.rank || peers_[to].is_silent) return;
-  const std::uint32_t life = kind == Kind::part || kind == Kind::text ? peers_[to].life : 0;
-  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload), life}), kind == Kind::heartbeat);
+  const std::uint32_t incarnation = kind == Kind::part || kind == Kind::text ? peers_[to].incarnation : 0;
+  wire_.send(to, sealer_.seal({kind, config_.rank, to, std::move(payload), incarnation}),
+             kind == Kind::heartbeat);
 }
 
 // ---- Silence ---------------------------------------------------------------------------------

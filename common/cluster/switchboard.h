@@ -65,8 +65,8 @@ class Switchboard {
   // After child_ended(killed): its work was started again. The new child is welcomed, hears who is gone,
   // and the others hear that it is back.
   void child_returned();
-  // Which life of the child this is, from 0.
-  [[nodiscard]] std::uint32_t life() const { return life_; }
+  // Which incarnation of the child this is, from 0.
+  [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
 
   // All host names are known, and the child knows them.
   [[nodiscard]] bool is_complete() const { return is_welcome_told_; }
@@ -87,8 +87,8 @@ class Switchboard {
     std::optional<Notice> fate;
     Nanos heard = 0;
     bool is_silent = false;
-    std::uint32_t life = 0;
-    std::uint32_t known_life = 0;  // to this rank's child: what it sends is for that one
+    std::uint32_t incarnation = 0;
+    std::uint32_t known_incarnation = 0;  // to this rank's child: what it sends is for that one
   };
   void take(Nanos now, std::uint32_t from, std::string_view bytes);
   void take_fate(const Message& message);
@@ -113,7 +113,7 @@ class Switchboard {
   Nanos next_beat_;
   Nanos last_step_;
   std::uint64_t malformed_ = 0;
-  std::uint32_t life_ = 0;
+  std::uint32_t incarnation_ = 0;
   bool has_child_ended_ = false;
   bool is_welcome_told_ = false;
   bool is_cut_off_ = false;

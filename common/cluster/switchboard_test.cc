@@ -167,20 +167,21 @@ TEST(Switchboard, AKilledChildIsAnnouncedAtOnceAndItsLauncherStays) {
   }
 }
 
-TEST(Switchboard, AChildThatIsStartedAgainIsAnotherLife) {
+TEST(Switchboard, AChildThatIsStartedAgainIsAnotherIncarnation) {
   Cluster cluster(3);
   cluster.run(50 * ms);
-  cluster.children[2].says.push_back({FrameKind::text, 1, "for the former life, on the wire"});
+  cluster.children[2].says.push_back({FrameKind::text, 1, "for the former incarnation, on the wire"});
   cluster.boards[2]->step(cluster.now);
   cluster.boards[1]->child_ended(Fate::killed, 9);
   cluster.children[1].told.clear();
   cluster.boards[1]->child_returned();
   cluster.run(20 * ms);
-  EXPECT_EQ(cluster.boards[1]->life(), 1U);
+  EXPECT_EQ(cluster.boards[1]->incarnation(), 1U);
   EXPECT_EQ(cluster.children[1].told.at(0).kind, FrameKind::welcome);
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1", "back 1"));
-  // Until a child says that it has heard of the return, what it sends is for the former life.
-  cluster.children[0].says.push_back({FrameKind::text, 1, "for the former life, from one who did not know"});
+  // Until a child says that it has heard of the return, what it sends is for the former incarnation.
+  cluster.children[0].says.push_back(
+      {FrameKind::text, 1, "for the former incarnation, from one who did not know"});
   cluster.children[0].says.push_back({FrameKind::back, 1, cluster.children[0].told.back().payload});
   cluster.children[0].says.push_back({FrameKind::text, 1, "for the new one"});
   cluster.children[1].says.push_back({FrameKind::text, 2, "from the new one"});

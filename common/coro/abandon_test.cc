@@ -42,7 +42,7 @@ Task<void> operation(int* alive, int depth) {
   ADD_FAILURE() << "resumed with " << *result;
 }
 
-// A client with operations beside it, each with a scope of its own.
+// A client with operations alongside it, each with a scope of its own.
 Task<void> client(RunQueue& queue, int* alive, int width, int depth) {
   Guard guard(alive);
   Scope scope(queue);

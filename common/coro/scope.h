@@ -1,4 +1,4 @@
-// Scope: coroutines that run beside their parent on the same worker, and are joined.
+// Scope: coroutines that run alongside their parent on the same worker, and are joined.
 //
 //   Scope scope(worker.run_queue());
 //   scope.spawn(client(worker, 0));

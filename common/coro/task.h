@@ -1,4 +1,4 @@
-// Task<T>: a lazy coroutine, awaited once, where it is created. What runs beside the caller is
+// Task<T>: a lazy coroutine, awaited once, where it is created. What runs alongside the caller is
 // spawned in a Scope (scope.h). Rules for writing coroutines: docs/architecture.md, "Coroutines".
 //
 //   Task<int> f(Worker& worker) {

@@ -25,16 +25,16 @@ Result<> Tables::restart_node(fabric::NodeId node) {
   channel_.restart_node(node);
   for (const auto& row : tables.rows) {
     row->is_laid_out = row->is_changing = false;
-    ++row->life;
+    ++row->incarnation;
   }
   return {};
 }
 
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
-  // Other words than any that its former lives stored: a client may remember some. The number of the life is
-  // in both parts of the count that words carry (index_word.h).
-  row.stores = settings_.rules.words_restart ? 0 : row.life << 40 | row.life << 20;
+  // Other words than any that its former incarnations stored: a client may remember some. The number of the
+  // incarnation is in both parts of the count that words carry (index_word.h).
+  row.stores = settings_.rules.words_restart ? 0 : row.incarnation << 40 | row.incarnation << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));
   row.entries = cuckoo::EntryPool(settings_.entries_per_row, 0);

@@ -254,14 +254,14 @@ coro::Task<void> await_declaration(Tables* tables, fabric::Worker* worker, std::
 }  // namespace
 
 coro::Task<void> serve(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
-  coro::Scope beside(worker->run_queue());
+  coro::Scope alongside(worker->run_queue());
   if (!tables->local(worker->node()).rows[index]->is_laid_out)
-    beside.spawn(await_declaration(tables, worker, index));
+    alongside.spawn(await_declaration(tables, worker, index));
   TableServer handler(*tables, *worker, index);
   rpc::WriteServer server(tables->channel(), *worker, index);
   co_await server.run(&handler);
   ServerCounts& counts = tables->local(worker->node()).rows[index]->counts;
-  co_await beside.join();
+  co_await alongside.join();
   counts.repeated = server.counts().repeated;
   counts.stale = server.counts().stale;
   counts.unanswered = server.counts().unanswered;

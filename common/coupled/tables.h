@@ -62,8 +62,8 @@ struct Row {
   std::uint64_t stores = 0;
   // False: its node came back with zeroed memory and has not been declared lost. Nothing is answered.
   bool is_laid_out = true;
-  bool is_changing = false;  // between two steps of a request: for ever, if its worker died there
-  std::uint64_t life = 0;    // grows whenever its node comes back
+  bool is_changing = false;       // between two steps of a request: for ever, if its worker died there
+  std::uint64_t incarnation = 0;  // grows whenever its node comes back
   ServerCounts counts;
 };
 

@@ -117,8 +117,8 @@ struct Mutant {
   std::string found_by = {};
 };
 
-// One hole of a variant that has some, and the boolean option that mends it by itself.
-struct Mend {
+// One hole of a variant that has some, and the boolean option that fixes it by itself.
+struct Fix {
   std::string hole;    // "H2"
   std::string what;    // what goes wrong without it
   std::string option;  // "nessie.mend-h2"
@@ -214,7 +214,7 @@ class Store {
   // worker.stopping(). Only called when server_workers > 0.
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
   [[nodiscard]] virtual std::unique_ptr<Client> client(fabric::Worker& worker, std::uint32_t slot) = 0;
-  // Background work of a client worker (recycling, say), spawned beside its clients; ends soon
+  // Background work of a client worker (recycling, say), spawned alongside its clients; ends soon
   // after *done becomes true. The default has none.
   [[nodiscard]] virtual bool has_background() const { return false; }
   [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
@@ -229,8 +229,8 @@ class Store {
   [[nodiscard]] virtual coro::Task<Repair> declare_lost(fabric::Worker& worker,
                                                         std::vector<fabric::NodeId> lost);
   // A node of this process that crashed is back with zeroed memory: lays out what it needs for its workers to
-  // be started again, and forgets what this process kept of its former life. What its memory held is not
-  // there; where it was the only copy, its servers answer nothing of it until the node has been declared
+  // be started again, and forgets what this process kept of its former incarnation. What its memory held is
+  // not there; where it was the only copy, its servers answer nothing of it until the node has been declared
   // lost. unsupported: it stays without workers.
   [[nodiscard]] virtual Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
   // Whether a key's operations need the node: its memory, or, where `server` is given, that server worker.
@@ -298,9 +298,9 @@ class Module {
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
   // The named known-bad variants, by name.
   [[nodiscard]] virtual std::map<std::string, Mutant> mutants() const { return {}; }
-  // The holes of the variant that these options choose: by switching on one mend at a time, the cause
+  // The holes of the variant that these options choose: by switching on one fix at a time, the cause
   // of a finding is established.
-  [[nodiscard]] virtual std::vector<Mend> mends(const Options& options) const {
+  [[nodiscard]] virtual std::vector<Fix> fixes(const Options& options) const {
     static_cast<void>(options);
     return {};
   }

@@ -11,8 +11,8 @@
 // out on both sides. The attempt is not covered: a request that is sent again differs in nothing else.
 //
 // A reply is awaited by one who knows its number in full: the bits beyond the sequence, its turns, stand in
-// the place of the check by trailer, and are a part of what is checked otherwise. A reply to an earlier life
-// of the client, whose number has the same low bits, is then not taken for this one's.
+// the place of the check by trailer, and are a part of what is checked otherwise. A reply to an earlier
+// incarnation of the client, whose number has the same low bits, is then not taken for this one's.
 #pragma once
 
 #include <cstdint>

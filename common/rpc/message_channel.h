@@ -12,11 +12,11 @@
 // What identifies a request (operation, lane, number) goes in the immediate, so that the payload is the
 // protocol's alone:
 //
-//   | 31 … 29 op | 28 server's life | 27 … 20 lane | 19 client's life | 18 … 0 number |
+//   | 31 … 29 op | 28 server's incarnation | 27 … 20 lane | 19 client's incarnation | 18 … 0 number |
 //
-// A node's life is the low bit of how often it has come back with fresh memory. A server executes no request
-// that was meant for its former life, whose server may have executed it: it says so, and the caller does not
-// know what became of it. A client's new life numbers its requests anew.
+// A node's incarnation is the low bit of how often it has come back with fresh memory. A server executes no
+// request that was meant for its former incarnation, whose server may have executed it: it says so, and the
+// caller does not know what became of it. A client's new incarnation numbers its requests anew.
 //
 // A lane numbers its requests to each server by themselves, one after the other. A server that keeps the
 // table answers a number that it has seen with the reply that it gave, executes a newer one, and drops an
@@ -40,10 +40,11 @@ namespace loch::rpc {
 
 // Ways to break it, for mutants: each must be found.
 struct MessageFlaws {
-  bool ignores_server_life = false;  // a server executes what was meant for its node's former life
-  bool ignores_client_life = false;  // a client that came back is taken for the one before it
-  bool takes_any_number = false;     // a late reply counts for the lane's next request
-  bool refused_is_unsent = false;    // what a former life may have executed counts as never sent
+  bool ignores_server_incarnation =
+      false;  // a server executes what was meant for its node's former incarnation
+  bool ignores_client_incarnation = false;  // a client that came back is taken for the one before it
+  bool takes_any_number = false;            // a late reply counts for the lane's next request
+  bool refused_is_unsent = false;  // what a former incarnation may have executed counts as never sent
 };
 
 struct MessageShape {
@@ -84,7 +85,7 @@ struct MessageShape {
 struct MessageRegions {
   fabric::Region* send = nullptr;     // a lane each, then reply_buffers a server worker
   fabric::Region* receive = nullptr;  // client_receives a client worker, then server_receives a server worker
-  bool life = false;                  // the node's, as above
+  bool incarnation = false;           // the node's, as above
 };
 // Before Fabric::exchange. Refuses what the device cannot carry, in one line.
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
@@ -93,15 +94,15 @@ struct MessageRegions {
 // Operation, lane and number in one immediate.
 struct MessageTag {
   static constexpr std::uint32_t number_bits = 19, number_mask = (1U << number_bits) - 1;
-  // Of a reply: 0, or that the request was meant for the server's former life.
+  // Of a reply: 0, or that the request was meant for the server's former incarnation.
   static constexpr std::uint8_t refusal = 1;
   std::uint8_t op = 0;  // 0 … 7
   std::uint8_t lane = 0;
   std::uint32_t number = 0;
-  bool server_life = false, client_life = false;
+  bool server_incarnation = false, client_incarnation = false;
   [[nodiscard]] std::uint32_t pack() const {
-    return std::uint32_t{op} << 29 | std::uint32_t{server_life} << 28 | std::uint32_t{lane} << 20 |
-           std::uint32_t{client_life} << number_bits | number;
+    return std::uint32_t{op} << 29 | std::uint32_t{server_incarnation} << 28 | std::uint32_t{lane} << 20 |
+           std::uint32_t{client_incarnation} << number_bits | number;
   }
   [[nodiscard]] static MessageTag unpack(std::uint32_t word) {
     return {static_cast<std::uint8_t>(word >> 29), static_cast<std::uint8_t>(word >> 20), word & number_mask,
@@ -184,8 +185,8 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;                  // some lane receives for all
-  std::map<std::uint32_t, bool> lives_;  // by server: its node's, as far as it is known here
+  bool is_led_ = false;                         // some lane receives for all
+  std::map<std::uint32_t, bool> incarnations_;  // by server: its node's, as far as it is known here
   MessageCounters counters_;
 };
 
@@ -216,14 +217,14 @@ class MessageServer {
   void reply(const Incoming& to, std::uint32_t length);
   // No reply: as if its connection had broken before.
   void drop(const Incoming& request);
-  // Waits for what runs beside; before the worker's main ends.
+  // Waits for what runs alongside; before the worker's main ends.
   [[nodiscard]] coro::Task<void> close();
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
   // What a lane asked last, and the answer if it is small.
   struct Last {
-    bool is_known = false, is_kept = false, client_life = false;
+    bool is_known = false, is_kept = false, client_incarnation = false;
     std::uint32_t number = 0, length = 0;
     std::byte bytes[most_kept];
   };

@@ -351,8 +351,11 @@ TEST(Counts, ARequestIsItsBytesAndItsReplys) {
 }
 
 TEST(Tag, GoesThereAndBack) {
-  const MessageTag tag{
-      .op = 7, .lane = 255, .number = MessageTag::number_mask, .server_life = true, .client_life = true};
+  const MessageTag tag{.op = 7,
+                       .lane = 255,
+                       .number = MessageTag::number_mask,
+                       .server_incarnation = true,
+                       .client_incarnation = true};
   EXPECT_EQ(tag.pack(), ~0U);
   const MessageTag other = MessageTag::unpack(MessageTag{.op = 3, .lane = 7, .number = 12'345}.pack());
   EXPECT_EQ(other.op, 3);

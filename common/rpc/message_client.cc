@@ -109,7 +109,8 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   own->deadline = fabric::forever;
   own->is_answered = own->is_refused = false;
   own->is_waiting = true;
-  const MessageTag tag{op, static_cast<std::uint8_t>(lane), own->number, lives_[server], regions_.life};
+  const MessageTag tag{op, static_cast<std::uint8_t>(lane), own->number, incarnations_[server],
+                       regions_.incarnation};
   const Nanos give_up = worker_.now() + shape_.patience;
   Reply reply{.outcome = Reply::Outcome::not_sent};
   for (;;) {
@@ -132,7 +133,7 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   own->is_waiting = false;
   if (own->is_refused) {
     LOCH_PROBE("rpc.message.server-reborn");
-    lives_[server] = !tag.server_life;
+    incarnations_[server] = !tag.server_incarnation;
     if (shape_.flaws.refused_is_unsent) reply.outcome = Reply::Outcome::not_sent;
     co_return reply;
   }
@@ -168,10 +169,11 @@ coro::Task<void> MessageClient::await_reply(Lane* lane, Nanos deadline) {
 void MessageClient::take(const fabric::Received& message) {
   const MessageTag tag = MessageTag::unpack(message.immediate);
   Lane* lane = message.has_immediate && tag.lane < lanes_.size() ? lanes_[tag.lane].get() : nullptr;
-  const bool is_wanted =
-      lane != nullptr && lane->is_waiting && !lane->is_answered &&
-      (tag.number == lane->number || shape_.flaws.takes_any_number) && message.from == lane->to.node &&
-      message.from_worker == shape_.server_worker(lane->to.index) && tag.client_life == regions_.life;
+  const bool is_wanted = lane != nullptr && lane->is_waiting && !lane->is_answered &&
+                         (tag.number == lane->number || shape_.flaws.takes_any_number) &&
+                         message.from == lane->to.node &&
+                         message.from_worker == shape_.server_worker(lane->to.index) &&
+                         tag.client_incarnation == regions_.incarnation;
   if (!is_wanted) {
     LOCH_PROBE("rpc.message.stray");
     ++counters_.strays;

@@ -72,7 +72,8 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
 
 MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
   constexpr std::uint32_t held_back = 64;  // further behind is a client that started anew
-  const bool is_its = last.client_life == tag.client_life || shape_.flaws.ignores_client_life;
+  const bool is_its =
+      last.client_incarnation == tag.client_incarnation || shape_.flaws.ignores_client_incarnation;
   if (!last.is_known || !is_its) return Verdict::execute;
   const std::uint32_t behind = (last.number - tag.number) & MessageTag::number_mask;
   if (behind == 0) return Verdict::again;
@@ -99,7 +100,7 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
     request.op = request.tag.op;
     request.data = detail::payload_of(shape_, regions_, got);
     request.length = got.length;
-    if (request.tag.server_life != regions_.life && !shape_.flaws.ignores_server_life) {
+    if (request.tag.server_incarnation != regions_.incarnation && !shape_.flaws.ignores_server_incarnation) {
       co_await refuse(request);
       continue;
     }
@@ -123,7 +124,7 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
   }
 }
 
-// A life ago it may have been executed.
+// An incarnation ago it may have been executed.
 coro::Task<void> MessageServer::refuse(Incoming request) {
   std::byte* const out = co_await reply_buffer();
   static_cast<void>(out);
@@ -152,7 +153,7 @@ void MessageServer::reply(const Incoming& to, std::uint32_t length) {
   Last& last = last_of(to.message, to.tag.lane);
   last.is_known = true;
   last.number = to.tag.number;
-  last.client_life = to.tag.client_life;
+  last.client_incarnation = to.tag.client_incarnation;
   last.is_kept = length <= most_kept;
   last.length = length;
   const std::uint64_t at = (send_base_ + next_buffer_) * shape_.stride() + MessageShape::head;

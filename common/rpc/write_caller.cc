@@ -17,7 +17,7 @@ constexpr Nanos behind_zero = Nanos{1} << 40;
 
 }  // namespace
 
-std::uint64_t first_number_of_a_life(Nanos now, std::uint64_t within_turn) {
+std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn) {
   constexpr std::uint64_t turn = 0x10000, microsecond = 1'000;
   const auto clock = static_cast<std::uint64_t>(behind_zero + now);
   return within_turn == 0 ? clock : (clock / microsecond + 1) * turn + within_turn;
@@ -32,9 +32,9 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       arrival_(channel.arrival(worker)),
       rows_(config_.parties.rows()),
       peers_(channel.peers()),
-      lives_(channel.peers().size()) {
+      incarnations_(channel.peers().size()) {
   const Nanos began = config_.flaws.numbers_from_zero ? -behind_zero : worker.now();
-  const std::uint64_t first = first_number_of_a_life(began, config_.first_number);
+  const std::uint64_t first = first_number_of_an_incarnation(began, config_.first_number);
   for (Row& row : rows_) row.sequence = first;
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
@@ -175,7 +175,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
                     channel_.request_grid().message(server.index, column, bytes), request, bytes);
   write.stats = stats;
   row->was_sent = true;
-  row->life = lives_[server.node];
+  row->incarnation = incarnations_[server.node];
   if (!is_again) {
     // The reply says that the server has read all of it; until then the buffer is not touched.
     worker_.post_detached(write);
@@ -264,7 +264,7 @@ coro::Task<bool> WriteCaller::reconnect(fabric::NodeId node) {
   }
   const std::uint32_t key = peers_[node].requests.rkey;
   const bool is_known = channel_.refresh(node, worker_.epoch(node), &peers_[node]);
-  if (is_known && peers_[node].requests.rkey != key) ++lives_[node];
+  if (is_known && peers_[node].requests.rkey != key) ++incarnations_[node];
   co_return is_known;
 }
 

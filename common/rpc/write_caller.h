@@ -30,10 +30,10 @@ struct WriteReply {
 };
 
 // The number of the first request of a client that begins, or comes back, at `now` of its clock, in
-// nanoseconds: beyond all that it can have used in a life that began a microsecond or more before.
+// nanoseconds: beyond all that it can have used in an incarnation that began a microsecond or more before.
 // `within_turn` says where in the low 16 bits, which a request's trailer has of it, the numbers shall begin;
 // 0: anywhere.
-std::uint64_t first_number_of_a_life(Nanos now, std::uint64_t within_turn);
+std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn);
 
 class WriteCaller {
  public:
@@ -45,7 +45,7 @@ class WriteCaller {
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
   // First: is the slot at that server free? If an earlier request is unanswered, asks for its reply again; if
-  // an earlier life of this client may have left one there, takes the slot over.
+  // an earlier incarnation of this client may have left one there, takes the slot over.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
   // Then: where to write a request with this code, up to its sequence number (request_tail_bytes from its
   // end). Whoever is on the server's node writes into the server's slot itself.
@@ -63,8 +63,8 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
-    bool is_former = false;  // what the slot holds may be of an earlier life of this client
-    std::uint32_t life = 0;  // of the server's node, to which the request was sent first
+    bool is_former = false;         // what the slot holds may be of an earlier incarnation of this client
+    std::uint32_t incarnation = 0;  // of the server's node, to which the request was sent first
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
@@ -78,7 +78,8 @@ class WriteCaller {
   // Whether the request was sent to a server that has crashed since. The one that came in its place does not
   // know whether it was executed, and must not execute it again.
   [[nodiscard]] bool is_orphaned(ServerId server, const Row& row) const {
-    return row.was_sent && row.life != lives_[server.node] && !config_.flaws.ignores_lives;
+    return row.was_sent && row.incarnation != incarnations_[server.node] &&
+           !config_.flaws.ignores_incarnations;
   }
   [[nodiscard]] WriteReply answer(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
@@ -92,8 +93,8 @@ class WriteCaller {
   Arrival arrival_;
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
-  std::vector<std::uint32_t> lives_;  // by node: grows when it has come back with fresh memory
-  std::vector<std::byte> copied_;     // a reply that is read from a copy
+  std::vector<std::uint32_t> incarnations_;  // by node: grows when it has come back with fresh memory
+  std::vector<std::byte> copied_;            // a reply that is read from a copy
   Counts counts_;
 };
 

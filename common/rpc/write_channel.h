@@ -12,9 +12,10 @@
 // has a slot with one writer. A request that gets no reply is sent again with its sequence number, over a
 // new connection if need be; its slot is not used for another request until its reply has come (S2), so
 // that nobody overwrites what is being read. Parties of one node store into each other's slots directly.
-// A client whose node was restarted does not know what its former life had asked: a server may be reading
-// such a request at this moment. It takes its slot over first, by a request that is no longer than what a
-// server that executes one reads no more; a server that answers it executes nothing else from that slot.
+// A client whose node was restarted does not know what its former incarnation had asked: a server may be
+// reading such a request at this moment. It takes its slot over first, by a request that is no longer than
+// what a server that executes one reads no more; a server that answers it executes nothing else from that
+// slot.
 //
 //   request   | value   | length   | key   | sequence | trailer |      GET, DELETE: key + 16
 //             | V (PUT) | u64 (PUT)| K     | u64      | u64     |      PUT: V + K + 24
@@ -41,22 +42,24 @@ using FrameSizes = std::array<std::uint32_t, 16>;
 // What a client sends in front of the trailer, in every request: the sequence number in full.
 constexpr std::uint32_t request_tail_bytes = 16;
 
-// The code of the request, and of its reply, by which a client takes its slot over from its former life.
+// The code of the request, and of its reply, by which a client takes its slot over from its former
+// incarnation.
 constexpr std::uint8_t take_over_code = 15;
 
 // Ways to break it, for mutants: each must be found.
 struct ChannelFlaws {
-  bool executes_repeated = false;      // no duplicate detection (Q1)
-  bool rereads_slot = false;           // what was polled is looked up again, and may be another by now
-  bool trusts_trailer = false;         // arrival by trailer whatever the fabric says
-  bool rewrites_unanswered = false;    // a slot is used again before its reply came (S2)
-  bool shares_reply_buffer = false;    // one reply buffer a server worker, reused at once (rule 5)
-  bool repeats_word = false;           // a request that is sent again has the word that it had before
-  bool ignores_lives = false;          // a request is sent again to a server that has crashed since
-  bool numbers_from_zero = false;      // a client that comes back numbers its requests from the start
-  bool keeps_old_keys = false;         // a node that restarted is addressed with the keys of its lost regions
-  bool never_repairs = false;          // a server worker leaves a connection that is down as it is
-  bool takes_nothing_over = false;     // a client that comes back uses the slots of its former life at once
+  bool executes_repeated = false;     // no duplicate detection (Q1)
+  bool rereads_slot = false;          // what was polled is looked up again, and may be another by now
+  bool trusts_trailer = false;        // arrival by trailer whatever the fabric says
+  bool rewrites_unanswered = false;   // a slot is used again before its reply came (S2)
+  bool shares_reply_buffer = false;   // one reply buffer a server worker, reused at once (rule 5)
+  bool repeats_word = false;          // a request that is sent again has the word that it had before
+  bool ignores_incarnations = false;  // a request is sent again to a server that has crashed since
+  bool numbers_from_zero = false;     // a client that comes back numbers its requests from the start
+  bool keeps_old_keys = false;        // a node that restarted is addressed with the keys of its lost regions
+  bool never_repairs = false;         // a server worker leaves a connection that is down as it is
+  bool takes_nothing_over =
+      false;  // a client that comes back uses the slots of its former incarnation at once
   bool replies_name_low_bits = false;  // of the number that they answer, so that lives may have the same
 };
 
@@ -82,7 +85,7 @@ class WriteChannel {
     fabric::Region* staged_requests = nullptr;  // [row][lane]
     fabric::Region* replies = nullptr;          // [row][lane]; peers WRITE
     fabric::Region* staged_replies = nullptr;   // [server worker][column]
-    bool is_restarted = false;                  // its clients had a former life
+    bool is_restarted = false;                  // its clients had a former incarnation
   };
   // How a worker reaches another node.
   struct Peer {

@@ -59,8 +59,8 @@ struct Options {
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
   std::uint32_t calls = 300;
-  bool has_old_replies = false;  // of an earlier life of every lane, come late
-  bool has_two_lives = false;    // each client ends in the middle of a request, and comes back
+  bool has_old_replies = false;       // of an earlier incarnation of every lane, come late
+  bool has_two_incarnations = false;  // each client ends in the middle of a request, and comes back
 };
 
 // Each reply slot says the low bits of the first number that its lane will use, of another turn.
@@ -122,8 +122,8 @@ coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::u
 }
 
 // Asks the next node's first server for its sum, adds 1 to it, which is slow, and is gone before the reply
-// comes; adds 10 as the next life of the same client; then asks for the sum.
-coro::Task<void> ask_in_two_lives(const WriteChannel* channel, fabric::Worker* worker, Seen* out) {
+// comes; adds 10 as the next incarnation of the same client; then asks for the sum.
+coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Worker* worker, Seen* out) {
   const Parties& parties = channel->config().parties;
   const std::uint32_t lane = parties.lane(worker->index(), 0);
   const ServerId server{static_cast<fabric::NodeId>((worker->node() + 1) % nodes), 0};
@@ -158,7 +158,7 @@ coro::Task<void> ask_in_two_lives(const WriteChannel* channel, fabric::Worker* w
 
 coro::Task<void> serve(const WriteChannel* channel, fabric::Worker* worker, std::uint32_t index,
                        Options options, Seen* out) {
-  Adder adder(*worker, options.service, options.has_two_lives);
+  Adder adder(*worker, options.service, options.has_two_incarnations);
   WriteServer server(*channel, *worker, index);
   co_await server.run(&adder);
   out->repeated = server.counts().repeated;
@@ -192,13 +192,14 @@ Seen run(const Options& options) {
   }
   EXPECT_TRUE(fabric->exchange(10'000'000'000).has_value());
   EXPECT_TRUE(channel.connect(*fabric).has_value());
-  for (std::uint16_t node = 0; options.has_two_lives && node < nodes; ++node) channel.restart_node(node);
+  for (std::uint16_t node = 0; options.has_two_incarnations && node < nodes; ++node)
+    channel.restart_node(node);
   if (options.has_old_replies) leave_old_replies(channel, *workers.front(), config.first_number);
   std::vector<Seen> results(workers.size());
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const auto index = static_cast<std::uint32_t>(w % (clients + servers));
-    if (index < clients && options.has_two_lives)
-      fabric->start(*workers[w], ask_in_two_lives(&channel, workers[w], &results[w]));
+    if (index < clients && options.has_two_incarnations)
+      fabric->start(*workers[w], ask_in_two_incarnations(&channel, workers[w], &results[w]));
     else if (index < clients)
       fabric->start(*workers[w], ask(&channel, workers[w], options.calls, &results[w]));
     else
@@ -238,7 +239,7 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
 
 // A client that comes back numbers its requests from where its clock is: one time in 65,536 the low bits are
 // those of a number that it used before, whose reply may come only now (seed 10023564 of nessie-sd).
-TEST_P(OnFabric, AReplyToAnEarlierLifeAnswersNothing) {
+TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     const Seen all = run({.fabric = GetParam(),
                           .transport = transport,
@@ -249,15 +250,15 @@ TEST_P(OnFabric, AReplyToAnEarlierLifeAnswersNothing) {
   }
 }
 
-// Two lives that began within 65 us had their first number in common (seed 2749 of nessie-sd), so that a
-// server took the second's requests for the first's. A request takes longer than a nanosecond.
-TEST(WriteChannel, ALifeBeginsBeyondTheNumbersOfTheLifeBeforeIt) {
+// Two incarnations that began within 65 us had their first number in common (seed 2749 of nessie-sd), so that
+// a server took the second's requests for the first's. A request takes longer than a nanosecond.
+TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) {
   for (const std::uint64_t within_turn : {0u, 1u, 7u, 65'515u, 65'535u}) {
     for (const Nanos began :
          {Nanos{-5'000'000}, Nanos{-1}, Nanos{0}, Nanos{999}, Nanos{65'535}, Nanos{1} << 45}) {
       for (const Nanos lasted : {Nanos{1'000}, Nanos{64'000}, Nanos{66'000}, Nanos{1'000'000'000}}) {
-        const std::uint64_t first = first_number_of_a_life(began, within_turn);
-        EXPECT_GE(first_number_of_a_life(began + lasted, within_turn),
+        const std::uint64_t first = first_number_of_an_incarnation(began, within_turn);
+        EXPECT_GE(first_number_of_an_incarnation(began + lasted, within_turn),
                   first + static_cast<std::uint64_t>(lasted));
         if (within_turn > 0) EXPECT_EQ(first % 0x10000, within_turn);
       }
@@ -265,11 +266,11 @@ TEST(WriteChannel, ALifeBeginsBeyondTheNumbersOfTheLifeBeforeIt) {
   }
 }
 
-// A server was copying a value out of its slot while the client's next life wrote another there: a mixture of
-// both was stored (seed 30021335 of nessie-hy).
-TEST_P(OnFabric, ALifeWaitsForWhatTheOneBeforeItHasAsked) {
+// A server was copying a value out of its slot while the client's next incarnation wrote another there: a
+// mixture of both was stored (seed 30021335 of nessie-hy).
+TEST_P(OnFabric, AnIncarnationWaitsForWhatTheOneBeforeItHasAsked) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
-    Options options{.fabric = GetParam(), .transport = transport, .has_two_lives = true};
+    Options options{.fabric = GetParam(), .transport = transport, .has_two_incarnations = true};
     options.service = 20'000'000;
     options.retry_after = 1'000'000;
     options.give_up_after = 3'000'000;

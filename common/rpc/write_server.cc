@@ -79,7 +79,7 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (request.code == take_over_code) {
-    // One request at a time: none of the client's former life is under way any more.
+    // One request at a time: none of the client's former incarnation is under way any more.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
     co_return;
@@ -150,7 +150,7 @@ coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
   }
 }
 
-// A connection that is down is made anew beside the serving: one lost client does not stop the others.
+// A connection that is down is made anew alongside the serving: one lost client does not stop the others.
 bool WriteServer::is_reachable(fabric::NodeId node) {
   if (config_.transport != fabric::Transport::rc) return true;
   if (worker_.connected(node) && channel_.refresh(node, worker_.epoch(node), &peers_[node])) return true;

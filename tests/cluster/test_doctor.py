@@ -128,13 +128,13 @@ class Doctor(InAFolder):
         (self.folder / "said/mpirun").unlink()
         self.assert_line(self.verdict(ready=False), "launcher", "no", "openmpi-bin")
 
-    def test_for_people_it_says_the_mend_below_the_fault(self) -> None:
+    def test_for_people_it_says_the_fix_below_the_fault(self) -> None:
         done = self.loch("doctor", "--root", ".")
         lines = done.stdout.decode().splitlines()
         self.assertEqual(done.returncode, 1)
         fault = next(index for index, line in enumerate(lines) if "no RDMA device" in line)
         self.assertIn("→", lines[fault + 1])
-        self.assertEqual(lines[-1], "not ready for verbs: 1 thing to mend")
+        self.assertEqual(lines[-1], "not ready for verbs: 1 thing to fix")
 
     def test_what_a_protocol_needs_is_compared_with_what_the_device_has(self) -> None:
         def asked(protocol: str, status: int) -> dict:

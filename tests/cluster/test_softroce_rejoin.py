@@ -34,14 +34,14 @@ class Rejoin(InAFolder):
         )
         said = done.stdout.decode() + done.stderr.decode()
         self.assertEqual(done.returncode, 0, said)
-        self.assertIn("node 0 life 0: all is well", said)
+        self.assertIn("node 0 incarnation 0: all is well", said)
         for node in (0, 2):
-            keys = re.search(rf"node {node} life 0: connected anew, epoch 1 to 2, rkey (\w+) to (\w+)", said)
+            keys = re.search(rf"node {node} incarnation 0: connected anew, epoch 1 to 2, rkey (\w+) to (\w+)", said)
             assert keys, said
             self.assertNotEqual(keys[1], keys[2])
-            self.assertIn(f"node {node} life 0: the old rkey is refused", said)
-            self.assertIn(f"node {node} life 0: served and was served", said)
-        self.assertIn("node 1 life 1: served and was served", said)
+            self.assertIn(f"node {node} incarnation 0: the old rkey is refused", said)
+            self.assertIn(f"node {node} incarnation 0: served and was served", said)
+        self.assertIn("node 1 incarnation 1: served and was served", said)
 
 
 if __name__ == "__main__":

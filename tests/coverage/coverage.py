@@ -38,29 +38,29 @@ def run(*command: str) -> bytes:
     return done.stdout
 
 
-def by_room(summary: dict, source: Path) -> dict[str, dict[str, list[int]]]:
+def by_module(summary: dict, source: Path) -> dict[str, dict[str, list[int]]]:
     """For each folder of sources: what llvm-cov counted as covered, and of how many."""
-    rooms: dict[str, dict[str, list[int]]] = defaultdict(lambda: {count: [0, 0] for count in COUNTS})
+    modules: dict[str, dict[str, list[int]]] = defaultdict(lambda: {count: [0, 0] for count in COUNTS})
     for file in summary["data"][0]["files"]:
         if re.search(LEFT_OUT, file["filename"]):
             continue
         path = Path(file["filename"])
-        room = str(path.parent.relative_to(source)) if path.is_relative_to(source) else str(path.parent)
+        module = str(path.parent.relative_to(source)) if path.is_relative_to(source) else str(path.parent)
         for count in COUNTS:
-            for name in (room, "total"):
-                rooms[name][count][0] += file["summary"][count]["covered"]
-                rooms[name][count][1] += file["summary"][count]["count"]
-    return rooms
+            for name in (module, "total"):
+                modules[name][count][0] += file["summary"][count]["covered"]
+                modules[name][count][1] += file["summary"][count]["count"]
+    return modules
 
 
-def table(rooms: dict[str, dict[str, list[int]]]) -> list[str]:
+def table(modules: dict[str, dict[str, list[int]]]) -> list[str]:
     lines = [f"{'folder':<26} {'lines':>16} {'':>6} {'branches':>16}"]
-    for room in sorted(rooms, key=lambda room: (room == "total", room)):
+    for module in sorted(modules, key=lambda module: (module == "total", module)):
         cells = []
-        for covered, count in (rooms[room][name] for name in COUNTS):
+        for covered, count in (modules[module][name] for name in COUNTS):
             share = f"{100 * covered / count:5.1f}%" if count else "     –"
             cells.append(f"{covered:>7} of {count:>6} {share:>6}")
-        lines.append(f"{room:<26} {' '.join(cells)}")
+        lines.append(f"{module:<26} {' '.join(cells)}")
     return lines
 
 
@@ -82,8 +82,8 @@ def main(arguments: list[str]) -> int:
         f"-instr-profile={counts}",
         f"-ignore-filename-regex={LEFT_OUT}",
     ]
-    rooms = by_room(json.loads(run("llvm-cov-19", "export", "-summary-only", *common)), source)
-    print("\n".join(table(rooms)))
+    modules = by_module(json.loads(run("llvm-cov-19", "export", "-summary-only", *common)), source)
+    print("\n".join(table(modules)))
     html = build / "html"
     run(
         "llvm-cov-19",

@@ -31,16 +31,16 @@ class Coverage(unittest.TestCase):
             file("/loch/tests/support/store_run.cc", (7, 7), (1, 1)),
             file("/usr/include/fmt/format.h", (1, 9), (1, 9)),
         ]
-        rooms = coverage.by_room({"data": [{"files": files}]}, SOURCE)
+        modules = coverage.by_module({"data": [{"files": files}]}, SOURCE)
         self.assertEqual(
-            rooms,
+            modules,
             {
                 "nessie": {"lines": [9, 20], "branches": [3, 10]},
                 "common/rpc": {"lines": [5, 5], "branches": [0, 0]},
                 "total": {"lines": [14, 25], "branches": [3, 10]},
             },
         )
-        lines = coverage.table(rooms)
+        lines = coverage.table(modules)
         self.assertEqual([line.split()[0] for line in lines], ["folder", "common/rpc", "nessie", "total"])
         self.assertRegex(lines[-1], r"14 of +25 +56\.0% +3 of +10 +30\.0%$")
 

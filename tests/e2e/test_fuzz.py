@@ -33,9 +33,9 @@ class Fuzz(EndToEnd):
         done = self.loch("fuzz", "--set", "nessie.variant=published", "--seeds", "200", timeout=500)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^  cause    H\d+.*: .*0 of \d+ timings show it")
-        mended = re.search(r"^\s*mended\s+(.*)$", done.stdout, re.MULTILINE)
-        assert mended, done.stdout
-        again = self.call([BINARY, *shlex.split(mended.group(1))[1:]], timeout=300)
+        fixed = re.search(r"^\s*mended\s+(.*)$", done.stdout, re.MULTILINE)
+        assert fixed, done.stdout
+        again = self.call([BINARY, *shlex.split(fixed.group(1))[1:]], timeout=300)
         self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
 
     def test_bad_flags(self) -> None:

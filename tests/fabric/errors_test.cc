@@ -58,7 +58,7 @@ coro::Task<void> ask_for_refusals(Cluster* cluster) {
   }
 }
 
-TEST_P(FabricTest, RefusedRequestsDoNothingAndAreMended) {
+TEST_P(FabricTest, RefusedRequestsDoNothingAndAreFixed) {
   Cluster cluster(GetParam());
   cluster.start(0, ask_for_refusals(&cluster));
   cluster.run();
@@ -106,7 +106,7 @@ coro::Task<void> watch_peer(Cluster* cluster, WatchOutcome* outcome) {
   *outcome = ended;
 }
 
-coro::Task<void> fail_beside_a_watch(Cluster* cluster, WatchOutcome* outcome) {
+coro::Task<void> fail_alongside_a_watch(Cluster* cluster, WatchOutcome* outcome) {
   Worker& worker = *cluster->clients[0];
   coro::Scope scope(worker.run_queue());
   scope.spawn(watch_peer(cluster, outcome));
@@ -120,7 +120,7 @@ coro::Task<void> fail_beside_a_watch(Cluster* cluster, WatchOutcome* outcome) {
 TEST_P(FabricTest, AWatchEndsWhenItsConnectionFails) {
   Cluster cluster(GetParam());
   WatchOutcome outcome = WatchOutcome::ready;
-  cluster.start(0, fail_beside_a_watch(&cluster, &outcome));
+  cluster.start(0, fail_alongside_a_watch(&cluster, &outcome));
   cluster.run();
   EXPECT_EQ(outcome, WatchOutcome::link_down);
 }

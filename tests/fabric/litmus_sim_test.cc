@@ -30,7 +30,7 @@ TEST(SimLitmus, Rule1BlocksTear) {
   }
 }
 
-TEST(SimLitmus, Rule2CpuStoresAreLostBesideNicAtomics) {
+TEST(SimLitmus, Rule2CpuStoresAreLostAlongsideNicAtomics) {
   const sim::SimFaults faults{.split_atomics = true};
   const AtomicCounts mixed = race_atomics(weak_sim(faults), 400, true);
   EXPECT_LT(mixed.final_sum, mixed.added);

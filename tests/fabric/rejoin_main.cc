@@ -38,8 +38,8 @@ struct Rank {
   void set(std::uint64_t offset, std::uint64_t value) const { store_word_release(memory->at(offset), value); }
   void say(const std::string& text) const {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    fmt::print("{:.3f} node {} life {}: {}\n", std::chrono::duration<double>(now).count(), self,
-               control->life(self), text);
+    fmt::print("{:.3f} node {} incarnation {}: {}\n", std::chrono::duration<double>(now).count(), self,
+               control->incarnation(self), text);
     std::fflush(stdout);
   }
 };
@@ -198,7 +198,7 @@ int work(cluster::Control& control) {
   if (rank.self != victim) {
     rank.fabric->start(*rank.worker, outlive(&rank));
   } else {
-    rank.fabric->start(*rank.worker, control.life(victim) == 0 ? die(&rank) : live_again(&rank));
+    rank.fabric->start(*rank.worker, control.incarnation(victim) == 0 ? die(&rank) : live_again(&rank));
   }
   const auto end = rank.fabric->run();
   if (!end) return fail_with(rank, end.error());

@@ -95,7 +95,7 @@ coro::Task<void> two_waiters(Cluster* cluster, std::uint64_t offset, int* order,
   *place = ++*order;
 }
 
-coro::Task<void> watch_beside(Cluster* cluster, int* first, int* second) {
+coro::Task<void> watch_alongside(Cluster* cluster, int* first, int* second) {
   Worker& worker = *cluster->clients[0];
   int order = 0;
   coro::Scope scope(worker.run_queue());
@@ -110,10 +110,10 @@ coro::Task<void> watch_beside(Cluster* cluster, int* first, int* second) {
   co_await scope.join();
 }
 
-TEST_P(FabricTest, CoroutinesWatchBesideEachOther) {
+TEST_P(FabricTest, CoroutinesWatchAlongsideEachOther) {
   Cluster cluster(GetParam(), 1);
   int first = 0, second = 0;
-  cluster.start(0, watch_beside(&cluster, &first, &second));
+  cluster.start(0, watch_alongside(&cluster, &first, &second));
   cluster.run();
   EXPECT_EQ(first, 2);
   EXPECT_EQ(second, 1);
@@ -206,7 +206,7 @@ coro::Task<void> sleeper(Worker* worker, Nanos at, std::vector<int>* order, int 
   order->push_back(id);
 }
 
-coro::Task<void> sleep_beside(Worker* worker, std::vector<int>* order) {
+coro::Task<void> sleep_alongside(Worker* worker, std::vector<int>* order) {
   const Nanos base = worker->now();
   coro::Scope scope(worker->run_queue());
   scope.spawn(sleeper(worker, base + 900'000, order, 3));
@@ -221,7 +221,7 @@ coro::Task<void> sleep_beside(Worker* worker, std::vector<int>* order) {
 TEST_P(FabricTest, TimersFireInOrderAndNeverEarly) {
   Cluster cluster(GetParam(), 1);
   std::vector<int> order;
-  cluster.start(0, sleep_beside(cluster.clients[0], &order));
+  cluster.start(0, sleep_alongside(cluster.clients[0], &order));
   cluster.run();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
 }

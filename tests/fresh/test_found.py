@@ -1,4 +1,4 @@
-"""What fuzzing has found stays mended: each scenario in found/ showed something on the commit that it names, and shows
+"""What fuzzing has found stays fixed: each scenario in found/ showed something on the commit that it names, and shows
 nothing any more. A scenario is run again event by event only as long as nothing changes its random draws; one that no
 longer meets the interleaving passes as well, so that a unit test, where there is one, says more."""
 

@@ -263,7 +263,7 @@ class FileSystems(Hostile):
                 self.assert_refused(self.on(frozen, *arguments), "m/")
 
     def test_full_ground(self) -> None:
-        """Points are whole or not there; nothing half-written is left; with room the same command mends it."""
+        """Points are whole or not there; nothing half-written is left; with room the same command completes it."""
         for size in ("16k", "64k", "200k"):
             with self.subTest(size):
                 text = (

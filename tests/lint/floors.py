@@ -23,19 +23,19 @@ def is_test(name: str) -> bool:
 
 @dataclass
 class Plan:
-    """The file as it was read: rooms by floor, what each may include, and who alone knows a library."""
+    """The file as it was read: modules by floor, what each may include, and who alone knows a library."""
 
-    floors: list[tuple[str, list[str]]] = field(default_factory=list)  # title, rooms; ground floor first
+    floors: list[tuple[str, list[str]]] = field(default_factory=list)  # title, modules; ground floor first
     may: dict[str, list[str]] = field(default_factory=dict)
-    only: dict[str, str] = field(default_factory=dict)  # beginning of a header's name: the room
+    only: dict[str, str] = field(default_factory=dict)  # beginning of a header's name: the module
     protocols: tuple[str, ...] = ()
 
-    def level(self, room: str) -> int:
-        return next(i for i, (_, rooms) in enumerate(self.floors) if room in rooms)
+    def level(self, module: str) -> int:
+        return next(i for i, (_, modules) in enumerate(self.floors) if module in modules)
 
     def place_of(self, name: str) -> str | None:
         """The folder of the table, or of a protocol, that a file lies in: the longest that fits."""
-        fits: list[str] = [room for room in (*self.may, *self.protocols) if name.startswith(room + "/")]
+        fits: list[str] = [module for module in (*self.may, *self.protocols) if name.startswith(module + "/")]
         return max(fits, key=len) if fits else None
 
     def fault(self, name: str, target: str) -> str | None:
@@ -43,15 +43,15 @@ class Plan:
         if is_test(name):
             return None
         own, other = self.place_of(name), self.place_of(target)
-        for beginning, room in self.only.items():
-            if target.startswith(beginning) and own != room:
-                return f"{room} alone knows <{beginning}…>"
+        for beginning, module in self.only.items():
+            if target.startswith(beginning) and own != module:
+                return f"{module} alone knows <{beginning}…>"
         if other is None or own == other:
             return None
         if name.startswith(EXAMPLES):
             own = PROTOCOL
         if own is None:
-            return f"{name.rsplit('/', 1)[0]} is no room of docs/floors.txt"
+            return f"{name.rsplit('/', 1)[0]} is no module of docs/floors.txt"
         row = PROTOCOL if own == PROTOCOL or own in self.protocols else own
         if other in self.protocols:
             return (
@@ -71,27 +71,27 @@ def read(root: Path) -> tuple[Plan, list[str]]:
         if line.startswith("floor "):
             plan.floors.append((line[6:].strip(), []))
             continue
-        room, colon, others = line.partition(":")
-        room = room.strip()
+        module, colon, others = line.partition(":")
+        module = module.strip()
         if not colon:
-            faults.append(f"{where}: expected `ROOM: ROOM ROOM …`")
-        elif room.startswith("only "):
-            plan.only[room[5:].strip()] = others.strip()
+            faults.append(f"{where}: expected `MODULE: MODULE MODULE …`")
+        elif module.startswith("only "):
+            plan.only[module[5:].strip()] = others.strip()
         elif not plan.floors:
-            faults.append(f"{where}: {room} is on no floor")
-        elif room in plan.may:
-            faults.append(f"{where}: {room} is there twice")
+            faults.append(f"{where}: {module} is on no floor")
+        elif module in plan.may:
+            faults.append(f"{where}: {module} is there twice")
         else:
-            plan.floors[-1][1].append(room)
-            plan.may[room] = others.split()
+            plan.floors[-1][1].append(module)
+            plan.may[module] = others.split()
             for other in others.split():
                 if other not in plan.may or plan.level(other) == len(plan.floors) - 1:
-                    faults.append(f"{where}: {room} may include {other}, which is not on a lower floor")
+                    faults.append(f"{where}: {module} may include {other}, which is not on a lower floor")
     return plan, faults
 
 
 def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]]:
-    """How many files of a room include another. `sources`: the includes of each file."""
+    """How many files of a module include another. `sources`: the includes of each file."""
     found: Counter[tuple[str, str]] = Counter()
     for name, targets in sources.items():
         own = plan.place_of(name)
@@ -112,10 +112,10 @@ def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
                 yield f"{name}: includes {target}: {fault}"
     made = arrows(plan, sources)
     used = {(PROTOCOL if own in plan.protocols else own, other) for own, other in made}
-    for room, others in plan.may.items():
+    for module, others in plan.may.items():
         for other in others:
-            if (room, other) not in used:
-                yield f"docs/floors.txt: {room} may include {other}, and no file of it does"
+            if (module, other) not in used:
+                yield f"docs/floors.txt: {module} may include {other}, and no file of it does"
     drawing = root / "docs/map.svg"
     if not drawing.exists() or drawing.read_text(encoding="utf-8") != draw(plan, made):
         yield "docs/map.svg: not the includes as they are; `tests/lint/house_rules.py --draw` draws it"
@@ -131,23 +131,23 @@ STYLE = (
 
 def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
     """The house: a band a floor, the program on top; an arrow points down to what is included. One that follows from
-    others (a room reaches it through a room in between) is left out."""
+    others (a module reaches it through a module in between) is left out."""
     floors = [
-        (title, [each for room in rooms for each in (plan.protocols if room == PROTOCOL else [room])])
-        for title, rooms in plan.floors
+        (title, [each for module in modules for each in (plan.protocols if module == PROTOCOL else [module])])
+        for title, modules in plan.floors
     ]
     height = FLOOR * len(floors) + 30
     places: dict[str, tuple[float, float, float]] = {}  # centre, top, width
     body: list[str] = []
-    for level, (title, rooms) in enumerate(floors):
+    for level, (title, modules) in enumerate(floors):
         top = height - 20 - FLOOR * (level + 1)
         body.append(f'<rect class="f" x="0" y="{top + 4}" width="{WIDTH}" height="{FLOOR - 8}"/>')
         body.append(f'<text class="t" x="8" y="{top + 18}">{level}  {escape(title)}</text>')
-        widths = [len(room.removeprefix("common/")) * 6.8 + 16 for room in rooms]
-        gap = (WIDTH - sum(widths)) / (len(rooms) + 1)
+        widths = [len(module.removeprefix("common/")) * 6.8 + 16 for module in modules]
+        gap = (WIDTH - sum(widths)) / (len(modules) + 1)
         x = gap
-        for room, width in zip(rooms, widths):
-            places[room] = (x + width / 2, top + 34, width)
+        for module, width in zip(modules, widths):
+            places[module] = (x + width / 2, top + 34, width)
             x += width + gap
     reach = _reach(made)
     for (own, other), count in sorted(made.items()):
@@ -159,27 +159,29 @@ def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
             f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + 26:.0f} {x2:.0f} {y2 - 30:.0f} {x2:.0f} {y2:.0f}">'
             f"<title>{escape(own)} includes {escape(other)}: {count} files</title></path>"
         )
-    for room, (x, y, width) in places.items():
-        kind = "p" if room in plan.protocols else "r"
+    for module, (x, y, width) in places.items():
+        kind = "p" if module in plan.protocols else "r"
         body.append(
             f'<rect class="{kind} r" rx="4" x="{x - width / 2:.0f}" y="{y}" width="{width:.0f}" height="{BOX}"/>'
-            f'<text x="{x:.0f}" y="{y + 21}" text-anchor="middle">{escape(room.removeprefix("common/"))}</text>'
+            f'<text x="{x:.0f}" y="{y + 21}" text-anchor="middle">{escape(module.removeprefix("common/"))}</text>'
         )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-        f"<title>The rooms of Loch and their includes</title><style>{STYLE}</style>\n" + "\n".join(body) + "\n</svg>\n"
+        f"<title>The modules of Loch and their includes</title><style>{STYLE}</style>\n"
+        + "\n".join(body)
+        + "\n</svg>\n"
     )
 
 
 def _reach(made: Counter[tuple[str, str]]) -> dict[str, set[str]]:
-    """What each room includes, itself or through others."""
+    """What each module includes, itself or through others."""
     direct: dict[str, set[str]] = {}
     for own, other in made:
         direct.setdefault(own, set()).add(other)
         direct.setdefault(other, set())
-    reach = {room: set(others) for room, others in direct.items()}
+    reach = {module: set(others) for module, others in direct.items()}
     for _ in direct:
-        for room in direct:
-            for other in tuple(reach[room]):
-                reach[room] |= reach[other]
+        for module in direct:
+            for other in tuple(reach[module]):
+                reach[module] |= reach[other]
     return reach

@@ -35,25 +35,25 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.found(), [])
         self.assertGreaterEqual(len(self.plan.floors), 6)
 
-    def test_an_include_that_no_line_allows_is_found_in_every_room(self):
-        rooms = [*(room for room in self.plan.may if room != floors.PROTOCOL), *self.plan.protocols]
-        for room in rooms:
-            row = floors.PROTOCOL if room in self.plan.protocols else room
-            for other in rooms:
-                if other == room or other in self.plan.may[row]:
+    def test_an_include_that_no_line_allows_is_found_in_every_module(self):
+        modules = [*(module for module in self.plan.may if module != floors.PROTOCOL), *self.plan.protocols]
+        for module in modules:
+            row = floors.PROTOCOL if module in self.plan.protocols else module
+            for other in modules:
+                if other == module or other in self.plan.may[row]:
                     continue
-                with self.subTest(room=room, includes=other):
-                    self.assertIsNotNone(self.plan.fault(f"{room}/planted.cc", f"{other}/planted.h"))
-                    self.assertIsNone(self.plan.fault(f"{room}/planted_test.cc", f"{other}/planted.h"))
-            other = next(each for each in reversed(rooms) if each != room and each not in self.plan.may[row])
-            said = self.found({**self.sources, f"{room}/planted.cc": [f"{other}/planted.h"]})
+                with self.subTest(module=module, includes=other):
+                    self.assertIsNotNone(self.plan.fault(f"{module}/planted.cc", f"{other}/planted.h"))
+                    self.assertIsNone(self.plan.fault(f"{module}/planted_test.cc", f"{other}/planted.h"))
+            other = next(each for each in reversed(modules) if each != module and each not in self.plan.may[row])
+            said = self.found({**self.sources, f"{module}/planted.cc": [f"{other}/planted.h"]})
             self.assertTrue(
-                any(line.startswith(f"{room}/planted.cc: includes {other}/planted.h: ") for line in said), said
+                any(line.startswith(f"{module}/planted.cc: includes {other}/planted.h: ") for line in said), said
             )
 
-    def test_a_library_that_one_room_knows_is_found_elsewhere(self):
-        for header, room in (("infiniband/verbs.h", "common/fabric/verbs"), ("mpi.h", "common/cluster")):
-            self.assertEqual(self.plan.fault(f"{room}/x.cc", header), None)
+    def test_a_library_that_one_module_knows_is_found_elsewhere(self):
+        for header, module in (("infiniband/verbs.h", "common/fabric/verbs"), ("mpi.h", "common/cluster")):
+            self.assertEqual(self.plan.fault(f"{module}/x.cc", header), None)
             self.assertIn("alone knows", self.plan.fault("common/kv/x.cc", header))
 
     def test_a_line_that_points_up_or_sideways_is_found(self):
@@ -66,7 +66,7 @@ class Planted(unittest.TestCase):
 
             self.assertTrue(any("not on a lower floor" in said for said in self.found(change=change)))
 
-    def test_a_room_that_is_named_and_not_included_is_found(self):
+    def test_a_module_that_is_named_and_not_included_is_found(self):
         def change(root):
             path = root / "docs/floors.txt"
             text = path.read_text(encoding="utf-8")
@@ -83,10 +83,10 @@ class Planted(unittest.TestCase):
             self.found(change=change),
         )
 
-    def test_a_folder_that_is_no_room_is_found(self):
+    def test_a_folder_that_is_no_module_is_found(self):
         said = self.found({**self.sources, "common/attic/x.cc": ["common/base/result.h"]})
         self.assertIn(
-            "common/attic/x.cc: includes common/base/result.h: common/attic is no room of docs/floors.txt", said
+            "common/attic/x.cc: includes common/base/result.h: common/attic is no module of docs/floors.txt", said
         )
 
     def test_a_drawing_of_other_includes_is_found(self):

@@ -18,7 +18,7 @@ except SystemExit:  # Debian's python3-clang-19
 from loch.mutate import session
 from loch.mutate.judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
 from loch.mutate.results import ACCEPTED, Accepted, Results, ResultsError, accepted
-from loch.mutate.rooms import ROOMS
+from loch.mutate.modules import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,16 +128,16 @@ class Drawing(Folder):
         self.assertNotEqual([each.id for each in drawn], [each.id for each in session.draw(found, 6, "2 room")])
 
 
-class Rooms(unittest.TestCase):
-    def test_every_room_has_files_and_tests_that_are_registered(self) -> None:
+class Modules(unittest.TestCase):
+    def test_every_module_has_files_and_tests_that_are_registered(self) -> None:
         registered = set()
         for lists in (*ROOT.rglob("CMakeLists.txt"), *ROOT.rglob("*.cmake")):
             if "build" not in lists.relative_to(ROOT).parts:
                 registered |= set(re.findall(r"loch_test\((\w+)", lists.read_text()))
-        for room in ROOMS.values():
-            self.assertTrue(room.files(ROOT), room.name)
-            self.assertLessEqual(set(room.tests), registered, room.name)
-            self.assertFalse([name for name in room.files(ROOT) if "_test" in name], room.name)
+        for module in MODULES.values():
+            self.assertTrue(module.files(ROOT), module.name)
+            self.assertLessEqual(set(module.tests), registered, module.name)
+            self.assertFalse([name for name in module.files(ROOT) if "_test" in name], module.name)
 
 
 class FakeScratch:
@@ -222,9 +222,9 @@ class Judging(Folder):
         self.assertAlmostEqual(patient / usual, 4, places=1)
 
     def test_the_order_of_the_judges(self) -> None:
-        stages = [judge.stage for judge in judges_of(ROOMS["nessie"], 7)]
+        stages = [judge.stage for judge in judges_of(MODULES["nessie"], 7)]
         self.assertEqual(sorted(stages, key=["unit tests", "fuzz", "explore"].index), stages)
-        self.assertIn("7", next(judge for judge in judges_of(ROOMS["nessie"], 7) if judge.stage == "fuzz").argv)
+        self.assertIn("7", next(judge for judge in judges_of(MODULES["nessie"], 7) if judge.stage == "fuzz").argv)
 
 
 class Kept(Folder):

@@ -87,7 +87,7 @@ TEST_P(EveryOption, HoldsOrIsRefusedByName) {
           if (is_told_of_the_world(spec)) continue;
           EXPECT_NE(found.reason.find(prefix), std::string::npos) << what;
           EXPECT_EQ(found.reason.find('\n'), std::string::npos) << what;
-        } else if (module.mends(chosen).empty() && !is_told_of_the_world(spec)) {
+        } else if (module.fixes(chosen).empty() && !is_told_of_the_world(spec)) {
           ++held;
           EXPECT_EQ(found.verdict, FuzzVerdict::holds) << what;
         }

@@ -16,7 +16,7 @@ _NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EFBIG, errno.EIO, errno.EDQUOT)
 
 
 class CommandError(Exception):
-    """Something that whoever called can mend; one line."""
+    """Something that whoever called can fix; one line."""
 
     status = 2
 

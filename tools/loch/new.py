@@ -23,7 +23,7 @@ TAKEN = set(
 delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
 not nullptr operator or private protected public register requires return short signed sizeof static struct switch template this
 throw true try typedef typeid typename union unsigned using virtual void volatile while xor
-base check cli cluster coro coupled cuckoo explore fabric fuzz hog kv measure rpc std loch""".split()
+base check cli cluster coro coupled cuckoo explore fabric background fuzz kv measure rpc std loch""".split()
 )
 EPILOG = """examples:
   ./loch new mine --like rpc                      the folder mine in the tree: the next ./loch builds it in

@@ -8,7 +8,7 @@
 
 #include "common/fabric/decorator.h"
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 [[nodiscard]] std::int64_t read(clockid_t clock) {
@@ -19,17 +19,17 @@ namespace {
 
 class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
  public:
-  Background(std::unique_ptr<fabric::Fabric> inner, std::unique_ptr<Hogs> hogs)
-      : ForwardingFabric(std::move(inner)), hogs_(std::move(hogs)) {}
+  Background(std::unique_ptr<fabric::Fabric> inner, std::unique_ptr<CpuLoad> load)
+      : ForwardingFabric(std::move(inner)), load_(std::move(load)) {}
 
   [[nodiscard]] Result<fabric::RunEnd> run() override {
-    if (hogs_ != nullptr) hogs_->go();
+    if (load_ != nullptr) load_->go();
     Result<fabric::RunEnd> end = inner().run();
     const std::lock_guard guard(mutex_);
-    if (hogs_ != nullptr) {
+    if (load_ != nullptr) {
       // Read once while they still run, so that nobody's end is in the window.
       at_end_ = take();
-      lost_ = hogs_->stop();
+      lost_ = load_->stop();
     }
     return end;
   }
@@ -44,7 +44,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   [[nodiscard]] fabric::FabricReport report() const override {
     fabric::FabricReport report = inner().report();
     const std::lock_guard guard(mutex_);
-    if (hogs_ == nullptr) return report;
+    if (load_ == nullptr) return report;
     for (std::uint32_t node = 0; node < inner().nodes(); ++node) {
       if (!inner().is_local(static_cast<fabric::NodeId>(node))) continue;
       if (report.nodes.size() <= node) report.nodes.resize(node + 1);
@@ -62,17 +62,17 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
  private:
   struct Reading {
     Nanos at = 0;
-    std::vector<HogUsage> usage;
+    std::vector<WorkerUsage> usage;
   };
 
   [[nodiscard]] Reading take() const {
-    return hogs_ == nullptr ? Reading() : Reading{read(CLOCK_MONOTONIC), hogs_->usage()};
+    return load_ == nullptr ? Reading() : Reading{read(CLOCK_MONOTONIC), load_->usage()};
   }
 
   void count_into(std::map<std::string, double>& counters) const {
     double hashes = 0, cpu = 0;
     for (std::size_t i = 0; i < at_end_.usage.size(); ++i) {
-      const HogUsage from = i < at_begin_.usage.size() ? at_begin_.usage[i] : HogUsage();
+      const WorkerUsage from = i < at_begin_.usage.size() ? at_begin_.usage[i] : WorkerUsage();
       hashes += static_cast<double>(at_end_.usage[i].hashes - from.hashes);
       cpu += static_cast<double>(at_end_.usage[i].cpu - from.cpu) / 1e9;
     }
@@ -84,7 +84,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     counters[lost_counter] = lost_;
   }
 
-  std::unique_ptr<Hogs> hogs_;
+  std::unique_ptr<CpuLoad> load_;
   mutable std::mutex mutex_;  // a worker's thread ends the warm-up
   std::optional<std::int64_t> window_began_;
   Reading at_begin_, at_end_;
@@ -94,8 +94,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
 }  // namespace
 
 std::unique_ptr<BackgroundFabric> with_background(std::unique_ptr<fabric::Fabric> inner,
-                                                  std::unique_ptr<Hogs> hogs) {
-  return std::make_unique<Background>(std::move(inner), std::move(hogs));
+                                                  std::unique_ptr<CpuLoad> load) {
+  return std::make_unique<Background>(std::move(inner), std::move(load));
 }
 
-}  // namespace loch::hog
+}  // namespace loch::background

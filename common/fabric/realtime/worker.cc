@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/coro/root.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 
 namespace loch::fabric::realtime {
 namespace {

@@ -1,18 +1,23 @@
 // Workers that share cores: who sleeps is woken by what it waits for.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/doorbell.h"
+#include "common/fabric/shm/receive_ring.h"
 #include "common/fabric/shm/shm.h"
 
 namespace loch::fabric {
 namespace {
 
 using shm::Doorbell;
+using shm::ReceiveQueue;
+using shm::ReceiveRing;
+using shm::ReceiveSlot;
 
 TEST(Doorbell, TellsWhatItsOwnerWaitsFor) {
   Doorbell doorbell{};
@@ -43,6 +48,59 @@ TEST(Doorbell, EndsASleep) {
   doorbell.sleep(20'000'000'000);
   ringer.join();
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(15));
+}
+
+// One message through the ring: claimed, filled and handed to the owner, who posts its buffer again.
+std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) {
+  ReceiveSlot* slot = ring.claim(1);
+  EXPECT_NE(slot, nullptr);
+  if (slot != nullptr) ReceiveRing::finish(*slot, ReceiveRing::filled);
+  std::vector<std::uint64_t> users;
+  (void)queue.poll(
+      2, [](NodeId) { return false; }, [&](const ReceiveSlot& got) { users.push_back(got.user); });
+  for (const std::uint64_t user : users) queue.post(0, 0, 64, user);
+  return users;
+}
+
+// A sender that loses its core between claim and copy holds up the ring's oldest slot. The other buffer goes
+// round until the ring is full; then senders find none, and all goes on once the first one has a core again.
+TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
+  const auto ring = std::make_unique<ReceiveRing>();
+  ReceiveQueue queue(ring.get());
+  queue.post(0, 0, 64, 7);
+  queue.post(0, 0, 64, 8);
+  ReceiveSlot* slow = ring->claim(1);
+  ASSERT_NE(slow, nullptr);
+  for (std::uint64_t round = 1; round < ReceiveRing::slots; ++round)
+    ASSERT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(8U)) << round;
+  EXPECT_EQ(queue.waiting(), 1U);
+  EXPECT_EQ(ring->claim(1), nullptr) << "the ring has no free slot";
+
+  ReceiveRing::finish(*slow, ReceiveRing::filled);
+  std::vector<std::uint64_t> users;
+  (void)queue.poll(
+      2, [](NodeId) { return false; }, [&](const ReceiveSlot& got) { users.push_back(got.user); });
+  EXPECT_THAT(users, ::testing::ElementsAre(7U));
+  EXPECT_EQ(queue.waiting(), 0U);
+  for (int round = 0; round < 3000; ++round)
+    ASSERT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(8U)) << round;
+}
+
+// The buffer of a sender that died half-way, and one that a message did not fit into, come back in a full
+// ring too.
+TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
+  const auto ring = std::make_unique<ReceiveRing>();
+  ReceiveQueue queue(ring.get());
+  queue.post(0, 0, 64, 7);
+  queue.post(0, 0, 64, 8);
+  ASSERT_NE(ring->claim(5), nullptr);
+  for (std::uint64_t round = 1; round < ReceiveRing::slots; ++round)
+    ASSERT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(8U)) << round;
+  const auto is_five = [](NodeId node) { return node == 5; };
+  EXPECT_EQ(queue.poll(2, is_five, [](const ReceiveSlot&) {}), 0U);
+  EXPECT_EQ(queue.waiting(), 0U);
+  EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(8U));
+  EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(7U));
 }
 
 // A token goes round all workers: node 0's and node 1's in turn. How each hands it on differs.

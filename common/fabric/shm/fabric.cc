@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/job.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/shm/worker.h"
@@ -52,7 +52,7 @@ class ShmFabric final : public Fabric {
       : config_(config),
         regions_(config.nodes),
         receive_memory_(config.nodes),
-        crew_(&shared_, config.nodes, config.pin_threads) {
+        pool_(&shared_, config.nodes, config.pin_threads) {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
@@ -91,7 +91,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] std::uint32_t ranks() const override { return config_.ranks; }
   void start(Worker& worker, coro::Task<void> main) override {
     LOCH_CHECK(is_exchanged_, "a main is started after the exchange");
-    crew_.start(worker, std::move(main));
+    pool_.start(worker, std::move(main));
   }
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override {
@@ -103,7 +103,7 @@ class ShmFabric final : public Fabric {
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }
-  void reset_counters() override { crew_.reset_counters(); }
+  void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
  private:
@@ -119,7 +119,7 @@ class ShmFabric final : public Fabric {
   std::unique_ptr<Job> job_;
   std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;  // by node, by id
   std::vector<std::vector<Mapping>> receive_memory_;              // by node, in order of adding workers
-  realtime::Crew crew_;
+  realtime::WorkerPool pool_;
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
@@ -165,7 +165,7 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   }
   if (!memory) return refuse(memory.error().code, memory.error().message);
   regions.push_back(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
-  for (Worker* worker : crew_.workers(node)) worker_at(worker).add_region(regions.back().get());
+  for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(regions.back().get());
   return regions.back().get();
 }
 
@@ -182,7 +182,7 @@ Result<Worker*> ShmFabric::add_worker(const WorkerSpec& spec) {
   auto* area = reinterpret_cast<ReceiveArea*>(memory->data());
   auto worker = std::make_unique<ShmWorker>(spec, config_.seed, &shared_, area);
   for (const auto& region : regions_[spec.node]) worker->add_region(region.get());
-  Worker* added = crew_.add(std::move(worker));
+  Worker* added = pool_.add(std::move(worker));
   if (added == nullptr) return refuse("the index is taken");
   receive_memory_[spec.node].push_back(std::move(*memory));
   if (job_ != nullptr) job_->mine().workers.store(std::max(job_->mine().workers.load(), spec.index + 1u));
@@ -193,7 +193,7 @@ void ShmFabric::publish_local_nodes() {
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeTable& table = shared_.nodes[node];
     for (const auto& region : regions_[node]) table.regions.push_back(region->mapped());
-    const std::vector<realtime::RealtimeWorker*> workers = crew_.workers(static_cast<NodeId>(node));
+    const std::vector<realtime::RealtimeWorker*> workers = pool_.workers(static_cast<NodeId>(node));
     for (std::size_t i = 0; i < workers.size(); ++i) {
       const std::uint16_t index = workers[i]->index();
       if (table.receive_areas.size() <= index) table.receive_areas.resize(index + 1u);
@@ -227,7 +227,7 @@ Result<> ShmFabric::exchange(Nanos within) {
   is_exchanged_ = true;
   publish_local_nodes();
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
-    for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) worker_at(worker).connect(config_.nodes);
+    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) worker_at(worker).connect(config_.nodes);
   }
   if (job_ == nullptr) return {};
   LOCH_TRY(job_->barrier("exchange of regions", within));
@@ -252,14 +252,14 @@ Result<RemoteRegion> ShmFabric::lookup(NodeId node, std::string_view region) con
 }
 
 std::uint32_t ShmFabric::running_workers() const {
-  if (job_ == nullptr) return crew_.started();
+  if (job_ == nullptr) return pool_.started();
   std::uint32_t running = 0;
   for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) running += job_->of(rank).workers.load();
   return running;
 }
 
 void ShmFabric::await_clients() {
-  std::atomic<std::uint32_t>& clients_left = crew_.clients_left();
+  std::atomic<std::uint32_t>& clients_left = pool_.clients_left();
   if (job_ == nullptr) {
     for (std::uint32_t left = clients_left; left != 0; left = clients_left) clients_left.wait(left);
     return;
@@ -284,7 +284,7 @@ void ShmFabric::await_clients() {
 Result<RunEnd> ShmFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  return crew_.run(running_workers() > realtime::usable_cores(), [this] { await_clients(); });
+  return pool_.run(running_workers() > realtime::usable_cores(), [this] { await_clients(); });
 }
 
 FabricReport ShmFabric::report() const {
@@ -292,7 +292,7 @@ FabricReport ShmFabric::report() const {
   report.nodes.resize(config_.nodes);
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     if (is_local(static_cast<NodeId>(node)))
-      report.nodes[node] = crew_.report(static_cast<NodeId>(node), "shm");
+      report.nodes[node] = pool_.report(static_cast<NodeId>(node), "shm");
     report.nodes[node].is_lost = shared_.is_lost(static_cast<NodeId>(node));
   }
   report.counters["shm.crowded"] = shared_.is_crowded.load() ? 1 : 0;

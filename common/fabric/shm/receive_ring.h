@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/fabric/region.h"
 #include "common/fabric/shm/doorbell.h"
@@ -90,21 +91,15 @@ struct ReceiveArea {
 // The owner's side of one ring; its state is private to the owner's thread.
 class ReceiveQueue {
  public:
-  explicit ReceiveQueue(ReceiveRing* ring) : ring_(ring) {}
+  explicit ReceiveQueue(ReceiveRing* ring) : ring_(ring) { waiting_.reserve(ReceiveRing::slots); }
 
-  // False when the ring has no free slot: only while `slots` tickets are held up by one slow sender.
-  [[nodiscard]] bool post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity,
-                          std::uint64_t user) {
-    if (tail_ - head_ == ReceiveRing::slots) return false;
-    ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
-    target.region = region;
-    target.offset = offset;
-    target.capacity = capacity;
-    target.user = user;
-    consumed_[tail_ % ReceiveRing::slots] = false;
-    target.state.store(ReceiveRing::word(tail_, 0, ReceiveRing::posted), std::memory_order_release);
-    ++tail_;
-    return true;
+  // Gives a buffer of `capacity` bytes to senders. A sender that lost its core between claim and end of copy
+  // holds up the ring's oldest slot, and after another 1023 messages the ring has no free one: the buffer
+  // then waits in the owner's own list for a poll that frees a slot, and senders find the receiver not ready
+  // meanwhile.
+  void post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity, std::uint64_t user) {
+    waiting_.push_back({region, offset, capacity, user});
+    publish();
   }
   // Calls deliver(slot) for each message that has arrived, at most `most`; `is_lost(node)` says whose
   // claims will never end. Returns how many were delivered. Messages of one sender keep their order.
@@ -114,7 +109,7 @@ class ReceiveQueue {
     std::uint32_t delivered = 0;
     for (std::uint64_t ticket = head_; ticket < end && delivered < most; ++ticket) {
       if (consumed_[ticket % ReceiveRing::slots]) continue;
-      ReceiveSlot& slot = ring_->slot[ticket % ReceiveRing::slots];
+      const ReceiveSlot& slot = ring_->slot[ticket % ReceiveRing::slots];
       const std::uint64_t state = slot.state.load(std::memory_order_acquire);
       const auto phase = ReceiveRing::phase_of(state);
       if (phase == ReceiveRing::filled) {
@@ -122,30 +117,47 @@ class ReceiveQueue {
         deliver(slot);
         ++delivered;
       } else if (phase == ReceiveRing::returned || is_lost(ReceiveRing::claimant_of(state))) {
-        // When the ring is full the buffer waits here for a later poll.
-        if (post(slot.region, slot.offset, slot.capacity, slot.user)) {
-          consumed_[ticket % ReceiveRing::slots] = true;
-        } else if (ticket == head_) {
-          repost_in_place(slot);
-        }
+        consumed_[ticket % ReceiveRing::slots] = true;
+        waiting_.push_back({slot.region, slot.offset, slot.capacity, slot.user});
       }
     }
     while (head_ < end && consumed_[head_ % ReceiveRing::slots]) ++head_;
+    publish();
     return delivered;
   }
   [[nodiscard]] bool has_arrivals() const { return ring_->next.load(std::memory_order_acquire) != head_; }
+  // Posted buffers that senders cannot take yet.
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
 
  private:
-  // The oldest slot of a full ring goes to the tail, which is the same slot.
-  void repost_in_place(ReceiveSlot& slot) {
-    ++head_;
-    (void)post(slot.region, slot.offset, slot.capacity, slot.user);
+  struct Buffer {
+    std::uint32_t region;
+    std::uint64_t offset;
+    std::uint32_t capacity;  // bytes
+    std::uint64_t user;
+  };
+
+  // Moves waiting buffers into the ring, the oldest first, as far as it has free slots.
+  void publish() {
+    std::size_t published = 0;
+    for (; published < waiting_.size() && tail_ - head_ < ReceiveRing::slots; ++published, ++tail_) {
+      const Buffer& buffer = waiting_[published];
+      ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
+      target.region = buffer.region;
+      target.offset = buffer.offset;
+      target.capacity = buffer.capacity;
+      target.user = buffer.user;
+      consumed_[tail_ % ReceiveRing::slots] = false;
+      target.state.store(ReceiveRing::word(tail_, 0, ReceiveRing::posted), std::memory_order_release);
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(published));
   }
 
   ReceiveRing* ring_;
   std::uint64_t head_ = 0;  // oldest ticket not yet consumed
   std::uint64_t tail_ = 0;  // next ticket to post
   bool consumed_[ReceiveRing::slots] = {};
+  std::vector<Buffer> waiting_;  // posted while the ring had no free slot
 };
 
 }  // namespace loch::fabric::shm

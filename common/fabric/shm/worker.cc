@@ -1,9 +1,6 @@
 // Executes a worker's requests on shared memory, and delivers messages to receive rings.
 #include "common/fabric/shm/worker.h"
 
-#include <chrono>
-#include <thread>
-
 #include "common/base/check.h"
 
 namespace loch::fabric::shm {
@@ -32,16 +29,7 @@ void ShmWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
   LOCH_CHECK(
       ++posted_receives_[static_cast<std::size_t>(transport)] <= shared_->capabilities.recv_queue_depth,
       "more receives are posted than the queue is deep");
-  // A sender that was preempted between claim and end of copy may hold the ring up for a while: on a machine
-  // with other work until it has a core again, so that what counts is time and not how often it was asked.
-  constexpr int yields = 1'000, waits = 200'000;
-  for (int tries = 0; !queue.post(buffer.region->id(), buffer.offset, length, user); ++tries) {
-    LOCH_CHECK(tries < waits, "a sender holds a receive buffer for ever");
-    if (tries < yields)
-      give_up_core();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  queue.post(buffer.region->id(), buffer.offset, length, user);
 }
 
 void ShmWorker::fill(Received& message, const ReceiveSlot& slot) const {

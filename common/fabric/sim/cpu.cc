@@ -55,7 +55,7 @@ SimThread* NodeCpu::add_thread(const ThreadSpec& spec, const ThreadHooks& hooks)
   threads_.push_back(std::unique_ptr<SimThread>(new SimThread(spec, hooks)));
   SimThread* const thread = threads_.back().get();
   thread->allowed &= existing;
-  if (spec.is_hog) wake(thread);
+  if (spec.is_background) wake(thread);
   return thread;
 }
 

@@ -32,7 +32,7 @@
 namespace loch::fabric::sim {
 
 enum class ThreadState : std::uint8_t { blocked, runnable, on_core, ended };
-enum class ThreadRole : std::uint8_t { client, server, hog, other };
+enum class ThreadRole : std::uint8_t { client, server, background, other };
 constexpr std::size_t thread_roles = 4;
 
 class SimThread;
@@ -48,7 +48,7 @@ struct ThreadSpec {
   std::string name;
   CoreSet allowed = all_cores;          // cores it may run on; one_core(n) pins it
   ThreadRole role = ThreadRole::other;  // for the books
-  bool is_hog = false;                  // wakes at once, never blocks, computes for ever
+  bool is_background = false;           // wakes at once, never blocks, computes for ever
   std::uint32_t weight = 1024;          // 1024: nice 0
   std::uint32_t parent_core = 0;        // where it is started from: it comes first among equals
 };
@@ -91,8 +91,8 @@ struct CpuUsage {
   std::array<Nanos, idle_states> idle_ns = {};                // cores' idle time by idle state, deepest last
   Nanos idle_shallow_ns = 0;                                  // … in periods too short for any state
   Nanos package_awake_ns = 0;                                 // sum over sockets
-  double hog_hashes = 0;                                      // SHA-256 hashes that the hogs would have made
-  std::uint64_t wake_ups = 0;                                 // of cores, from idle
+  double background_hashes = 0;  // SHA-256 hashes that the background workers would have made
+  std::uint64_t wake_ups = 0;    // of cores, from idle
   std::uint64_t ticks = 0, switches = 0, migrations = 0;
 
   // Fraction of all cores' time.
@@ -117,8 +117,8 @@ class NodeCpu {
   NodeCpu(const NodeCpu&) = delete;
   NodeCpu& operator=(const NodeCpu&) = delete;
 
-  // A new, blocked thread (a hog is woken at once); lives as long as the node. `allowed` must name a
-  // core that exists.
+  // A new, blocked thread (a background worker is woken at once); lives as long as the node. `allowed` must
+  // name a core that exists.
   SimThread* add_thread(const ThreadSpec& spec, const ThreadHooks& hooks = {});
 
   // blocked -> runnable or (soon) on_core. Nothing happens to a thread that is awake, or has ended.

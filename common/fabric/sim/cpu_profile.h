@@ -20,10 +20,10 @@ struct CpuProfile {
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;      // a random access to memory that nothing prefetched
-  double line_ns = 0;        // to get a cache line that another core has changed
-  double operation_ns = 0;   // a store operation's own bookkeeping
-  double hog_hash_ns = 500;  // SHA-256 of a small buffer: what a background hog does all day
+  double memory_ns = 0;             // a random access to memory that nothing prefetched
+  double line_ns = 0;               // to get a cache line that another core has changed
+  double operation_ns = 0;          // a store operation's own bookkeeping
+  double background_hash_ns = 500;  // SHA-256 of a small buffer: what a background worker does all day
 };
 
 // A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the

@@ -54,12 +54,13 @@ class Node {
   explicit Node(const CpuProfile& profile, const SchedulerProfile& scheduler = SchedulerProfile{})
       : cpu(queue, profile, scheduler, PowerProfile{}, 1) {}
   Diary& add(const std::string& name, CoreSet allowed, ThreadRole role = ThreadRole::client,
-             bool is_hog = false) {
+             bool is_background = false) {
     diaries_.push_back(std::make_unique<Diary>());
     Diary& diary = *diaries_.back();
     diary.queue = &queue;
-    diary.thread = cpu.add_thread({.name = name, .allowed = allowed, .role = role, .is_hog = is_hog},
-                                  {Diary::on, Diary::off, &diary});
+    diary.thread =
+        cpu.add_thread({.name = name, .allowed = allowed, .role = role, .is_background = is_background},
+                       {Diary::on, Diary::off, &diary});
     return diary;
   }
   // A thread that does nothing but poll.
@@ -142,8 +143,8 @@ TEST(NodeCpu, MoreThreadsThanThePeriodHoldsGetTheLeastSliceEach) {
 
 TEST(NodeCpu, WeightsShareTheCore) {
   Node node(one_core_only());
-  SimThread* const heavy = node.cpu.add_thread({.name = "heavy", .is_hog = true, .weight = 3072});
-  SimThread* const light = node.cpu.add_thread({.name = "light", .is_hog = true, .weight = 1024});
+  SimThread* const heavy = node.cpu.add_thread({.name = "heavy", .is_background = true, .weight = 3072});
+  SimThread* const light = node.cpu.add_thread({.name = "light", .is_background = true, .weight = 1024});
   node.run_to(20 * s);
   EXPECT_NEAR(static_cast<double>(node.cpu.cpu_time(heavy)) / static_cast<double>(node.cpu.cpu_time(light)),
               3, 0.2);
@@ -168,34 +169,34 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   EXPECT_GT(most - least, s / 10);
 }
 
-TEST(NodeCpu, AnUnpinnedHogSharesWithOnePinnedPollerAtATime) {
+TEST(NodeCpu, AnUnpinnedBackgroundWorkerSharesWithOnePinnedPollerAtATime) {
   Node node(twelve_cores());
   std::vector<Diary*> pollers;
   for (std::uint32_t i = 0; i < 12; ++i) pollers.push_back(&node.poller(one_core(i), ThreadRole::server));
-  Diary& hog = node.add("hog", all_cores, ThreadRole::hog, true);
+  Diary& background = node.add("hog", all_cores, ThreadRole::background, true);
   node.run_to(10 * s);
   const CpuUsage usage = node.cpu.usage();
   EXPECT_GT(usage.busy_fraction(), 0.999);
-  const double hog_share = static_cast<double>(node.time(hog)) / (10.0 * s);
-  EXPECT_GT(hog_share, 0.4);
-  EXPECT_LT(hog_share, 0.62);
-  EXPECT_NEAR(usage.role_fraction(ThreadRole::hog), hog_share, 1e-9);
-  EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - hog_share) / 12, 0.01);
-  EXPECT_NEAR(usage.hog_hashes, static_cast<double>(node.time(hog)) / 500, 2);
+  const double background_share = static_cast<double>(node.time(background)) / (10.0 * s);
+  EXPECT_GT(background_share, 0.4);
+  EXPECT_LT(background_share, 0.62);
+  EXPECT_NEAR(usage.role_fraction(ThreadRole::background), background_share, 1e-9);
+  EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - background_share) / 12, 0.01);
+  EXPECT_NEAR(usage.background_hashes, static_cast<double>(node.time(background)) / 500, 2);
   for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);  // pinned ones lose half at most
   for (const Diary* poller : pollers) {
     for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);
   }
 }
 
-TEST(NodeCpu, HogsTakeFreeCoresFirst) {
+TEST(NodeCpu, BackgroundWorkersTakeFreeCoresFirst) {
   Node node(twelve_cores());
   std::vector<Diary*> pollers;
   for (std::uint32_t i = 0; i < 9; ++i) pollers.push_back(&node.poller(one_core(i)));
-  for (int i = 0; i < 3; ++i) node.add("hog", all_cores, ThreadRole::hog, true);
+  for (int i = 0; i < 3; ++i) node.add("hog", all_cores, ThreadRole::background, true);
   node.run_to(5 * s);
   for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 49 * s / 10);
-  EXPECT_GT(node.cpu.usage().role_fraction(ThreadRole::hog), 0.98);
+  EXPECT_GT(node.cpu.usage().role_fraction(ThreadRole::background), 0.98);
 }
 
 // As fork does: where all cores are loaded alike, a new thread stays with its parent.
@@ -204,19 +205,22 @@ TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
     Node node(twelve_cores());
     for (std::uint32_t i = 0; i < 12; ++i) node.poller(one_core(i));
     node.run_to(1 * ms);
-    const SimThread* hog = node.cpu.add_thread({.name = "hog", .is_hog = true, .parent_core = parent});
+    const SimThread* background =
+        node.cpu.add_thread({.name = "hog", .is_background = true, .parent_core = parent});
     node.run_to(100 * ms);
-    EXPECT_EQ(hog->core(), parent);
+    EXPECT_EQ(background->core(), parent);
   }
 }
 
-// Hogs that start packed on one socket spread out over both.
+// Background workers that start packed on one socket spread out over both.
 TEST(NodeCpu, ANewThreadStaysOnItsParentsSocketUnlessTheOtherIsLessLoaded) {
   for (const std::uint32_t parent : {0U, 5U, 6U, 11U}) {
     Node node(twelve_cores());
     for (std::uint32_t core = 0; core < 12; ++core) node.poller(one_core(core));
-    SimThread* const first = node.cpu.add_thread({.name = "first", .is_hog = true, .parent_core = parent});
-    SimThread* const second = node.cpu.add_thread({.name = "second", .is_hog = true, .parent_core = parent});
+    SimThread* const first =
+        node.cpu.add_thread({.name = "first", .is_background = true, .parent_core = parent});
+    SimThread* const second =
+        node.cpu.add_thread({.name = "second", .is_background = true, .parent_core = parent});
     EXPECT_EQ(first->core() / 6, parent / 6);
     EXPECT_NE(second->core() / 6, parent / 6);
   }
@@ -227,7 +231,7 @@ TEST(NodeCpu, BalancingFillsIdleCoresOfBothSockets) {
   std::vector<Diary*> parked;
   for (std::uint32_t i = 6; i < 12; ++i) parked.push_back(&node.poller(one_core(i)));
   node.run_to(1 * ms);
-  for (int i = 0; i < 12; ++i) node.add("hog", all_cores, ThreadRole::hog, true);
+  for (int i = 0; i < 12; ++i) node.add("hog", all_cores, ThreadRole::background, true);
   node.run_to(100 * ms);
   for (Diary* diary : parked) node.cpu.block(diary->thread);  // socket 1 empties
   node.cpu.reset_usage();
@@ -236,9 +240,9 @@ TEST(NodeCpu, BalancingFillsIdleCoresOfBothSockets) {
   EXPECT_GT(node.cpu.usage().migrations, 0u);
 }
 
-TEST(NodeCpu, AWakingSleeperPreemptsAHog) {
+TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Node node(one_core_only());
-  Diary& hog = node.add("hog", one_core(0), ThreadRole::hog, true);
+  Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
   node.cpu.wake(sleeper.thread);  // it never ran: a new thread waits one slice
@@ -249,8 +253,8 @@ TEST(NodeCpu, AWakingSleeperPreemptsAHog) {
   node.run_to(node.queue.now() + 100 * ms);
   const std::size_t before = sleeper.stays.size();
   const Nanos woken = node.queue.now();
-  node.cpu.wake(sleeper.thread);  // the hog leads by more than 4 ms
-  EXPECT_EQ(hog.stays.back().to, woken);
+  node.cpu.wake(sleeper.thread);  // the background worker leads by more than 4 ms
+  EXPECT_EQ(background.stays.back().to, woken);
   node.run_to(woken + 10 * us);
   ASSERT_EQ(sleeper.stays.size(), before + 1);
   EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // one context switch
@@ -360,7 +364,7 @@ std::vector<Nanos> fingerprint(std::uint64_t seed) {
   NodeCpu cpu(queue, twelve_cores(), SchedulerProfile{}, PowerProfile{}, seed);
   std::vector<SimThread*> threads;
   for (int i = 0; i < 17; ++i)
-    threads.push_back(cpu.add_thread({.name = "hog", .role = ThreadRole::hog, .is_hog = true}));
+    threads.push_back(cpu.add_thread({.name = "hog", .role = ThreadRole::background, .is_background = true}));
   while (Event* event = queue.pop_until(3 * s)) event->fire(event);
   std::vector<Nanos> times;
   for (const SimThread* thread : threads) times.push_back(cpu.cpu_time(thread));

@@ -75,8 +75,9 @@ CpuUsage NodeCpu::usage() const {
     if (was_there) ++usage.role_threads[static_cast<std::size_t>(thread->role())];
   }
   usage.migrations = scheduler_.counters().migrations - migrations_before_;
-  const auto hog_ns = static_cast<double>(usage.role_ns[static_cast<std::size_t>(ThreadRole::hog)]);
-  usage.hog_hashes = cpu_.hog_hash_ns > 0 ? hog_ns / cpu_.hog_hash_ns : 0;
+  const auto background_ns =
+      static_cast<double>(usage.role_ns[static_cast<std::size_t>(ThreadRole::background)]);
+  usage.background_hashes = cpu_.background_hash_ns > 0 ? background_ns / cpu_.background_hash_ns : 0;
   return usage;
 }
 

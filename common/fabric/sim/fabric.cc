@@ -63,7 +63,8 @@ class SimFabric final : public Fabric {
     SimNode& home = *sim_.nodes[spec.node];
     const bool is_taken = spec.index < home.workers.size() && home.workers[spec.index] != nullptr;
     // Of a node that is back, a worker takes the place of the dead one.
-    const bool is_reborn = is_taken && home.is_up && home.life > 1 && home.workers[spec.index]->is_dead();
+    const bool is_reborn =
+        is_taken && home.is_up && home.incarnation > 1 && home.workers[spec.index]->is_dead();
     if (is_taken && !is_reborn) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("node {} has a worker {} already", spec.node, spec.index));
@@ -88,7 +89,7 @@ class SimFabric final : public Fabric {
     constexpr std::size_t most_ahead = 1 << 16;
     sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
     if (sim_.config.trace != nullptr) name_tracks(sim_);
-    add_hogs();
+    add_background_workers();
     return {};
   }
 
@@ -146,12 +147,12 @@ class SimFabric final : public Fabric {
                 fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
   }
 
-  struct HogStart : Event {
+  struct BackgroundStart : Event {
     NodeCpu* cpu = nullptr;
     ThreadSpec spec;
   };
 
-  void add_hogs();
+  void add_background_workers();
   RunEnd run_events();
   void tell_deadlock() const;
 
@@ -159,21 +160,21 @@ class SimFabric final : public Fabric {
   Simulation sim_;
   std::atomic<bool> is_interrupted_{false};
   Books books_;
-  std::deque<HogStart> hog_starts_;
+  std::deque<BackgroundStart> background_starts_;
   double wall_s_ = 0;
 };
 
 // Background threads: anywhere, on the servers' cores, on cores that no worker is pinned to, or on cores
 // that no server is pinned to. Each starts at an instant of its own within one of the scheduler's periods,
-// from a core of its own: if all did at once, every core of the cluster would switch between hog and worker
-// at the same ticks for ever.
-void SimFabric::add_hogs() {
+// from a core of its own: if all did at once, every core of the cluster would switch between background
+// worker and worker at the same ticks for ever.
+void SimFabric::add_background_workers() {
   const auto period = static_cast<std::uint64_t>(sim_.config.hardware.scheduler.latency_ms * 1e6);
   Rng rng(sim_.config.seed, "hogs");
   const std::uint32_t cores = sim_.config.hardware.cpu.cores;
-  const std::uint32_t hog_nodes = sim_.config.hog_nodes;
+  const std::uint32_t background_nodes = sim_.config.background_nodes;
   for (auto& node : sim_.nodes) {
-    if (hog_nodes > 0 && node->id >= hog_nodes) break;
+    if (background_nodes > 0 && node->id >= background_nodes) break;
     std::vector<std::uint32_t> server_cores, free_cores;
     CoreSet served = 0;
     std::vector<bool> is_taken(cores, false);
@@ -188,22 +189,25 @@ void SimFabric::add_hogs() {
     for (std::uint32_t core = 0; core < cores; ++core) {
       if (!is_taken[core]) free_cores.push_back(core);
     }
-    const std::vector<std::uint32_t>& on = sim_.config.hog_pin == HogPin::shared ? server_cores : free_cores;
-    for (std::uint32_t i = 0; i < sim_.config.hogs; ++i) {
-      ThreadSpec hog;
-      hog.name = fmt::format("hog {}", i);
-      hog.role = ThreadRole::hog;
-      hog.is_hog = true;
-      const bool has_own = sim_.config.hog_pin == HogPin::shared || sim_.config.hog_pin == HogPin::separate;
-      if (has_own && !on.empty()) hog.allowed = one_core(on[i % on.size()]);
-      if (sim_.config.hog_pin == HogPin::clients && server_cores.size() < cores) hog.allowed = ~served;
-      HogStart& start = hog_starts_.emplace_back();
+    const std::vector<std::uint32_t>& on =
+        sim_.config.background_pin == BackgroundPin::shared ? server_cores : free_cores;
+    for (std::uint32_t i = 0; i < sim_.config.background_workers; ++i) {
+      ThreadSpec background;
+      background.name = fmt::format("hog {}", i);
+      background.role = ThreadRole::background;
+      background.is_background = true;
+      const bool has_own = sim_.config.background_pin == BackgroundPin::shared ||
+                           sim_.config.background_pin == BackgroundPin::separate;
+      if (has_own && !on.empty()) background.allowed = one_core(on[i % on.size()]);
+      if (sim_.config.background_pin == BackgroundPin::clients && server_cores.size() < cores)
+        background.allowed = ~served;
+      BackgroundStart& start = background_starts_.emplace_back();
       start.fire = [](Event* event) {
-        auto* self = static_cast<HogStart*>(event);
+        auto* self = static_cast<BackgroundStart*>(event);
         self->cpu->add_thread(self->spec);
       };
       start.cpu = node->cpu.get();
-      start.spec = hog;
+      start.spec = background;
       start.spec.parent_core = static_cast<std::uint32_t>(rng.below(cores));
       sim_.queue.push(&start, sim_.now() + static_cast<Nanos>(rng.below(period)));
     }

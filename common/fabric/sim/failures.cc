@@ -79,7 +79,7 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
   if (fault.kind == Kind::pause && node.is_up) pause_workers(node, false);
   if (fault.kind == Kind::crash && !node.is_up) {
     node.is_up = true;  // fresh memory, fresh rkeys, no workers
-    ++node.life;
+    ++node.incarnation;
     for (auto& region : node.regions) region->rkey = sim.make_rkey(node, region->id());
     // Its NIC has forgotten what its old workers had asked for.
     for (SimWorker* worker : node.workers) {

@@ -47,11 +47,11 @@ const FaultField fault_fields[] = {
     {"clock_skew", &SimFaults::clock_skew},
     {"clock_drift_ppm", &SimFaults::clock_drift_ppm},
     {"jitter", &SimFaults::jitter},
-    {"laggards", &SimFaults::laggards},
+    {"laggards", &SimFaults::stragglers},
     {"lag", &SimFaults::lag},
     {"interrupted", &SimFaults::interrupted},
     {"interrupted_span", &SimFaults::interrupted_span},
-    {"first_laggard", &SimFaults::first_laggard},
+    {"first_laggard", &SimFaults::first_straggler},
     {"slow_dma", &SimFaults::slow_dma},
     {"slow_dma_span", &SimFaults::slow_dma_span},
     {"pause_rate", &SimFaults::pause_rate},
@@ -178,7 +178,7 @@ std::string_view name(ScheduledFault::Kind kind) {
 bool SimFaults::any() const {
   return torn_read > 0 || torn_write > 0 || torn_landing > 0 || split_atomics || late_write > 0 ||
          overtaking_write > 0 || uc_loss > 0 || ud_loss > 0 || ud_reorder > 0 || rc_loss > 0 || rnr > 0 ||
-         jitter > 0 || laggards > 0 || interrupted > 0 || slow_dma > 0 || !schedule.empty() ||
+         jitter > 0 || stragglers > 0 || interrupted > 0 || slow_dma > 0 || !schedule.empty() ||
          pause_rate > 0 || nic_stall_rate > 0 || cut_rate > 0 || kill_rate > 0 || crash_rate > 0;
 }
 

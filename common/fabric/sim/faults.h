@@ -62,12 +62,12 @@ struct SimFaults {
   double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Time.
-  Nanos clock_skew = 0;             // each node's clock is off by up to so much, either way
-  double clock_drift_ppm = 0;       // and drifts from true time by up to so much
-  Nanos jitter = 0;                 // each poll is late by up to so much
-  double laggards = 0;              // a worker is a laggard with this probability: starved of its core,
-  Nanos lag = 0;                    // its polls are late by up to its share of this
-  std::uint32_t first_laggard = 0;  // a node's workers before this one are never laggards
+  Nanos clock_skew = 0;               // each node's clock is off by up to so much, either way
+  double clock_drift_ppm = 0;         // and drifts from true time by up to so much
+  Nanos jitter = 0;                   // each poll is late by up to so much
+  double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
+  Nanos lag = 0;                      // its polls are late by up to its share of this
+  std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
   // A worker's core is taken from it in the middle of what it does (an interrupt, another thread): its
   // computation takes longer by up to so much, and what it writes is half written for as long.
   double interrupted = 0;

@@ -92,7 +92,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(cpu, memory_ns, "memory", "ns", 0, 1e5),
       LOCH_FIELD(cpu, line_ns, "line", "ns", 0, 1e5),
       LOCH_FIELD(cpu, operation_ns, "operation", "ns", 0, 1e6),
-      LOCH_FIELD(cpu, hog_hash_ns, "hog_hash", "ns", 1, 1e9),
+      LOCH_FIELD(cpu, background_hash_ns, "hog_hash", "ns", 1, 1e9),
       LOCH_FIELD(scheduler, tick_ms, "tick", "ms", 0.1, 100),
       LOCH_FIELD(scheduler, latency_ms, "latency", "ms", 0.1, 1000),
       LOCH_FIELD(scheduler, minimum_granularity_ms, "minimum_granularity", "ms", 0.01, 1000),

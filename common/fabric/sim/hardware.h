@@ -18,8 +18,8 @@
 
 namespace loch::fabric::sim {
 
-// The NIC. Times of "per request" are the pace of its processing units when nothing misses: the
-// reciprocal of a published peak rate. A pace is how far apart requests are, not how long one takes:
+// The NIC. Times of "per request" are the gap of its processing units when nothing misses: the
+// reciprocal of a published peak rate. A gap is how far apart requests are, not how long one takes:
 // that is `pipeline`, once for each pass through the NIC.
 struct NicProfile {
   // Requester side: nanoseconds between requests of one kind, all queue pairs together.

@@ -51,12 +51,12 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["pcie_write_busy"] = share(node.pcie_write.busy, span);
   c["link_tx_busy"] = share(node.egress.busy, span);
   c["link_rx_busy"] = share(node.ingress.busy, span);
-  c["link_held"] = share(node.port.held, span);  // by the switch, which had no room
+  c["link_held"] = share(node.port.paused, span);  // by the switch, which had no room
   // As in real time (common/fabric/background/background.h).
-  const auto hog = static_cast<std::size_t>(ThreadRole::hog);
-  c["hog_hashes"] = usage.hog_hashes;
-  c["hog_cpu_s"] = static_cast<double>(usage.role_ns[hog]) / 1e9;
-  c["hog_wall_s"] = static_cast<double>(span) * usage.role_threads[hog] / 1e9;
+  const auto background = static_cast<std::size_t>(ThreadRole::background);
+  c["hog_hashes"] = usage.background_hashes;
+  c["hog_cpu_s"] = static_cast<double>(usage.role_ns[background]) / 1e9;
+  c["hog_wall_s"] = static_cast<double>(span) * usage.role_threads[background] / 1e9;
   return report;
 }
 
@@ -69,7 +69,7 @@ void reset_books(Simulation& sim, Books* books) {
     node->tx_bytes = node->rx_bytes = 0;
     node->context_misses = node->translation_misses = node->work_request_misses = 0;
     node->requests = node->responses = node->retries = node->lost = 0;
-    node->port.held = 0;
+    node->port.paused = 0;
     for (Server* server : {&node->requester, &node->responder, &node->fetch, &node->pcie_read,
                            &node->pcie_write, &node->egress, &node->ingress}) {
       server->busy = 0;

@@ -48,7 +48,7 @@ struct alignas(64) SimRequest : Event {
   Nanos late_by = 0;                              // time from the acknowledgement until the bytes are visible
   std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
   std::uint32_t sequence = 0;                     // number of the request on its queue pair
-  std::uint32_t held_seen = 0;                    // SwitchPort::held_ns when its link took it
+  std::uint32_t paused_seen = 0;                  // SwitchPort::paused_ns when its link took it
   std::uint8_t tries = 0, rnr_tries = 0;
   bool owns_wr = false;     // wr is the simulation's own copy
   bool is_done = false;     // waits for its elders on the queue pair
@@ -75,9 +75,9 @@ struct alignas(64) QueuePair {
   SimRequest* newest = nullptr;
   Nanos submitted_at = 0;  // order of posting
   std::uint32_t next_sequence = 0;
-  std::uint32_t used_slots = 0;   // of the send queue
-  std::uint32_t unretired = 0;    // unsignaled ones that are done
-  std::uint32_t target_life = 0;  // of the peer, when connected
+  std::uint32_t used_slots = 0;          // of the send queue
+  std::uint32_t unretired = 0;           // unsignaled ones that are done
+  std::uint32_t target_incarnation = 0;  // of the peer, when connected
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;

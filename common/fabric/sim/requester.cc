@@ -147,10 +147,10 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const std::uint32_t lines = lines_of(*r);
   const bool fetches_payload = has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0;
-  Picos pace = qp->transport == Transport::ud ? timing.request_ud : timing.request[pace_of(r->verb)];
-  pace += (lines - 1) * timing.request_line + (fetches_payload ? timing.payload : 0);
+  Picos gap = qp->transport == Transport::ud ? timing.request_ud : timing.request[gap_of(r->verb)];
+  gap += (lines - 1) * timing.request_line + (fetches_payload ? timing.payload : 0);
   // The longest of its turns counts, as in Stages::arrive.
-  Picos turn = node.requester.turn(now, pace);
+  Picos turn = node.requester.turn(now, gap);
   Picos delay = timing.pipeline + context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos fetch = timing.dma_read(lines * pcie_line);
@@ -252,7 +252,7 @@ void Stages::depart(Event* event) {
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
     first_bytes = nanos_up(left - span + sim.timing.network);
-    message->held_seen = node.port.held_ns;
+    message->paused_seen = node.port.paused_ns;
     trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   }
   message->fire = &Stages::arrive;
@@ -277,7 +277,7 @@ void Stages::answered(Event* event) {
   if (r->to != r->from) {
     if (!sim.delivers(*r->to, node) || (sim.has_faults && sim.is_lost(*r->to, node)))
       return unreachable(r, &Stages::depart);
-    if (timing.port_buffer != 0 && held_at_switch(r, *r->to)) return;
+    if (timing.port_buffer != 0 && paused_at_switch(r, *r->to)) return;
     span = timing.link(r->response_wire, response_payload(*r));
     turn = node.ingress.turn(now, span);
     if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, turn, span);
@@ -394,7 +394,7 @@ void Simulation::reset(QueuePair* qp) {
   qp->outstanding_reads = qp->used_slots = qp->unretired = 0;
   qp->stalled_first = qp->stalled_last = nullptr;
   qp->blocker = nullptr;
-  qp->target_life = qp->target->life;
+  qp->target_incarnation = qp->target->incarnation;
 }
 
 }  // namespace loch::fabric::sim

@@ -11,7 +11,7 @@
 
 namespace loch::fabric::sim {
 
-// Picoseconds: at 150 million requests a second nanoseconds are too coarse for a pace.
+// Picoseconds: at 150 million requests a second nanoseconds are too coarse for a gap.
 using Picos = std::int64_t;
 [[nodiscard]] constexpr Picos picos(Nanos span) { return span * 1000; }
 [[nodiscard]] constexpr Picos picos(double ns) { return static_cast<Picos>(ns * 1000 + 0.5); }

@@ -19,14 +19,14 @@ bool is_in_completion(const SimRequest& r) {
          r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
 }
 // How long the NIC's units are busy with what arrives.
-Picos responding_pace(const SimRequest& r) {
+Picos responding_gap(const SimRequest& r) {
   const Timing& timing = r.sim->timing;
   if (r.verb == Verb::read) {
-    return timing.respond[pace_read] + static_cast<Picos>(r.wr->length) * timing.respond_femtos_byte / 1000;
+    return timing.respond[gap_read] + static_cast<Picos>(r.wr->length) * timing.respond_femtos_byte / 1000;
   }
-  if (!takes_receive(r)) return timing.respond[pace_of(r.verb)];
-  if (r.wr->length == 0) return timing.respond[pace_send];
-  return timing.respond[pace_send] + (is_in_completion(r) ? timing.inline_receive : timing.payload);
+  if (!takes_receive(r)) return timing.respond[gap_of(r.verb)];
+  if (r.wr->length == 0) return timing.respond[gap_send];
+  return timing.respond[gap_send] + (is_in_completion(r) ? timing.inline_receive : timing.payload);
 }
 // The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
 CachedContext* context_at(const SimRequest& r, const SimNode& node) {
@@ -87,10 +87,10 @@ void Stages::arrive(Event* event) {
   if (r->is_cancelled) return release(r);
   if (qp->is_fenced) return release(r);
   if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) ||
-      (qp->transport != Transport::ud && node.life != qp->target_life)) {
+      (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
-  if (timing.port_buffer != 0 && r->from != r->to && held_at_switch(r, source)) return;
+  if (timing.port_buffer != 0 && r->from != r->to && paused_at_switch(r, source)) return;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
     if (qp->blocker == r) qp->blocked_until = again;  // those behind it need not look before
@@ -114,7 +114,7 @@ void Stages::arrive(Event* event) {
     trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
   const Picos done = now + turn + span;  // it is here in whole
-  turn = std::max(turn, node.responder.turn(now, responding_pace(*r)));
+  turn = std::max(turn, node.responder.turn(now, responding_gap(*r)));
   Picos delay = span + timing.pipeline;
   if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
   const std::uint64_t length = r->wr->length;
@@ -280,7 +280,7 @@ void Stages::execute(Event* event) {
   if (r->is_cancelled) return release(r);
   const bool is_rc = qp->transport == Transport::rc;
   if (qp->is_fenced) return release(r);
-  if (!node.is_up || (qp->transport != Transport::ud && node.life != qp->target_life)) {
+  if (!node.is_up || (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
   // A split atomic that holds the lock ends: whatever stops the NIC meanwhile stops those who wait for it,
@@ -356,7 +356,7 @@ void Stages::land_late(Event* event) {
   Simulation& sim = *r->sim;
   SimNode& node = *r->to;
   sim.note(kind_late, node.id);
-  if (node.is_up && node.life == r->qp->target_life && !r->qp->is_fenced) {
+  if (node.is_up && node.incarnation == r->qp->target_incarnation && !r->qp->is_fenced) {
     touch_memory(r);
     if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
   }
@@ -380,7 +380,7 @@ void Stages::respond(SimRequest* r) {
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
-  r->held_seen = node.port.held_ns;
+  r->paused_seen = node.port.paused_ns;
   sim.queue.push(r, nanos_up(left - span + sim.timing.network));
 }
 

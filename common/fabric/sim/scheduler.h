@@ -6,7 +6,7 @@
 // Left out: buddies (a wake-up hint of one tick), load averages over time (a
 // core's load is the weight of what it runs now; only where the averages' slow convergence decides, at
 // exact equality, is it modelled: settling_ticks), groups and autogroups (the harness puts servers and
-// hogs into one group, see docs), real-time classes.
+// background workers into one group, see docs), real-time classes.
 #pragma once
 
 #include <cstdint>

@@ -239,12 +239,12 @@ coro::Task<void> wait_for_nothing(TestCluster* cluster) {
   (void)outcome;
 }
 
-TEST(SimFailures, LaggardsAreWorkersFromAnIndexOn) {
+TEST(SimFailures, StragglersAreWorkersFromAnIndexOn) {
   constexpr Nanos lag = 500'000, span = 20'000'000;
   SimConfig config = small_config(3);
-  config.faults.laggards = 1;
+  config.faults.stragglers = 1;
   config.faults.lag = lag;
-  config.faults.first_laggard = 1;
+  config.faults.first_straggler = 1;
   TestCluster cluster(config, 2);
   std::vector<Nanos> longest(cluster.clients.size());
   for (std::size_t i = 0; i < longest.size(); ++i) {
@@ -361,7 +361,7 @@ TEST(SimFailures, ABurstOfLossesFailsRequestsWhileItLasts) {
 }
 
 // A node that is back gets a new worker in the place of the old one, which finds zeroed memory and works.
-coro::Task<void> second_life(TestCluster* cluster, Worker* self, std::uint64_t* seen) {
+coro::Task<void> second_incarnation(TestCluster* cluster, Worker* self, std::uint64_t* seen) {
   *seen = load_word(cluster->memory[1]->at(128)) + 1;
   const LocalSlice to = cluster->at(1, 4096);
   const Completion done = co_await self->read(cluster->remote[0], 0, to, 64);
@@ -380,7 +380,7 @@ TEST(SimFailures, ANodeThatIsBackIsGivenWorkersAgain) {
     const auto fresh = cluster.fabric->add_worker({1, Role::client, 0, -1, "client"});
     ASSERT_TRUE(fresh.has_value()) << fresh.error().message;
     EXPECT_NE(*fresh, cluster.clients[1]);
-    cluster.fabric->start(**fresh, second_life(&cluster, *fresh, &seen));
+    cluster.fabric->start(**fresh, second_incarnation(&cluster, *fresh, &seen));
   });
   std::vector<Outcome> outcomes;
   run_all(&cluster, 5'000'000, &outcomes);

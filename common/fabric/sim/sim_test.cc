@@ -68,7 +68,7 @@ coro::Task<void> write_behind(TestCluster* cluster, Nanos* big, Nanos* small) {
 
 struct Flooded {
   Nanos flood = 0, big = 0, small = 0;
-  double held = 0;
+  double paused = 0;
 };
 Flooded flooded(std::uint32_t port_buffer) {
   SimConfig config = small_config(4);
@@ -78,16 +78,16 @@ Flooded flooded(std::uint32_t port_buffer) {
   cluster.fabric->start(*cluster.clients[1], flood(&cluster, &out.flood));
   cluster.fabric->start(*cluster.clients[0], write_behind(&cluster, &out.big, &out.small));
   EXPECT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  out.held = cluster.fabric->report().nodes[0].counters.at("link_held");
+  out.paused = cluster.fabric->report().nodes[0].counters.at("link_held");
   return out;
 }
 
 TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   const Flooded free = flooded(0), roomy = flooded(128 << 10), tight = flooded(16 << 10);
-  EXPECT_EQ(free.held, 0);
-  EXPECT_EQ(roomy.held, 0) << "64 KB fit into 128";
+  EXPECT_EQ(free.paused, 0);
+  EXPECT_EQ(roomy.paused, 0) << "64 KB fit into 128";
   EXPECT_EQ(roomy.small, free.small);
-  EXPECT_GT(tight.held, 0);
+  EXPECT_GT(tight.paused, 0);
   // The word leaves right behind the big one where the switch takes that in; else when all but 16 KB (13 us)
   // of it has left for node 3, where it waits for some 30 us.
   EXPECT_GT(tight.small, free.small + 10'000);
@@ -178,13 +178,13 @@ coro::Task<void> compute_for(Worker* worker, Nanos span, Nanos* took) {
   *took = worker->now() - from;
 }
 
-TEST(SimHogs, KeepOffTheServersCores) {
+TEST(SimBackground, KeepOffTheServersCores) {
   constexpr Nanos span = 60'000'000;
   SimConfig config = small_config(1);
   config.hardware.cpu.cores = 2;
   config.hardware.cpu.sockets = 1;
-  config.hogs = 2;
-  config.hog_pin = HogPin::clients;
+  config.background_workers = 2;
+  config.background_pin = BackgroundPin::clients;
   const auto fabric = make_sim(config).value();
   Worker* client = fabric->add_worker({0, Role::client, 0, 0, "client"}).value();
   Worker* server = fabric->add_worker({0, Role::server, 1, 1, "server"}).value();
@@ -194,7 +194,7 @@ TEST(SimHogs, KeepOffTheServersCores) {
   fabric->start(*server, compute_for(server, span, &server_took));
   ASSERT_EQ(fabric->run().value(), RunEnd::finished);
   EXPECT_EQ(server_took, span);
-  EXPECT_GT(client_took, 2 * span);  // shared with two hogs, which start within the first 24 ms
+  EXPECT_GT(client_took, 2 * span);  // shared with two background workers, which start within the first 24 ms
 }
 
 TEST(SimDeterminism, TheSameSeedGivesTheSameTrace) {

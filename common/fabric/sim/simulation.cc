@@ -17,14 +17,14 @@ std::int64_t femtos_per_byte(double gbytes_s) {
 
 Timing::Timing(const HardwareProfile& profile) {
   const NicProfile& nic = profile.nic;
-  request[pace_read] = picos(nic.request_read_ns);
-  request[pace_write] = picos(nic.request_write_ns);
-  request[pace_send] = picos(nic.request_send_ns);
-  request[pace_atomic] = picos(nic.request_atomic_ns);
-  respond[pace_read] = picos(nic.respond_read_ns);
-  respond[pace_write] = picos(nic.respond_write_ns);
-  respond[pace_send] = picos(nic.respond_recv_ns);
-  respond[pace_atomic] = picos(nic.respond_atomic_ns);
+  request[gap_read] = picos(nic.request_read_ns);
+  request[gap_write] = picos(nic.request_write_ns);
+  request[gap_send] = picos(nic.request_send_ns);
+  request[gap_atomic] = picos(nic.request_atomic_ns);
+  respond[gap_read] = picos(nic.respond_read_ns);
+  respond[gap_write] = picos(nic.respond_write_ns);
+  respond[gap_send] = picos(nic.respond_recv_ns);
+  respond[gap_atomic] = picos(nic.respond_atomic_ns);
   request_ud = picos(nic.request_ud_ns);
   response = picos(nic.response_ns);
   request_line = picos(nic.request_line_ns);
@@ -96,8 +96,9 @@ Simulation::~Simulation() {
 }
 
 std::uint32_t Simulation::make_rkey(const SimNode& node, std::uint32_t region) const {
-  return static_cast<std::uint32_t>(sub_seed(
-      config.seed, "rkey", (std::uint64_t{node.life} << 40) | (std::uint64_t{node.id} << 20) | region));
+  return static_cast<std::uint32_t>(
+      sub_seed(config.seed, "rkey",
+               (std::uint64_t{node.incarnation} << 40) | (std::uint64_t{node.id} << 20) | region));
 }
 
 }  // namespace loch::fabric::sim

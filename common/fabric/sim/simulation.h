@@ -24,7 +24,7 @@ namespace loch::fabric::sim {
 // The profile's constants, as the data path wants them.
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
-  Picos request[4];  // indexed by PaceKind
+  Picos request[4];  // indexed by GapKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
@@ -54,24 +54,24 @@ struct Timing {
     return static_cast<Picos>(bytes) * pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
   }
 };
-enum PaceKind : std::uint8_t { pace_read, pace_write, pace_send, pace_atomic };
-[[nodiscard]] constexpr PaceKind pace_of(Verb verb) {
-  return verb == Verb::read    ? pace_read
-         : verb == Verb::write ? pace_write
-         : is_atomic(verb)     ? pace_atomic
-                               : pace_send;
+enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
+[[nodiscard]] constexpr GapKind gap_of(Verb verb) {
+  return verb == Verb::read    ? gap_read
+         : verb == Verb::write ? gap_write
+         : is_atomic(verb)     ? gap_atomic
+                               : gap_send;
 }
 
 // Where a node's link enters the switch. What finds its way out busy waits here; while there is no room
-// left the node's link is held, and all that is behind is late by as much.
+// left the node's link is paused, and all that is behind is late by as much.
 struct SwitchPort {
   struct Waiting {
     Picos gone = 0;    // when the last of it leaves
     Picos amount = 0;  // bytes that wait, as their time on the link
   };
   std::vector<Waiting> waiting;
-  std::uint32_t held_ns = 0;  // in all; wraps around
-  Picos held = 0;             // the same, since the last reset of the counters
+  std::uint32_t paused_ns = 0;  // in all; wraps around
+  Picos paused = 0;             // the same, since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
   // When `amount` of it will have left, if it is filled by as much.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
@@ -83,9 +83,9 @@ struct alignas(64) SimNode {
   NodeId id = 0;
   bool is_up = true;
   bool was_lost = false;
-  std::uint32_t life = 1;   // grows with every restart; rkeys and connections are of one life
-  Nanos cut_until = 0;      // its link is down before this
-  Nanos stalled_until = 0;  // the node's NIC does nothing before this instant
+  std::uint32_t incarnation = 1;  // grows with every restart; rkeys and connections are of one incarnation
+  Nanos cut_until = 0;            // its link is down before this
+  Nanos stalled_until = 0;        // the node's NIC does nothing before this instant
   Nanos stall_order = 0;
   Server egress, ingress;
 
@@ -246,9 +246,9 @@ struct Stages {
   static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
 
   // ---- switch_port.cc
-  // True when a message from `sender` is not at the switch yet after all, because its link was held, or finds
-  // no room there: it comes back later.
-  static bool held_at_switch(SimRequest* request, SimNode& sender);
+  // True when a message from `sender` is not at the switch yet after all, because its link was paused, or
+  // finds no room there: it comes back later.
+  static bool paused_at_switch(SimRequest* request, SimNode& sender);
   // What has its turn on the way out `turn` from now, and takes `span`, waits at the switch until then.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 

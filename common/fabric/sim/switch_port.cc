@@ -23,16 +23,16 @@ Picos SwitchPort::drained(Picos now, Picos amount) const {
 
 namespace {
 void hold(SimNode& sender, Picos now, Nanos span) {
-  sender.port.held_ns += static_cast<std::uint32_t>(span);
-  sender.port.held += picos(span);
+  sender.port.paused_ns += static_cast<std::uint32_t>(span);
+  sender.port.paused += picos(span);
   sender.egress.free_at = std::max(sender.egress.free_at, now) + picos(span);
 }
 }  // namespace
 
-bool Stages::held_at_switch(SimRequest* request, SimNode& sender) {
+bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   Simulation& sim = *request->sim;
   SwitchPort& port = sender.port;
-  Nanos wait = port.held_ns - request->held_seen;  // modulo 2^32
+  Nanos wait = port.paused_ns - request->paused_seen;  // modulo 2^32
   if (wait == 0) {
     const Picos now = sim.now_ps();
     std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });
@@ -42,7 +42,7 @@ bool Stages::held_at_switch(SimRequest* request, SimNode& sender) {
     wait = std::max<Nanos>(1, nanos_up(port.drained(now, filled + packet - sim.timing.port_buffer) - now));
     hold(sender, now, wait);
   }
-  request->held_seen = port.held_ns;
+  request->paused_seen = port.paused_ns;
   sim.queue.push(request, sim.now() + wait);
   return true;
 }

@@ -12,7 +12,8 @@
 namespace loch::fabric::sim {
 
 SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities)
-    : Worker(spec, node.life == 1 ? sim.config.seed : sub_seed(sim.config.seed, "life", node.life)),
+    : Worker(spec,
+             node.incarnation == 1 ? sim.config.seed : sub_seed(sim.config.seed, "life", node.incarnation)),
       sim_(sim),
       node_(node),
       capabilities_(capabilities),
@@ -25,10 +26,10 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   set_costs(&cpu_costs_);
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;
-  if (weak.laggards > 0 && spec.index >= weak.first_laggard) {
+  if (weak.stragglers > 0 && spec.index >= weak.first_straggler) {
     Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
     const double share = chosen.uniform() * chosen.uniform();  // most are slow, few are very slow
-    if (chosen.chance(weak.laggards)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
+    if (chosen.chance(weak.stragglers)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
   }
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
@@ -70,7 +71,7 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
     qp->peer = wr.peer;
     qp->lane = wr.lane;
     qp->target = sim_.nodes[wr.peer].get();
-    qp->target_life = qp->target->life;
+    qp->target_incarnation = qp->target->incarnation;
   }
   return qp;
 }

@@ -192,7 +192,7 @@ class SimWorker final : public Worker {
   std::vector<Peer> peers_;
   Rng poll_rng_;
   Rng interrupt_rng_;
-  Nanos late_by_ = 0;  // polls, at most: jitter, and a laggard's lag
+  Nanos late_by_ = 0;  // polls, at most: jitter, and a straggler's lag
 };
 
 }  // namespace loch::fabric::sim

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <optional>
 
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 
 namespace loch::fabric::verbs {
 namespace {

@@ -149,7 +149,7 @@ Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRe
   LOCH_TRY(queue.qp.make_sender(device.port(),
                                 std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
   ++connects_;
-  queue.life = peer->record.life;
+  queue.incarnation = peer->record.incarnation;
   queue.state.store(SendQueue::State::ready, std::memory_order_release);
   worker.notice();
   return {};
@@ -290,9 +290,9 @@ void Connector::heed(const Incoming& incoming) {
         refuse(*asking.worker, *asking.queue, ok.error().message);
       return;
     }
-    case Notice::Kind::mend:
+    case Notice::Kind::reconnect:
       if (key.peer != incoming.from || !is_local(key.node)) break;
-      return mend(key);
+      return reconnect(key);
     case Notice::Kind::fence:
       cut_ends_of(notice.node);
       return send(incoming.from, {Notice::Kind::fenced, {}, notice.node, 0, {}});
@@ -335,15 +335,15 @@ void Connector::heed_events() {
 void Connector::receiving_end_broke(const ibv_qp* qp) {
   for (const auto& [key, end] : receivers_) {
     if (end.end.get() != qp || key.transport != Transport::uc) continue;
-    if (is_local(key.node)) return mend(key);
-    return send(key.node, {Notice::Kind::mend, {key, 0, 0}, key.peer, 0, {}});
+    if (is_local(key.node)) return reconnect(key);
+    return send(key.node, {Notice::Kind::reconnect, {key, 0, 0}, key.peer, 0, {}});
   }
 }
 
-void Connector::mend(const LinkKey& key) {
+void Connector::reconnect(const LinkKey& key) {
   const auto found = senders_.find(key);
   if (found == senders_.end()) return;
-  ++mends_;
+  ++reconnects_;
   const auto [worker, queue] = found->second;
   SendQueue::State expected = SendQueue::State::ready;
   if (queue->state.compare_exchange_strong(expected, SendQueue::State::broken)) worker->notice();
@@ -388,12 +388,12 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
 
 // ---- Nodes that come back ----------------------------------------------------------------------------
 
-// A node in a life that is not known yet, which has the first word, or answers.
+// A node in an incarnation that is not known yet, which has the first word, or answers.
 void Connector::meet_again(const Notice& notice) {
   const NodeId node = notice.record.node;
-  if (notice.record.life != shared_->control->life(node)) return;  // it has died meanwhile
+  if (notice.record.incarnation != shared_->control->incarnation(node)) return;  // it has died meanwhile
   const Peer* known = shared_->peers[node];
-  if (known == nullptr || known->record.life != notice.record.life) {
+  if (known == nullptr || known->record.incarnation != notice.record.incarnation) {
     cut_ends_of(node);
     runs_ended_[node] = 0;
     if (auto ok = peers_->put(notice.record); !ok) {
@@ -465,7 +465,7 @@ std::map<std::string, double> Connector::counters() const {
   };
   return {{"verbs.connects", number(connects_)},
           {"verbs.refusals", number(refusals_)},
-          {"verbs.mends", number(mends_)},
+          {"verbs.mends", number(reconnects_)},
           {"verbs.events", number(events_)},
           {"verbs.bad_messages", number(bad_messages_)}};
 }

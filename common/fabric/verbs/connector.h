@@ -95,7 +95,7 @@ class Connector {
   void heed(const Incoming& incoming);
   void heed_events();
   void receiving_end_broke(const ibv_qp* qp);
-  void mend(const LinkKey& key);
+  void reconnect(const LinkKey& key);
   void cut_ends_of(NodeId dead);
   void meet_again(const Notice& notice);
   [[nodiscard]] std::vector<std::uint32_t> unmet() const;
@@ -123,7 +123,7 @@ class Connector {
   std::vector<Incoming> incoming_;                           // under mutex_
   std::vector<std::uint32_t> fenced_by_;                     // under mutex_
   std::uint64_t run_of_others_ = 0;                          // under mutex_
-  std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, mends_ = 0, events_ = 0, bad_messages_ = 0;
+  std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 
 }  // namespace loch::fabric::verbs

@@ -93,7 +93,7 @@ Json node_json(const NodeRecord& node) {
     if (!worker.ud_also.empty()) workers.back()["ud_also"] = worker.ud_also;
   }
   return {{"node", node.node},
-          {"life", node.life},
+          {"life", node.incarnation},
           {"address", address_json(node.address)},
           {"rd_atomic_in", node.rd_atomic_in},
           {"rd_atomic_out", node.rd_atomic_out},
@@ -105,7 +105,7 @@ Json node_json(const NodeRecord& node) {
 NodeRecord node_of(const Json& json, const Limits& limits) {
   NodeRecord node;
   node.node = node_in(json, "node", limits);
-  node.life = static_cast<std::uint32_t>(number_in(json, "life", u32_most));
+  node.incarnation = static_cast<std::uint32_t>(number_in(json, "life", u32_most));
   node.address = address_of(member(json, "address"));
   node.rd_atomic_in = static_cast<std::uint32_t>(number_in(json, "rd_atomic_in", 255));
   node.rd_atomic_out = static_cast<std::uint32_t>(number_in(json, "rd_atomic_out", 255));

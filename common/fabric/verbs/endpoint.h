@@ -42,7 +42,7 @@ struct WorkerRecord {
 
 struct NodeRecord {
   NodeId node = 0;
-  std::uint32_t life = 0;  // incarnation of the node's process (cluster::Control)
+  std::uint32_t incarnation = 0;  // incarnation of the node's process (cluster::Control)
   Address address;
   std::uint32_t rd_atomic_in = 0;     // READs and atomics that it answers at once, a queue pair
   std::uint32_t rd_atomic_out = 0;    // that it has outstanding
@@ -77,7 +77,7 @@ struct Notice {
     connect,        // link: the posting end, anew
     accept,         // link: the receiving end, ready
     refuse,         // link.key: cannot be had
-    mend,           // link.key: the receiving end broke; connect again
+    reconnect,      // link.key: the receiving end broke; connect again
     fence,          // node: cut it off; answer with fenced
     fenced,         // node
     clients_ended,  // `number`: the run whose clients have ended

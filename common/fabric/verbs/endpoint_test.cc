@@ -12,7 +12,7 @@ using testing::HasSubstr;
 NodeRecord example_node() {
   NodeRecord node;
   node.node = 2;
-  node.life = 6;
+  node.incarnation = 6;
   node.address = {7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 4096};
   node.rd_atomic_in = 16;
   node.rd_atomic_out = 128;

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
@@ -62,7 +62,7 @@ class VerbsFabric final : public Fabric {
         device_(std::move(device)),
         regions_(config.nodes),
         peers_(&shared_),
-        crew_(&shared_, config.nodes, config.pin_threads) {
+        pool_(&shared_, config.nodes, config.pin_threads) {
     shared_.capabilities = device_->capabilities();
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.pauses = false;  // polling a completion queue takes as long, and perftest's tools do not
@@ -70,7 +70,7 @@ class VerbsFabric final : public Fabric {
     shared_.device = device_.get();
     shared_.control = config.control;
     shared_.peers = std::vector<std::atomic<const Peer*>>(config.nodes);
-    shared_.lives = std::vector<std::atomic<std::uint32_t>>(config.nodes);
+    shared_.incarnations = std::vector<std::atomic<std::uint32_t>>(config.nodes);
     connector_ = std::make_unique<Connector>(&shared_, &peers_);
     shared_.connector = connector_.get();
   }
@@ -109,7 +109,7 @@ class VerbsFabric final : public Fabric {
   }
   void start(Worker& worker, coro::Task<void> main) override {
     LOCH_CHECK(is_exchanged_, "a main is started after the exchange");
-    crew_.start(worker, std::move(main));
+    pool_.start(worker, std::move(main));
   }
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override {
@@ -121,7 +121,7 @@ class VerbsFabric final : public Fabric {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
     return connector_->fence(dead, 10'000'000'000);
   }
-  void reset_counters() override { crew_.reset_counters(); }
+  void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
  private:
@@ -130,7 +130,7 @@ class VerbsFabric final : public Fabric {
   template <typename Visit>
   [[nodiscard]] Result<> each_worker(Visit visit) const {
     for (std::uint32_t node = 0; node < config_.nodes; ++node) {
-      for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) LOCH_TRY(visit(worker_at(worker)));
+      for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) LOCH_TRY(visit(worker_at(worker)));
     }
     return {};
   }
@@ -150,7 +150,7 @@ class VerbsFabric final : public Fabric {
   std::vector<std::vector<std::unique_ptr<VerbsRegion>>> regions_;  // by node, by id
   Peers peers_;
   std::unique_ptr<Connector> connector_;
-  realtime::Crew crew_;
+  realtime::WorkerPool pool_;
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
@@ -213,7 +213,7 @@ Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
   auto worker = std::make_unique<VerbsWorker>(spec, config_.seed, &shared_);
   LOCH_TRY(worker->open());
   VerbsWorker* made = worker.get();
-  if (crew_.add(std::move(worker)) == nullptr) return refuse("the index is taken");
+  if (pool_.add(std::move(worker)) == nullptr) return refuse("the index is taken");
   connector_->add_worker(made);
   return made;
 }
@@ -223,7 +223,7 @@ Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
 NodeRecord VerbsFabric::record_of(NodeId node) const {
   NodeRecord record;
   record.node = node;
-  record.life = config_.control == nullptr ? 0 : config_.control->life(node);
+  record.incarnation = config_.control == nullptr ? 0 : config_.control->incarnation(node);
   record.address = device_->address();
   record.rd_atomic_in = device_->rd_atomic_in();
   record.rd_atomic_out = device_->capabilities().max_rd_atomic;
@@ -232,7 +232,7 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
     record.regions.push_back(
         {region->name(), reinterpret_cast<std::uintptr_t>(region->at(0)), region->bytes(), region->rkey()});
   }
-  for (Worker* worker : crew_.workers(node)) {
+  for (Worker* worker : pool_.workers(node)) {
     record.workers.push_back({worker->index(), 0, {}});
     if (!shared_.capabilities.ud) continue;
     record.workers.back().ud_qpn = worker_at(worker).datagram_qpn();
@@ -272,8 +272,9 @@ void VerbsFabric::learn_limits() {
     shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
     // The process that chooses sets the run's parameters; one that has come back itself may not know them
     // yet.
-    const bool is_better = chooser == nullptr || (chooser->record.life != 0 && record.life == 0) ||
-                           (chooser->record.life != 0 && is_local(chooser->record.node));
+    const bool is_better = chooser == nullptr ||
+                           (chooser->record.incarnation != 0 && record.incarnation == 0) ||
+                           (chooser->record.incarnation != 0 && is_local(chooser->record.node));
     if (is_better) chooser = peer;
   }
   shared_.qkey = chooser->record.qkey;
@@ -340,7 +341,7 @@ Result<> VerbsFabric::exchange(Nanos within) {
     worker.sources().reserve(sources_most);
     return {};
   }));
-  if (config_.control != nullptr && config_.control->life(rank()) != 0) return rejoin(within);
+  if (config_.control != nullptr && config_.control->incarnation(rank()) != 0) return rejoin(within);
   if (config_.control != nullptr) {
     LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
     shared_.clock_base = aligned.base;
@@ -372,7 +373,7 @@ Result<> VerbsFabric::rejoin(Nanos within) {
   learn_limits();
   runs_ = run == 0 ? 0 : run - 1;
   return each_worker([&](VerbsWorker& worker) -> Result<> {
-    worker.adopt_lives();
+    worker.adopt_incarnations();
     return worker.open_datagram(shared_.qkey);
   });
 }
@@ -394,7 +395,7 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 // ---- Runs ----------------------------------------------------------------------------------------
 
 void VerbsFabric::await_clients() {
-  std::atomic<std::uint32_t>& left = crew_.clients_left();
+  std::atomic<std::uint32_t>& left = pool_.clients_left();
   if (config_.control == nullptr) {
     for (std::uint32_t seen = left; seen != 0; seen = left) left.wait(seen);
     return;
@@ -414,8 +415,8 @@ Result<RunEnd> VerbsFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   connector_->begin_run(++runs_);
   const bool shares_cores =
-      config_.shares_cores.value_or(device_->is_software() || crew_.started() > realtime::usable_cores());
-  return crew_.run(shares_cores, [this] { await_clients(); });
+      config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
+  return pool_.run(shares_cores, [this] { await_clients(); });
 }
 
 FabricReport VerbsFabric::report() const {
@@ -425,8 +426,8 @@ FabricReport VerbsFabric::report() const {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
     if (!is_local(static_cast<NodeId>(node))) continue;
-    of = crew_.report(static_cast<NodeId>(node), "verbs");
-    for (Worker* worker : crew_.workers(static_cast<NodeId>(node))) {
+    of = pool_.report(static_cast<NodeId>(node), "verbs");
+    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
       const WorkerCounters& counts = worker_at(worker).counters();
       of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
       of.counters["verbs.posted"] += static_cast<double>(counts.posted.load());

@@ -28,7 +28,7 @@ Result<> Peers::put(NodeRecord record) {
   address_handles_.push_back(std::move(handle));
   const NodeId node = peer->record.node;
   shared_->peers[node].store(peer.get(), std::memory_order_release);
-  shared_->lives[node].store(peer->record.life, std::memory_order_release);
+  shared_->incarnations[node].store(peer->record.incarnation, std::memory_order_release);
   peers_.push_back(std::move(peer));
   return {};
 }

@@ -36,8 +36,8 @@ struct SendQueue {
   std::uint32_t number = 0;  // number among the queue pairs of its worker
   std::atomic<State> state = State::connecting;
 
-  std::uint32_t life = 0;  // incarnation of the peer that the queue pair was connected to
-  bool is_cut = false;     // by this end, with requests under way: they may have been executed
+  std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair was connected to
+  bool is_cut = false;            // by this end, with requests under way: they may have been executed
 
   QueuePair qp;
   std::uint32_t depth = 0;  // a power of two

@@ -156,7 +156,8 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
 
 bool VerbsWorker::connected(NodeId peer) const {
   const Link& link = links_.at(peer);
-  return link.failed == 0 && link.life == shared_->lives[peer].load(std::memory_order_relaxed) &&
+  return link.failed == 0 &&
+         link.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
          !shared_->is_lost(peer);
 }
 
@@ -284,23 +285,24 @@ bool VerbsWorker::poll_sends() {
   return count != 0;
 }
 
-void VerbsWorker::adopt_lives() {
-  for (std::size_t peer = 0; peer < links_.size(); ++peer) links_[peer].life = shared_->lives[peer].load();
+void VerbsWorker::adopt_incarnations() {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer)
+    links_[peer].incarnation = shared_->incarnations[peer].load();
 }
 
 // What is connected to a peer that is lost fails at once, not when the device has waited for long enough. So
-// does what is connected to a former life, and stays so until reconnect(): regions that were looked up are
-// void, though nothing was posted yet.
-void VerbsWorker::heed_lives() {
+// does what is connected to a former incarnation, and stays so until reconnect(): regions that were looked up
+// are void, though nothing was posted yet.
+void VerbsWorker::heed_incarnations() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
     if (shared_->control != nullptr && shared_->control->is_lost(static_cast<std::uint32_t>(peer))) {
       for (SendQueue* queue : link.queues) cut(*queue);
       continue;
     }
-    const std::uint32_t life = shared_->lives[peer].load(std::memory_order_acquire);
-    if (link.life == life) continue;
-    link.life = life;
+    const std::uint32_t incarnation = shared_->incarnations[peer].load(std::memory_order_acquire);
+    if (link.incarnation == incarnation) continue;
+    link.incarnation = incarnation;
     for (SendQueue* queue : link.queues) leave(*queue);
     for (SendQueue* queue : unreliable_[peer]) leave(*queue);
     if (link.failed == 0) ++link.failed;
@@ -308,7 +310,7 @@ void VerbsWorker::heed_lives() {
 }
 
 void VerbsWorker::leave(SendQueue& queue) {
-  if (queue.life != links_[queue.key.peer].life) cut(queue);
+  if (queue.incarnation != links_[queue.key.peer].incarnation) cut(queue);
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
@@ -320,7 +322,7 @@ void VerbsWorker::cut(SendQueue& queue) {
 
 // A connection came up, was refused or broke at its other end, or a peer came back.
 void VerbsWorker::heed_notices() {
-  heed_lives();
+  heed_incarnations();
   for (const auto& queue : queues_) {
     if (queue == nullptr || queue->first_parked == nullptr || queue->is_listed) continue;
     queue->is_listed = true;
@@ -367,7 +369,7 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
 bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;
-  heed_lives();
+  heed_incarnations();
   if (link.failed == 0) return true;
   if (!link.is_reconnecting) {
     for (const SendQueue* queue : link.queues) {

@@ -48,14 +48,15 @@ struct Shared : realtime::Shared {
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
-  std::vector<std::atomic<const Peer*>> peers;    // by node; null before the exchange
-  std::vector<std::atomic<std::uint32_t>> lives;  // by node: of the peer; stored after it
+  std::vector<std::atomic<const Peer*>> peers;           // by node; null before the exchange
+  std::vector<std::atomic<std::uint32_t>> incarnations;  // by node: of the peer; stored after it
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
   // It died, or is back but has not told of its new regions yet.
   [[nodiscard]] bool is_lost(NodeId node) const {
     return control != nullptr &&
-           (control->is_lost(node) || control->life(node) != lives[node].load(std::memory_order_relaxed));
+           (control->is_lost(node) ||
+            control->incarnation(node) != incarnations[node].load(std::memory_order_relaxed));
   }
 };
 
@@ -86,7 +87,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // The queue to a peer, made when there is none.
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
   // The peers are in the lives that they have now. Before the threads start.
-  void adopt_lives();
+  void adopt_incarnations();
   // For the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
@@ -94,7 +95,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   }
   [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
   [[nodiscard]] Sources& sources() { return sources_; }
-  // Any thread: some queue's state, or the life of a peer, has changed.
+  // Any thread: some queue's state, or the incarnation of a peer, has changed.
   void notice() { has_notice_.store(true, std::memory_order_release); }
 
   void post(WorkRequest* chain) override;
@@ -125,7 +126,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     std::uint32_t failed = 0;  // of them: in error until reconnected
     std::uint32_t epoch = 1;
     bool is_reconnecting = false;
-    std::uint32_t life = 0;  // of the peer
+    std::uint32_t incarnation = 0;  // of the peer
   };
   struct ReceiveSlot {
     LocalSlice buffer;
@@ -171,7 +172,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool drain_receives();
   void arrive(const ibv_wc& wc);
   void heed_notices();
-  void heed_lives();
+  void heed_incarnations();
   void leave(SendQueue& queue);
   void cut(SendQueue& queue);
 

@@ -125,7 +125,7 @@ def report(verdicts: list[Verdict], common: list[Line]) -> None:
     every = [line for verdict in verdicts for line in verdict.lines] + common
     faults = sum(line.status == NO for line in every)
     print(
-        "ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to mend"
+        "ready for verbs" if faults == 0 else f"not ready for verbs: {faults} thing{'s' if faults > 1 else ''} to fix"
     )
 
 

@@ -33,7 +33,7 @@ EXCLUDED_CALLS = re.compile(r"^(compute|format|print|reserve|shrink_to_fit)$")
 SYMMETRIC_CALLS = re.compile(r"^(min|max|swap|midpoint|memcmp|equal|scale|operator.*|equal_to)$")
 EXCLUDED_FUNCTIONS = re.compile(
     r"^(name|describe|to_string|summary|help|paper|notes|counters|specs|options|fuzz_options|draw_options|mutants|holes|"
-    r"mends|known_mutants|known_mends|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$"
+    r"fixes|known_mutants|known_fixes|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$"
 )
 EXCLUDED_AWAITS = re.compile(r"\.compute\(")
 # Counts that only results and reports show.

@@ -1,4 +1,4 @@
-"""Judges one edit in a scratch copy of the tree: does it compile, do the unit tests of its room see it, does fuzzing with
+"""Judges one edit in a scratch copy of the tree: does it compile, do the unit tests of its module see it, does fuzzing with
 failures, does exploring every interleaving.
 
 The copy has a build folder of its own and is only ever written by this program; the tree itself is read. Every stage has a
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Callable
 
 from loch.mutate.edits import Edit
-from loch.mutate.rooms import Room
+from loch.mutate.modules import Module
 
 MEMORY_MAX = 12 << 30  # bytes of address space: an edit may make a program allocate without end
 BUILD_LIMIT_S = 900.0
@@ -51,10 +51,10 @@ class Verdict:
     seconds: float = 0.0
 
 
-def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
-    """In the order in which they judge: unit tests of the room, fuzz, the known-bad variants, explore."""
-    judges = [Judge("unit tests", test, (test,), test) for test in room.tests]
-    for protocol in room.protocols:
+def judges_of(module: Module, fuzz_seeds: int) -> list[Judge]:
+    """In the order in which they judge: unit tests of the module, fuzz, the known-bad variants, explore."""
+    judges = [Judge("unit tests", test, (test,), test) for test in module.tests]
+    for protocol in module.protocols:
         judges.append(
             Judge(
                 "fuzz",
@@ -63,7 +63,7 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
                 "loch-bench",
             )
         )
-    for variant in room.variants:
+    for variant in module.variants:
         # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
         argv = (
             BENCH,
@@ -79,7 +79,7 @@ def judges_of(room: Room, fuzz_seeds: int) -> list[Judge]:
             "--no-shrink",
         )
         judges.append(Judge("fuzz", f"fuzz {variant.protocol} {variant.mutant}", argv, "loch-bench", status=1))
-    for each in room.explores:
+    for each in module.explores:
         judges.append(
             Judge(
                 "explore", f"explore {' '.join(each.arguments())}", (BENCH, "explore", *each.arguments()), "loch-bench"

@@ -10,7 +10,7 @@ import sys
 from typing import Callable
 
 from loch.flags import Parser
-from loch.mutate.rooms import ROOMS
+from loch.mutate.modules import MODULES
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 ENDS = """\
@@ -46,9 +46,12 @@ def parser() -> Parser:
         epilog=ENDS,
     )
     made.add_argument(
-        "--room", action="append", metavar="R", help=f"whose code is edited (all): {', '.join(ROOMS)}; may be repeated"
+        "--room",
+        action="append",
+        metavar="R",
+        help=f"whose code is edited (all): {', '.join(MODULES)}; may be repeated",
     )
-    made.add_argument("--edits", type=_whole, default=10, metavar="N", help="how many of each room (10)")
+    made.add_argument("--edits", type=_whole, default=10, metavar="N", help="how many of each module (10)")
     made.add_argument(
         "--seed", type=_seed, default=1, metavar="S", help="which: the same seed draws the same of the same code (1)"
     )
@@ -79,8 +82,8 @@ def parser() -> Parser:
 def main(argv: list[str], set_up: Callable[[], int]) -> int:
     args = parser().parse_args(argv)
     for name in args.room or []:
-        if name not in ROOMS:
-            parser().error(f'--room: no room "{name}"; expected one of {", ".join(ROOMS)}')
+        if name not in MODULES:
+            parser().error(f'--room: no module "{name}"; expected one of {", ".join(MODULES)}')
     status = set_up()
     if status:
         return status

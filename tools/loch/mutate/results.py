@@ -66,7 +66,7 @@ def accepted(path: Path = ACCEPTED) -> list[Accepted]:
 
 
 class Results:
-    """What is known of edits, by room, id and number of fuzz seeds."""
+    """What is known of edits, by module, id and number of fuzz seeds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,22 +101,22 @@ class Results:
         if len(whole) != len(text):
             self.path.write_bytes(whole)
 
-    def has(self, room: str, edit: Edit, fuzz_seeds: int) -> bool:
-        return (room, edit.id, fuzz_seeds) in self._rows
+    def has(self, module: str, edit: Edit, fuzz_seeds: int) -> bool:
+        return (module, edit.id, fuzz_seeds) in self._rows
 
-    def is_in_doubt(self, room: str, edit: Edit, fuzz_seeds: int, again: list[str], excused: list[Accepted]) -> bool:
+    def is_in_doubt(self, module: str, edit: Edit, fuzz_seeds: int, again: list[str], excused: list[Accepted]) -> bool:
         """Was it judged as one of `again` says: "survived" (and is not accepted), or "time-limit" (killed by one)?"""
-        row = self._rows.get((room, edit.id, fuzz_seeds))
+        row = self._rows.get((module, edit.id, fuzz_seeds))
         if row is None:
             return False
         if row["outcome"] == "survived":
             return "survived" in again and not any(each.is_of(row) for each in excused)
         return row["how"] == "time limit" and "time-limit" in again
 
-    def add(self, room: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
+    def add(self, module: str, edit: Edit, diff: str, verdict: Verdict, fuzz_seeds: int) -> None:
         row = {
             "version": VERSION,
-            "room": room,
+            "room": module,
             "id": edit.id,
             "path": edit.path,
             "line": edit.line,
@@ -130,24 +130,24 @@ class Results:
             file.write(json.dumps(row) + "\n")
         self._keep(row)
 
-    def report(self, rooms: list[str], excused: list[Accepted]) -> str:
-        """Markdown: the kill rate of each room, then every edit that survived, with the reason if it is accepted."""
+    def report(self, modules: list[str], excused: list[Accepted]) -> str:
+        """Markdown: the kill rate of each module, then every edit that survived, with the reason if it is accepted."""
 
         def reason(row: dict) -> str:
             return next((f"{each.kind}: {each.why}" for each in excused if each.is_of(row)), "")
 
-        rows = [{**row, "reason": reason(row)} for row in self.rows if row["room"] in rooms]
+        rows = [{**row, "reason": reason(row)} for row in self.rows if row["room"] in modules]
         lines = [
             (
-                "| room | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit"
+                "| module | edits | not compiled | killed by unit tests | by fuzz | by explore | of these by a time limit"
                 " | survived | of these equivalent, or time alone | killed of the others |"
             ),
             "|---|---|---|---|---|---|---|---|---|---|",
         ]
-        for room in [*rooms, "all"]:
-            mine = [row for row in rows if room in (row["room"], "all")]
+        for module in [*modules, "all"]:
+            mine = [row for row in rows if module in (row["room"], "all")]
             if mine:
-                lines.append(_rate(room, mine))
+                lines.append(_rate(module, mine))
         for row in rows:
             if row["outcome"] == "survived":
                 why = row["reason"] or "nobody has said why"
@@ -159,7 +159,7 @@ class Results:
         return "\n".join(lines)
 
 
-def _rate(room: str, rows: list[dict]) -> str:
+def _rate(module: str, rows: list[dict]) -> str:
     outcomes = Counter(row["outcome"] for row in rows)
     stages = Counter(row["stage"] for row in rows if row["outcome"] == "killed")
     limits = sum(row["how"] == "time limit" for row in rows)
@@ -167,6 +167,6 @@ def _rate(room: str, rows: list[dict]) -> str:
     others = len(rows) - outcomes["not compiled"] - excused
     rate = f"{outcomes['killed'] / others:.0%}" if others else ""
     return (
-        f"| {room} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
+        f"| {module} | {len(rows)} | {outcomes['not compiled']} | {stages['unit tests']} | {stages['fuzz']} | "
         f"{stages['explore']} | {limits} | {outcomes['survived']} | {excused} | {rate} |"
     )

@@ -17,7 +17,7 @@ from loch import places
 from loch.mutate import edits as finder
 from loch.mutate.judge import Bench, Judge, Scratch, ScratchError, judges_of
 from loch.mutate.results import Results, ResultsError, accepted
-from loch.mutate.rooms import ROOMS, Room
+from loch.mutate.modules import MODULES, Module
 
 __all__ = ["ResultsError", "ScratchError", "draw", "edits_of", "run"]
 ROOT = Path(places.SOURCE)
@@ -39,8 +39,8 @@ def draw(all_edits: list[finder.Edit], count: int, seed: str) -> list[finder.Edi
     return drawn
 
 
-def edits_of(room: Room, tree: Path, folder: Path) -> list[finder.Edit]:
-    return [edit for path in room.files(tree) for edit in finder.find(tree, path, room.skip, folder / "edits")]
+def edits_of(module: Module, tree: Path, folder: Path) -> list[finder.Edit]:
+    return [edit for path in module.files(tree) for edit in finder.find(tree, path, module.skip, folder / "edits")]
 
 
 class Progress:
@@ -60,8 +60,8 @@ class Progress:
         )
 
 
-def _judge_room(
-    room: Room,
+def _judge_module(
+    module: Module,
     chosen: list[finder.Edit],
     judges: list[Judge],
     bench: Bench,
@@ -73,10 +73,10 @@ def _judge_room(
     left = [
         edit
         for edit in chosen
-        if not results.has(room.name, edit, args.fuzz_seeds)
-        or results.is_in_doubt(room.name, edit, args.fuzz_seeds, args.again, accepted())
+        if not results.has(module.name, edit, args.fuzz_seeds)
+        or results.is_in_doubt(module.name, edit, args.fuzz_seeds, args.again, accepted())
     ]
-    progress.prefix = f"{room.name}: "
+    progress.prefix = f"{module.name}: "
     progress.line(f"{len(chosen)} edits, {len(chosen) - len(left)} judged before")
     if not left:
         return
@@ -84,27 +84,27 @@ def _judge_room(
     for number, edit in enumerate(left, len(chosen) - len(left) + 1):
         if time.monotonic() > ends:
             return
-        progress.prefix = f"{room.name} {number} of {len(chosen)}: {edit.path}:{edit.line} {edit.kind}: "
+        progress.prefix = f"{module.name} {number} of {len(chosen)}: {edit.path}:{edit.line} {edit.kind}: "
         diff = edit.diff((bench.copy / edit.path).read_bytes())
         verdict = bench.judge(edit, judges)
-        results.add(room.name, edit, diff, verdict, args.fuzz_seeds)
+        results.add(module.name, edit, diff, verdict, args.fuzz_seeds)
         by = f" by {verdict.by} ({verdict.how})" if verdict.by else ""
         progress.line(f"{verdict.outcome}{by}, {verdict.seconds:.0f} s")
 
 
 def run(args: argparse.Namespace) -> int:
-    rooms = [ROOMS[name] for name in args.room or ROOMS]
-    names = [room.name for room in rooms]
+    modules = [MODULES[name] for name in args.room or MODULES]
+    names = [module.name for module in modules]
     folder = Path(places.BUILD) / "mutate"
     results = Results(Path(args.results) if args.results else folder / "results.jsonl")
     if args.report:
         print(results.report(names, accepted()))
         return 0
     if args.list:
-        for room in rooms:
-            for edit in draw(edits_of(room, ROOT, folder), args.edits, f"{args.seed} {room.name}"):
+        for module in modules:
+            for edit in draw(edits_of(module, ROOT, folder), args.edits, f"{args.seed} {module.name}"):
                 print(
-                    f"{room.name} {edit.path}:{edit.line} ({edit.kind},"
+                    f"{module.name} {edit.path}:{edit.line} ({edit.kind},"
                     f" {edit.id})\n{edit.diff((ROOT / edit.path).read_bytes())}"
                 )
         return 0
@@ -114,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
     scratch.refresh()
     scratch.configure()
     bench = Bench(scratch, progress.say, args.patience)
-    for room in rooms:
-        chosen = draw(edits_of(room, scratch.copy, folder), args.edits, f"{args.seed} {room.name}")
-        _judge_room(room, chosen, judges_of(room, args.fuzz_seeds), bench, results, args, progress, ends)
+    for module in modules:
+        chosen = draw(edits_of(module, scratch.copy, folder), args.edits, f"{args.seed} {module.name}")
+        _judge_module(module, chosen, judges_of(module, args.fuzz_seeds), bench, results, args, progress, ends)
     print(results.report(names, accepted()))
     return 0

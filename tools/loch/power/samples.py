@@ -15,7 +15,7 @@ HEADER = ("t_ns", "host", "source", "watts")
 
 
 class PowerError(CommandError):
-    """Something that whoever called can mend; one line."""
+    """Something that whoever called can fix; one line."""
 
 
 class Failed(PowerError):

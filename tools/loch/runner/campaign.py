@@ -192,7 +192,7 @@ class Campaign:
                 self._write(run)
 
     def _write(self, run: _Run) -> None:
-        """Every point has run: the outputs, of which drawing goes on beside what still runs."""
+        """Every point has run: the outputs, of which drawing goes on alongside what still runs."""
         results = outputs.collect(run.experiment, run.store, run.choices or [])
         run.verdicts, written = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)

@@ -47,8 +47,6 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
     zips = _zips(top.get("zip"), axes)
     _check_combinations(document, axes, zips)
     measure = _measure(top.get("measure"), axes, zips, is_as_written=not overrides)
-    for system in systems if measure.power else ():
-        system.params["power"] = measure.power  # grid.resolve takes it from what is simulated
     experiment = Experiment(
         file=document.file,
         name=name,
@@ -250,7 +248,7 @@ def _tune(item: Item, axes: dict[str, list[Any]]) -> tuple[dict[str, Any], str, 
             raise item.error("there is no tune: to choose from", goals[0])
         return {}, "", True
     if len(goals) != 1:
-        raise item.error("needs maximize: or minimize: with a result field beside it", "tune")
+        raise item.error("needs maximize: or minimize: with a result field alongside it", "tune")
     tune: dict[str, Any] = {}
     for key, child in entries["tune"].mapping().items():
         no_program(entries["tune"], key)

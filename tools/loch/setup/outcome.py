@@ -13,7 +13,7 @@ INTERRUPTED = "interrupted; the next ./loch goes on where this one stopped"
 
 
 class SetUpError(CommandError):
-    """Why there is nothing to run; one line. Status 2: whoever called can mend it; 1: a build failed."""
+    """Why there is nothing to run; one line. Status 2: whoever called can fix it; 1: a build failed."""
 
     def __init__(self, message: str, status: int = 2) -> None:
         super().__init__(message)

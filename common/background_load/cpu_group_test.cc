@@ -1,5 +1,5 @@
 // Tests how the cgroup of a process is found, by version and controller.
-#include "common/hog/cpu_group.h"
+#include "common/background_load/cpu_group.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 std::string text_of(const std::string& path) {
@@ -122,4 +122,4 @@ TEST(CpuGroup, IsEnteredAndLeft) {
 }
 
 }  // namespace
-}  // namespace loch::hog
+}  // namespace loch::background

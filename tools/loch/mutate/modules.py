@@ -1,4 +1,4 @@
-"""The rooms whose code is edited, and by what each edit of a room is judged."""
+"""The modules whose code is edited, and by what each edit of a module is judged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Room:
+class Module:
     name: str
     folders: tuple[str, ...]
     tests: tuple[str, ...]  # targets, in the order in which they judge
@@ -105,10 +105,10 @@ _VARIANTS = (
     Variant("herd", "any-reply-accepted", 6),
 )
 
-ROOMS = {
-    room.name: room
-    for room in (
-        Room(
+MODULES = {
+    module.name: module
+    for module in (
+        Module(
             "nessie",
             ("nessie",),
             (
@@ -123,7 +123,7 @@ ROOMS = {
             ("nessie",),
             _NESSIE_EXPLORES,
         ),
-        Room(
+        Module(
             "nessie_sd",
             ("nessie_sd", "common/coupled"),
             ("nessie_sd_test", "nessie_hy_test"),
@@ -131,10 +131,10 @@ ROOMS = {
             _served("nessie-sd") + _served("nessie-hy"),
             skip=_COUPLED_FLAWS,
         ),
-        Room(
+        Module(
             "nessie_hy", ("nessie_hy",), ("nessie_hy_test",), ("nessie-hy",), _served("nessie-hy"), skip=_COUPLED_FLAWS
         ),
-        Room(
+        Module(
             "pilaf_em",
             ("pilaf_em",),
             ("pilaf_parts_test", "pilaf_log_file_test", "pilaf_log_disk_test", "pilaf_log_test", "pilaf_fabrics_test"),
@@ -143,7 +143,7 @@ ROOMS = {
             skip=_PILAF_FLAWS,
             without=re.compile(r"emulation"),
         ),
-        Room(
+        Module(
             "herd_em",
             ("herd_em",),
             ("herd_parts_test", "herd_fabrics_test"),
@@ -151,7 +151,7 @@ ROOMS = {
             _served("herd"),
             skip=_HERD_FLAWS,
         ),
-        Room(
+        Module(
             "rpc",
             ("common/rpc",),
             ("rpc_test", "datagram_test", "message_channel_test", "posting_test", "write_channel_test"),
@@ -159,14 +159,14 @@ ROOMS = {
             _served("nessie-sd") + _served("pilaf-vo") + _served("herd"),
             skip=_RPC_FLAWS,
         ),
-        Room(
+        Module(
             "cuckoo",
             ("common/cuckoo",),
             ("cuckoo_test", "nessie_parts_test", "nessie_sd_test", "pilaf_parts_test"),
             _EVERY[:5],
             _NESSIE_EXPLORES[:1] + _served("nessie-hy") + _served("pilaf"),
         ),
-        Room(
+        Module(
             "check",
             ("common/check",),
             ("check_test", "check_crosscheck_test", "history_corpus_test", "fuzz_test"),
@@ -175,7 +175,7 @@ ROOMS = {
             without=re.compile(r"^report\."),
         ),
         # What happens and in which order, not how long it takes: the timing model is judged by ./loch calibrate.
-        Room(
+        Module(
             "sim",
             ("common/fabric/sim",),
             ("sim_test", "sim_cpu_test", "fabric_sim_litmus_test", "fabric_conformance_test", "fabric_litmus_test"),

@@ -1,5 +1,5 @@
 // Forks processes that compute SHA-256 until told to stop, and counts their hashes and CPU time.
-#include "common/hog/hogs.h"
+#include "common/background_load/cpu_load.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 // What a worker says over the pipe before it waits for go().
@@ -49,14 +49,14 @@ struct Pipe {
 
 }  // namespace
 
-struct alignas(64) Hogs::Counter {  // a line each: workers share nothing but the cores
+struct alignas(64) CpuLoad::Counter {  // a line each: workers share nothing but the cores
   std::atomic<std::uint64_t> hashes;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 };
 
 namespace {
 
-// A worker's life. Never returns.
+// What a worker does until it is killed. Never returns.
 [[noreturn]] void hash_for_ever(std::atomic<std::uint64_t>& hashes, std::uint32_t buffer_bytes) {
   EVP_MD_CTX* const context = EVP_MD_CTX_new();
   const EVP_MD* const sha256 = EVP_sha256();
@@ -80,42 +80,46 @@ void say(int pipe, Ready what) {
   if (write(pipe, &text, 1) != 1) _exit(1);
 }
 
-[[nodiscard]] Result<> await_ready(int pipe, std::uint32_t workers, const HogsConfig& config) {
+[[nodiscard]] Result<> await_ready(int pipe, std::uint32_t workers, const CpuLoadConfig& config) {
   for (std::uint32_t i = 0; i < workers; ++i) {
     char said = 0;
     ssize_t got = 0;
     while ((got = read(pipe, &said, 1)) < 0 && errno == EINTR) {
     }
-    if (got != 1) return fail(ErrorCode::unavailable, "hogs: a worker ended before it began");
-    if (said == no_digest) return fail(ErrorCode::unsupported, "hogs: OpenSSL has no SHA-256 here");
+    if (got != 1) return fail(ErrorCode::unavailable, "background workers: a worker ended before it began");
+    if (said == no_digest)
+      return fail(ErrorCode::unsupported, "background workers: OpenSSL has no SHA-256 here");
     if (said == no_such_core)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("hogs: a worker cannot be pinned: this process may not use all of its {} cores",
-                              config.cores.size()));
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format(
+              "background workers: a worker cannot be pinned: this process may not use all of its {} cores",
+              config.cores.size()));
   }
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Hogs>> Hogs::start(const HogsConfig& config) {
-  std::unique_ptr<Hogs> hogs(new Hogs);
-  hogs->counters_bytes_ = sizeof(Counter) * std::max(1U, config.workers);
+Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
+  std::unique_ptr<CpuLoad> load(new CpuLoad);
+  load->counters_bytes_ = sizeof(Counter) * std::max(1U, config.workers);
   void* const memory =
-      mmap(nullptr, hogs->counters_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return fail(ErrorCode::exhausted, "hogs: no memory for their counters");
-  hogs->counters_ = static_cast<Counter*>(memory);  // zeroed: no worker has hashed yet
+      mmap(nullptr, load->counters_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail(ErrorCode::exhausted, "background workers: no memory for their counters");
+  load->counters_ = static_cast<Counter*>(memory);  // zeroed: no worker has hashed yet
   const Pipe go = Pipe::make(), told = Pipe::make();
-  hogs->go_ = go.to;
+  load->go_ = go.to;
   Result<> ok;
   if (go.from < 0 || told.from < 0)
-    ok = fail(ErrorCode::exhausted, fmt::format("hogs: no pipe: {}", std::strerror(errno)));
+    ok = fail(ErrorCode::exhausted, fmt::format("background workers: no pipe: {}", std::strerror(errno)));
   const pid_t parent = getpid();
   for (std::uint32_t i = 0; i < config.workers && ok; ++i) {
     const pid_t pid = fork();
     if (pid < 0) {
       ok = fail(ErrorCode::exhausted,
-                fmt::format("hogs: cannot start worker {}: {}", i, std::strerror(errno)));
+                fmt::format("background workers: cannot start worker {}: {}", i, std::strerror(errno)));
     } else if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);  // it died before the line above
@@ -130,9 +134,9 @@ Result<std::unique_ptr<Hogs>> Hogs::start(const HogsConfig& config) {
       char nothing = 0;
       while (read(go.from, &nothing, 1) < 0 && errno == EINTR) {
       }
-      hash_for_ever(hogs->counters_[i].hashes, config.buffer_bytes);
+      hash_for_ever(load->counters_[i].hashes, config.buffer_bytes);
     } else {
-      hogs->pids_.push_back(pid);
+      load->pids_.push_back(pid);
     }
   }
   close(told.to);
@@ -140,21 +144,21 @@ Result<std::unique_ptr<Hogs>> Hogs::start(const HogsConfig& config) {
   close(told.from);
   close(go.from);
   LOCH_TRY(ok);
-  return hogs;
+  return load;
 }
 
-Hogs::~Hogs() {
+CpuLoad::~CpuLoad() {
   stop();
   if (counters_ != nullptr) munmap(counters_, counters_bytes_);
 }
 
-void Hogs::go() {
+void CpuLoad::go() {
   if (go_ >= 0) close(go_);
   go_ = -1;
 }
 
-std::vector<HogUsage> Hogs::usage() const {
-  std::vector<HogUsage> all;
+std::vector<WorkerUsage> CpuLoad::usage() const {
+  std::vector<WorkerUsage> all;
   for (std::size_t i = 0; i < pids_.size(); ++i) {
     const Nanos cpu = cpu_at_end_.empty() ? cpu_of(pids_[i]) : cpu_at_end_[i];
     all.push_back({counters_[i].hashes.load(std::memory_order_relaxed), cpu});
@@ -162,7 +166,7 @@ std::vector<HogUsage> Hogs::usage() const {
   return all;
 }
 
-std::uint32_t Hogs::stop() {
+std::uint32_t CpuLoad::stop() {
   if (!cpu_at_end_.empty() || pids_.empty()) return lost_;
   std::vector<Nanos> cpu;
   for (const pid_t pid : pids_) {
@@ -182,4 +186,4 @@ std::uint32_t Hogs::stop() {
   return lost_;
 }
 
-}  // namespace loch::hog
+}  // namespace loch::background

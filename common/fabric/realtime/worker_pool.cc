@@ -1,5 +1,5 @@
 // Starts and joins the threads of this process's workers, pins them, and reads their CPU time.
-#include "common/fabric/realtime/crew.h"
+#include "common/fabric/realtime/worker_pool.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ std::uint32_t usable_cores() {
   return static_cast<std::uint32_t>(CPU_COUNT(&set));
 }
 
-struct Crew::Member {
+struct WorkerPool::Member {
   std::unique_ptr<RealtimeWorker> worker;
   std::unique_ptr<coro::Task<void>> main;
   std::thread thread;
@@ -49,15 +49,16 @@ struct Crew::Member {
   }
 };
 
-Crew::Crew(Shared* shared, std::uint32_t nodes, bool pin) : shared_(shared), pin_(pin), workers_(nodes) {}
+WorkerPool::WorkerPool(Shared* shared, std::uint32_t nodes, bool pin)
+    : shared_(shared), pin_(pin), workers_(nodes) {}
 
-Crew::~Crew() {
+WorkerPool::~WorkerPool() {
   each([](const Member& member) {
     LOCH_CHECK(!member.thread.joinable(), "a fabric is destroyed after its run");
   });
 }
 
-RealtimeWorker* Crew::add(std::unique_ptr<RealtimeWorker> worker) {
+RealtimeWorker* WorkerPool::add(std::unique_ptr<RealtimeWorker> worker) {
   auto& node = workers_.at(worker->node());
   for (const auto& other : node) {
     if (other->worker->index() == worker->index()) return nullptr;
@@ -67,13 +68,13 @@ RealtimeWorker* Crew::add(std::unique_ptr<RealtimeWorker> worker) {
   return node.back()->worker.get();
 }
 
-std::vector<RealtimeWorker*> Crew::workers(NodeId node) const {
+std::vector<RealtimeWorker*> WorkerPool::workers(NodeId node) const {
   std::vector<RealtimeWorker*> all;
   for (const auto& member : workers_.at(node)) all.push_back(member->worker.get());
   return all;
 }
 
-void Crew::start(Worker& worker, coro::Task<void> main) {
+void WorkerPool::start(Worker& worker, coro::Task<void> main) {
   for (const auto& member : workers_.at(worker.node())) {
     if (member->worker.get() != &worker) continue;
     LOCH_CHECK(member->main == nullptr, "{} has a main already", worker.spec().name);
@@ -83,7 +84,7 @@ void Crew::start(Worker& worker, coro::Task<void> main) {
   LOCH_CHECK(false, "the worker is not one of this fabric's");
 }
 
-std::uint32_t Crew::started() const {
+std::uint32_t WorkerPool::started() const {
   std::uint32_t count = 0;
   each([&](const Member& member) { count += member.main != nullptr ? 1 : 0; });
   return count;
@@ -113,7 +114,7 @@ void take_short_turns() {
 
 }  // namespace
 
-void Crew::thread_body(Member& local) {
+void WorkerPool::thread_body(Member& local) {
   const WorkerSpec& spec = local.worker->spec();
   pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
   prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
@@ -139,7 +140,7 @@ void Crew::thread_body(Member& local) {
   if (spec.role == Role::client && clients_left_.fetch_sub(1) == 1) clients_left_.notify_all();
 }
 
-void Crew::join() {
+void WorkerPool::join() {
   each([&](Member& local) {
     if (!local.thread.joinable()) return;
     local.thread.join();
@@ -154,7 +155,7 @@ void Crew::join() {
   });
 }
 
-RunEnd Crew::run(bool shares_cores, const std::function<void()>& await_clients) {
+RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_clients) {
   shared_->stopping.store(shared_->interrupted.load());
   shared_->is_crowded.store(shares_cores);
   std::uint32_t clients = 0;
@@ -173,14 +174,14 @@ RunEnd Crew::run(bool shares_cores, const std::function<void()>& await_clients) 
   return was_interrupted ? RunEnd::interrupted : RunEnd::finished;
 }
 
-void Crew::reset_counters() {
+void WorkerPool::reset_counters() {
   each([](Member& member) {
     member.cpu_reset = member.cpu();
     member.wall_reset = member.wall();
   });
 }
 
-NodeReport Crew::report(NodeId node, const std::string& prefix) const {
+NodeReport WorkerPool::report(NodeId node, const std::string& prefix) const {
   struct Share {
     double cpu = 0, wall = 0;
     [[nodiscard]] double busy() const { return wall > 0 ? std::min(1.0, cpu / wall) : 0; }

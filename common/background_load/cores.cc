@@ -1,5 +1,5 @@
 // Parses lists of cores, and chooses the cores of background processes.
-#include "common/hog/cores.h"
+#include "common/background_load/cores.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <charconv>
 #include <set>
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 bool parse_number(std::string_view text, std::uint32_t& into) {
@@ -61,9 +61,9 @@ std::vector<std::uint32_t> usable_cores() {
   return cores;
 }
 
-Result<std::vector<std::uint32_t>> place_hogs(std::string_view pin, std::string_view what,
-                                              const std::vector<std::uint32_t>& theirs,
-                                              const std::vector<std::uint32_t>& usable) {
+Result<std::vector<std::uint32_t>> place_background_load(std::string_view pin, std::string_view what,
+                                                         const std::vector<std::uint32_t>& theirs,
+                                                         const std::vector<std::uint32_t>& usable) {
   if (pin == "none") return std::vector<std::uint32_t>();
   if (pin == "shared") return theirs;
   std::vector<std::uint32_t> left;
@@ -76,4 +76,4 @@ Result<std::vector<std::uint32_t>> place_hogs(std::string_view pin, std::string_
   return left;
 }
 
-}  // namespace loch::hog
+}  // namespace loch::background

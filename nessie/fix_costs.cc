@@ -1,6 +1,6 @@
-// nessie_mend_costs [hardware] [value bytes]: what each mend of the published protocol costs, on the
+// nessie_fix_costs [hardware] [value bytes]: what each fix of the published protocol costs, on the
 // simulator: READs and CASes of the index, READs of entries, and microseconds, per operation, of one
-// client in an otherwise idle cluster. Each mend is switched off (or each option on) by itself.
+// client in an otherwise idle cluster. Each fix is switched off (or each option on) by itself.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,7 +121,7 @@ int print(const std::string& hardware_name, std::uint32_t value_size) {
     return 2;
   }
   const std::vector<Row> rows = {
-      {"hardened (every mend, the default)", {}},
+      {"hardened (every fix, the default)", {}},
       {"- full scan first (H1)", {}, "destructive-put"},
       {"- unique EMPTY words, tags (H2)", {}, "empty-not-unique"},
       {"- tagged MIGRATE (H12)", {{"nessie.tagged-migrate", "off"}}},
@@ -131,7 +131,7 @@ int print(const std::string& hardware_name, std::uint32_t value_size) {
       {"+ single-CAS delete", {{"nessie.single-cas-delete", "on"}}},
       {"+ all three",
        {{"nessie.commit", "cas"}, {"nessie.fast-update", "on"}, {"nessie.single-cas-delete", "on"}}},
-      {"published 2017 (no mend)", {{"nessie.variant", "published"}}},
+      {"published 2017 (no fix)", {{"nessie.variant", "published"}}},
       {"published 2015 (versions)", {{"nessie.variant", "published"}, {"nessie.layout", "2015"}}},
       {"completions by CQE", {{"nessie.completion", "cqe"}}},
       {"eager stamping", {{"nessie.stamping", "eager"}}},

@@ -1,4 +1,4 @@
-"""CPU hogs: by themselves, beside a command, and beside points in real time and simulated."""
+"""Background CPU workers: by themselves, alongside a command, and beside points in real time and simulated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import unittest
 from support import SHM, SIM, EndToEnd, without
 
 
-class Hogs(EndToEnd):
+class CpuLoad(EndToEnd):
     def test_by_themselves(self) -> None:
         out = self.result("hog", "--workers", "2", "--duration", "500ms")
         self.assertEqual((out["workers"], len(out["hogs"]), out["command"], out["lost"]), (2, 2, None, 0))
@@ -21,7 +21,7 @@ class Hogs(EndToEnd):
             self.assertAlmostEqual(each["cpu_share"], each["cpu_s"] / out["duration_s"], places=6)
         self.assertIn(out["group"]["kind"], ("cgroup v2", "cgroup v1", "session", "none"))
 
-    def test_beside_a_command_with_its_output_and_status(self) -> None:
+    def test_alongside_a_command_with_its_output_and_status(self) -> None:
         done = self.loch("hog", "--json", "hog.json", "--", "sh", "-c", "echo spoken; exit 4")
         self.assertEqual((done.returncode, done.stdout), (4, "spoken\n"), done.stderr)
         out = json.loads((self.folder / "hog.json").read_text())
@@ -66,23 +66,23 @@ class Hogs(EndToEnd):
         for text in ("--workers N", "(10s)", "(64)", "cgroup", "Exit status"):
             self.assertIn(text, done.stdout)
 
-    def test_beside_a_point_in_real_time(self) -> None:
+    def test_alongside_a_point_in_real_time(self) -> None:
         began = time.time_ns()
         point = self.result(*SHM, "--hogs", "2")
-        hogs, window = point["hogs"], point["window"]
-        self.assertEqual((hogs["workers"], hogs["machines"], hogs["pin"], hogs["lost"]), (2, 1, "none", 0))
-        self.assertGreater(hogs["hashes"], 0)
-        self.assertGreater(hogs["cpu_share"], 0)
-        self.assertLessEqual(hogs["cpu_share"], 1.05)
-        # The hogs' window is the point's but for how long a busy machine takes to read both ends.
-        hashes_per_s = hogs["hashes"] / point["duration_s"]
-        self.assertTrue(hashes_per_s / 2 < hogs["hashes_per_s"] < hashes_per_s * 2)
-        self.assertAlmostEqual(hogs["cores_used"], 2 * hogs["cpu_share"])
-        self.assertEqual(hogs["group"]["session"], os.getsid(0))
+        load, window = point["hogs"], point["window"]
+        self.assertEqual((load["workers"], load["machines"], load["pin"], load["lost"]), (2, 1, "none", 0))
+        self.assertGreater(load["hashes"], 0)
+        self.assertGreater(load["cpu_share"], 0)
+        self.assertLessEqual(load["cpu_share"], 1.05)
+        # The background workers' window is the point's but for how long a busy machine takes to read both ends.
+        hashes_per_s = load["hashes"] / point["duration_s"]
+        self.assertTrue(hashes_per_s / 2 < load["hashes_per_s"] < hashes_per_s * 2)
+        self.assertAlmostEqual(load["cores_used"], 2 * load["cpu_share"])
+        self.assertEqual(load["group"]["session"], os.getsid(0))
         self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
         self.assertAlmostEqual((window["to_unix_ns"] - window["from_unix_ns"]) / 1e9, point["duration_s"], places=6)
 
-    def test_pinned_beside_pinned_workers(self) -> None:
+    def test_pinned_alongside_pinned_workers(self) -> None:
         cores = os.cpu_count() or 1
         self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")
         separate = self.loch(*SHM, "--hogs", "1", "--hog-pin", "separate", "--pin")
@@ -96,8 +96,8 @@ class Hogs(EndToEnd):
             self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"), "no core is left"
         )
 
-    def test_simulated_hogs_are_told_alike(self) -> None:
-        longer = without(without(SIM, "--warmup"), "--duration")  # a hog starts within a period of the scheduler, 24 ms
+    def test_simulated_background_workers_are_told_alike(self) -> None:
+        longer = without(without(SIM, "--warmup"), "--duration")  # one starts within a period of the scheduler, 24 ms
         point = self.result(*longer, "--warmup", "30ms", "--duration", "2ms", "--hogs", "1")
         self.assertEqual((point["hogs"]["workers"], point["hogs"]["machines"], point["window"]), (1, 3, None))
         self.assertAlmostEqual(point["hogs"]["cpu_share"], 1.0, places=2)  # cores enough for all

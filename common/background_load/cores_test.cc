@@ -1,9 +1,9 @@
 // Tests lists of cores, and which cores background processes get.
-#include "common/hog/cores.h"
+#include "common/background_load/cores.h"
 
 #include <gmock/gmock.h>
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 using Cores = std::vector<std::uint32_t>;
@@ -21,14 +21,14 @@ TEST(Cores, ListsAreReadAndWrittenAsTheKernelDoes) {
   }
 }
 
-TEST(Cores, HogsShareOrKeepAway) {
-  EXPECT_EQ(place_hogs("none", "--pin", {0, 1}, {0, 1, 2}).value(), Cores{});
-  EXPECT_EQ(place_hogs("shared", "--pin", {0, 1}, {0, 1, 2}).value(), (Cores{0, 1}));
-  EXPECT_EQ(place_hogs("separate", "--pin", {0, 1}, {0, 1, 2, 5}).value(), (Cores{2, 5}));
-  const auto none_left = place_hogs("separate", "--hog-pin", {0, 1}, {0, 1});
+TEST(Cores, BackgroundWorkersShareOrKeepAway) {
+  EXPECT_EQ(place_background_load("none", "--pin", {0, 1}, {0, 1, 2}).value(), Cores{});
+  EXPECT_EQ(place_background_load("shared", "--pin", {0, 1}, {0, 1, 2}).value(), (Cores{0, 1}));
+  EXPECT_EQ(place_background_load("separate", "--pin", {0, 1}, {0, 1, 2, 5}).value(), (Cores{2, 5}));
+  const auto none_left = place_background_load("separate", "--hog-pin", {0, 1}, {0, 1});
   ASSERT_FALSE(none_left.has_value());
   EXPECT_THAT(none_left.error().message, testing::HasSubstr("--hog-pin separate: no core is left"));
 }
 
 }  // namespace
-}  // namespace loch::hog
+}  // namespace loch::background

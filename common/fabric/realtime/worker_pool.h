@@ -18,13 +18,13 @@ namespace loch::fabric::realtime {
 // 0 when the clock's thread is gone.
 [[nodiscard]] Nanos read_clock(clockid_t clock);
 
-class Crew {
+class WorkerPool {
  public:
-  // `pin`: a worker whose spec names a core stays on it. `shared` outlives the crew.
-  Crew(Shared* shared, std::uint32_t nodes, bool pin);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  // `pin`: a worker whose spec names a core stays on it. `shared` outlives the worker pool.
+  WorkerPool(Shared* shared, std::uint32_t nodes, bool pin);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
 
   // Null when the index is taken on its node.
   RealtimeWorker* add(std::unique_ptr<RealtimeWorker> worker);

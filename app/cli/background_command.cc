@@ -1,6 +1,6 @@
 // The command `loch hog`: parses its flags, runs background CPU load for a time or as long as a command, and
 // reports what both got.
-#include "app/cli/hog_command.h"
+#include "app/cli/background_command.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -17,30 +17,30 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "common/background_load/cores.h"
+#include "common/background_load/cpu_group.h"
+#include "common/background_load/cpu_load.h"
 #include "common/base/output_place.h"
-#include "common/hog/cores.h"
-#include "common/hog/cpu_group.h"
-#include "common/hog/hogs.h"
 
 namespace loch::cli {
 namespace {
 
-Result<> check(HogOptions& o, bool has_duration) {
+Result<> check(BackgroundOptions& o, bool has_duration) {
   if (!o.command.empty() && has_duration)
     return fail(ErrorCode::invalid_argument, "--duration: with COMMAND, it lasts as long as COMMAND does");
   if (o.quota && o.group == "session")
     return fail(ErrorCode::invalid_argument, "--quota: a session has none; with --group cgroup");
-  const std::vector<std::uint32_t> usable = hog::usable_cores();
+  const std::vector<std::uint32_t> usable = background::usable_cores();
   for (const std::uint32_t core : o.cores) {
     if (std::ranges::find(usable, core) == usable.end())
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--cores: core {} is not among those of this process: {}", core,
-                              hog::format_cores(usable)));
+                              background::format_cores(usable)));
   }
   if (o.pin == "separate" && o.cores.empty())
     return fail(ErrorCode::invalid_argument,
                 "--pin separate: from which cores? with --cores, those of COMMAND");
-  LOCH_TRY(hog::place_hogs(o.pin, "--pin", o.cores, usable));
+  LOCH_TRY(background::place_background_load(o.pin, "--pin", o.cores, usable));
   if (!o.json.empty()) {
     if (const std::string why = why_no_output(o.json); !why.empty())
       return fail(ErrorCode::invalid_argument, fmt::format("--json: {}: {}", o.json, why));
@@ -65,7 +65,7 @@ struct Ended {
   double cpu_s = 0;
 };
 
-[[noreturn]] void become(const HogOptions& o) {
+[[noreturn]] void become(const BackgroundOptions& o) {
   if (!o.cores.empty()) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -108,10 +108,10 @@ void sleep_for(Nanos span) {
   }
 }
 
-// The group that hogs and command will be in; null: the session that this process is in.
-Result<std::unique_ptr<hog::CpuGroup>> make_group(const HogOptions& o, std::string& why_not) {
+// The group that background workers and command will be in; null: the session that this process is in.
+Result<std::unique_ptr<background::CpuGroup>> make_group(const BackgroundOptions& o, std::string& why_not) {
   if (o.group == "session") return nullptr;
-  auto group = hog::CpuGroup::make(o.quota);
+  auto group = background::CpuGroup::make(o.quota);
   if (group) return group;
   if (o.quota || o.group == "cgroup")
     return fail(ErrorCode::unsupported,
@@ -120,12 +120,12 @@ Result<std::unique_ptr<hog::CpuGroup>> make_group(const HogOptions& o, std::stri
   return nullptr;
 }
 
-nlohmann::ordered_json group_json(const HogOptions& o, const hog::CpuGroup* group,
+nlohmann::ordered_json group_json(const BackgroundOptions& o, const background::CpuGroup* group,
                                   const std::string& why_not) {
-  nlohmann::ordered_json out = hog::to_json(hog::current_group());
+  nlohmann::ordered_json out = background::to_json(background::current_group());
   out["quota_cores"] = o.quota ? nlohmann::ordered_json(*o.quota) : nlohmann::ordered_json(nullptr);
-  const hog::CpuGroup::Throttled throttled =
-      group == nullptr ? hog::CpuGroup::Throttled() : group->throttled();
+  const background::CpuGroup::Throttled throttled =
+      group == nullptr ? background::CpuGroup::Throttled() : group->throttled();
   out["throttled_periods"] = throttled.periods;
   out["throttled_s"] = throttled.seconds;
   out["no_cgroup_because"] =
@@ -135,15 +135,15 @@ nlohmann::ordered_json group_json(const HogOptions& o, const hog::CpuGroup* grou
 
 struct Measured {
   double span_s = 0;
-  std::vector<hog::HogUsage> usage;
+  std::vector<background::WorkerUsage> usage;
   std::optional<Ended> command;
 };
 
-nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint32_t>& cores,
+nlohmann::ordered_json document(const BackgroundOptions& o, const std::vector<std::uint32_t>& cores,
                                 const Measured& measured) {
   nlohmann::ordered_json out, each = nlohmann::ordered_json::array();
   std::uint64_t hashes = 0;
-  for (const hog::HogUsage& one : measured.usage) {
+  for (const background::WorkerUsage& one : measured.usage) {
     const double cpu_s = static_cast<double>(one.cpu) / 1e9;
     hashes += one.hashes;
     each.push_back({{"hashes", one.hashes}, {"cpu_s", cpu_s}, {"cpu_share", cpu_s / measured.span_s}});
@@ -151,7 +151,7 @@ nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint
   out["schema"] = 1;
   out["workers"] = o.workers;
   out["pin"] = o.pin;
-  out["cores"] = hog::format_cores(cores);
+  out["cores"] = background::format_cores(cores);
   out["buffer_bytes"] = o.buffer_bytes;
   out["duration_s"] = measured.span_s;
   out["hashes"] = hashes;
@@ -160,7 +160,7 @@ nlohmann::ordered_json document(const HogOptions& o, const std::vector<std::uint
   out["command"] = nullptr;
   if (measured.command)
     out["command"] = {{"argv", o.command},
-                      {"cores", hog::format_cores(o.cores)},
+                      {"cores", background::format_cores(o.cores)},
                       {"exit_status", measured.command->status},
                       {"cpu_s", measured.command->cpu_s},
                       {"cpu_share", measured.command->cpu_s / measured.span_s}};
@@ -173,10 +173,10 @@ int complain(const Error& error) {
   return is_input ? 2 : 1;
 }
 
-Result<Measured> measure(const HogOptions& o, hog::Hogs& hogs) {
+Result<Measured> measure(const BackgroundOptions& o, background::CpuLoad& load) {
   Measured measured;
   const Nanos began = now();
-  hogs.go();
+  load.go();
   if (o.command.empty()) {
     sleep_for(o.duration);
   } else {
@@ -186,28 +186,29 @@ Result<Measured> measure(const HogOptions& o, hog::Hogs& hogs) {
     if (pid == 0) become(o);
     measured.command = await_command(pid);
   }
-  measured.usage = hogs.usage();
+  measured.usage = load.usage();
   measured.span_s = static_cast<double>(now() - began) / 1e9;
   return measured;
 }
 
-int run(const HogOptions& o) {
+int run(const BackgroundOptions& o) {
   std::string why_not;
   const auto group = make_group(o, why_not);
   if (!group) return complain(group.error());
-  hog::HogsConfig config;
+  background::CpuLoadConfig config;
   config.workers = o.workers;
   config.buffer_bytes = o.buffer_bytes;
-  const std::vector<std::uint32_t> usable = hog::usable_cores();
-  config.cores = *hog::place_hogs(o.pin, "--pin", o.cores.empty() ? usable : o.cores, usable);
-  const auto hogs = hog::Hogs::start(config);
-  if (!hogs) return complain(hogs.error());
+  const std::vector<std::uint32_t> usable = background::usable_cores();
+  config.cores =
+      *background::place_background_load(o.pin, "--pin", o.cores.empty() ? usable : o.cores, usable);
+  const auto load = background::CpuLoad::start(config);
+  if (!load) return complain(load.error());
   struct sigaction action = {};
   action.sa_handler = note;
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-  const auto measured = measure(o, **hogs);
+  const auto measured = measure(o, **load);
   if (!measured) return complain(measured.error());
-  const std::uint32_t lost = (*hogs)->stop();
+  const std::uint32_t lost = (*load)->stop();
   if (caught != 0 && o.command.empty()) {
     fmt::print(stderr, "loch hog: interrupted; nothing was written\n");
     return 130;
@@ -220,30 +221,31 @@ int run(const HogOptions& o) {
   } else if (const auto ok = write_output(o.json, out.dump(1) + "\n"); !ok) {
     return complain(ok.error());
   }
-  if (lost > 0) fmt::print(stderr, "loch hog: {} of {} hogs ended early\n", lost, o.workers);
+  if (lost > 0) fmt::print(stderr, "loch hog: {} of {} background workers ended early\n", lost, o.workers);
   const int status = measured->command.value_or(Ended()).status;
   return status == 0 && lost > 0 ? 1 : status;
 }
 
 }  // namespace
 
-settings::Command hog_command(HogFlags& flags) {
+settings::Command background_command(BackgroundFlags& flags) {
   using settings::choice;
   using settings::in_unit;
   using settings::of;
   using settings::shown;
   using settings::Type;
-  HogOptions& o = flags.options;
+  BackgroundOptions& o = flags.options;
   return {
       .name = "hog",
       .usage = {"[flags] [-- COMMAND…]"},
       .about =
-          "CPU hogs: processes that compute SHA-256 (OpenSSL) for ever, by themselves or beside COMMAND, in "
+          "Background CPU workers: processes that compute SHA-256 (OpenSSL) for ever, by themselves or "
+          "alongside COMMAND, in "
           "one scheduling group with it. Prints as JSON what each hashed and the share of a core that it "
           "got.",
       .flags =
           {
-              {.setting = of(Type::integer, "workers", "1", "hogs on this machine", 1, 10'000),
+              {.setting = of(Type::integer, "workers", "1", "background workers on this machine", 1, 10'000),
                .place = &o.workers},
               {.setting =
                    choice("pin", {"none", "shared", "separate"},
@@ -257,13 +259,13 @@ settings::Command hog_command(HogFlags& flags) {
                .place = &flags.cores},
               {.setting = of(Type::duration, "duration", "10s", "how long, without COMMAND", 1),
                .place = &o.duration},
-              {.setting = shown(
-                   in_unit(of(Type::real, "quota", "",
-                              "CPU time that hogs and COMMAND together may have: 1.5 (no limit); needs a "
-                              "cgroup",
-                              0.01, 10'000),
-                           "cores"),
-                   "CORES"),
+              {.setting = shown(in_unit(of(Type::real, "quota", "",
+                                           "CPU time that background workers and COMMAND together may have: "
+                                           "1.5 (no limit); needs a "
+                                           "cgroup",
+                                           0.01, 10'000),
+                                        "cores"),
+                                "CORES"),
                .place = &o.quota},
               {.setting =
                    choice("group", {"auto", "cgroup", "session"},
@@ -280,31 +282,31 @@ settings::Command hog_command(HogFlags& flags) {
       .notes =
           "To disturb a measured point, use loch bench --hogs: it counts in the measurement window alone.",
       .statuses = {{"0", "done, or COMMAND's own"},
-                   {"1", "hogs were lost"},
+                   {"1", "background workers were lost"},
                    {"2", "bad input"},
                    {"130", "interrupted"}},
       .example = "hog --workers 4 --pin shared -- ./my-server"};
 }
 
-Result<HogOptions> parse_hog(const std::vector<std::string>& arguments) {
-  HogFlags flags;
-  LOCH_ASSIGN(settings::Given given, settings::parse(hog_command(flags), arguments));
-  HogOptions& o = flags.options;
+Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments) {
+  BackgroundFlags flags;
+  LOCH_ASSIGN(settings::Given given, settings::parse(background_command(flags), arguments));
+  BackgroundOptions& o = flags.options;
   if (given.has("cores")) {
-    LOCH_ASSIGN(o.cores, hog::parse_cores(flags.cores, "--cores"));
+    LOCH_ASSIGN(o.cores, background::parse_cores(flags.cores, "--cores"));
   }
   o.command = std::move(given.rest);
   LOCH_TRY(check(o, given.has("duration")));
   return o;
 }
 
-int run_hog_command(const std::vector<std::string>& arguments) {
+int run_background_command(const std::vector<std::string>& arguments) {
   if (settings::asks_for_help(arguments)) {
-    HogFlags flags;
-    fmt::print("{}", settings::help(hog_command(flags)));
+    BackgroundFlags flags;
+    fmt::print("{}", settings::help(background_command(flags)));
     return 0;
   }
-  const auto options = parse_hog(arguments);
+  const auto options = parse_background(arguments);
   return options ? run(*options) : complain(options.error());
 }
 

@@ -1,5 +1,5 @@
 // Finds this process's cgroup or autogroup, and makes a cgroup with a quota where that is allowed.
-#include "common/hog/cpu_group.h"
+#include "common/background_load/cpu_group.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 #include <sstream>
 #include <vector>
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 constexpr int period_us = 100'000;  // the kernel's own
@@ -169,4 +169,4 @@ CpuGroup::Throttled CpuGroup::throttled() const {
   return out;
 }
 
-}  // namespace loch::hog
+}  // namespace loch::background

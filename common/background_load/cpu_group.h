@@ -1,8 +1,8 @@
-// The scheduling group that hogs and the command that they disturb share.
+// The scheduling group that background workers and the command that they disturb share.
 //
 // Linux divides CPU time between groups first and between the tasks of a group then. With autogroup (the
-// default) every session is a group: hogs of another session do no more harm at four than at one. Inside a
-// cgroup with the cpu controller that cgroup is the group, whatever the session.
+// default) every session is a group: background workers of another session do no more harm at four than at
+// one. Inside a cgroup with the cpu controller that cgroup is the group, whatever the session.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 #include "common/base/result.h"
 
-namespace loch::hog {
+namespace loch::background {
 
 // What the kernel schedules this process with.
 struct GroupFacts {
@@ -68,4 +68,4 @@ class CpuGroup {
   std::string back_;  // folder of the cgroup that this process came from
 };
 
-}  // namespace loch::hog
+}  // namespace loch::background

@@ -1,5 +1,5 @@
 // Tests that background processes wait, hash, stay on their cores, and die with their parent.
-#include "common/hog/hogs.h"
+#include "common/background_load/cpu_load.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -13,9 +13,9 @@
 #include <string>
 #include <thread>
 
-#include "common/hog/cores.h"
+#include "common/background_load/cores.h"
 
-namespace loch::hog {
+namespace loch::background {
 namespace {
 
 using std::chrono::milliseconds;
@@ -35,26 +35,26 @@ std::vector<pid_t> children() {
   return all;
 }
 
-TEST(Hogs, WaitForTheWordHashAndStop) {
-  auto hogs = Hogs::start({.workers = 2}).value();
+TEST(CpuLoad, WaitForTheWordHashAndStop) {
+  auto load = CpuLoad::start({.workers = 2}).value();
   std::this_thread::sleep_for(milliseconds(50));
-  for (const HogUsage& each : hogs->usage()) EXPECT_EQ(each.hashes, 0U);
-  hogs->go();
+  for (const WorkerUsage& each : load->usage()) EXPECT_EQ(each.hashes, 0U);
+  load->go();
   EXPECT_TRUE(eventually([&] {
-    const auto usage = hogs->usage();
+    const auto usage = load->usage();
     return usage[0].hashes > 1000 && usage[1].hashes > 1000 && usage[0].cpu > 0 && usage[1].cpu > 0;
   }));
-  EXPECT_EQ(hogs->stop(), 0U);
-  const auto at_end = hogs->usage();
+  EXPECT_EQ(load->stop(), 0U);
+  const auto at_end = load->usage();
   std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_EQ(hogs->usage()[0].hashes, at_end[0].hashes) << "a stopped hog hashes no more";
-  EXPECT_EQ(hogs->usage()[0].cpu, at_end[0].cpu);
+  EXPECT_EQ(load->usage()[0].hashes, at_end[0].hashes) << "a stopped background worker hashes no more";
+  EXPECT_EQ(load->usage()[0].cpu, at_end[0].cpu);
   EXPECT_GT(at_end[1].cpu, 0);
 }
 
-TEST(Hogs, StayOnTheirCores) {
+TEST(CpuLoad, StayOnTheirCores) {
   const std::uint32_t core = usable_cores().back();
-  auto hogs = Hogs::start({.workers = 1, .cores = {core}}).value();
+  auto load = CpuLoad::start({.workers = 1, .cores = {core}}).value();
   const auto pids = children();
   ASSERT_EQ(pids.size(), 1U);
   std::ifstream in("/proc/" + std::to_string(pids[0]) + "/status");
@@ -65,42 +65,42 @@ TEST(Hogs, StayOnTheirCores) {
   EXPECT_EQ(allowed, std::to_string(core));
 }
 
-TEST(Hogs, RefuseACoreThatIsNotOurs) {
-  const auto hogs = Hogs::start({.workers = 2, .cores = {0, 1023}});
-  ASSERT_FALSE(hogs.has_value());
-  EXPECT_EQ(hogs.error().code, ErrorCode::invalid_argument);
-  EXPECT_THAT(hogs.error().message, testing::HasSubstr("cannot be pinned"));
+TEST(CpuLoad, RefuseACoreThatIsNotOurs) {
+  const auto load = CpuLoad::start({.workers = 2, .cores = {0, 1023}});
+  ASSERT_FALSE(load.has_value());
+  EXPECT_EQ(load.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(load.error().message, testing::HasSubstr("cannot be pinned"));
   EXPECT_TRUE(children().empty()) << "nothing is left behind";
 }
 
-TEST(Hogs, ALostOneIsCounted) {
-  auto hogs = Hogs::start({.workers = 2}).value();
-  hogs->go();
+TEST(CpuLoad, ALostOneIsCounted) {
+  auto load = CpuLoad::start({.workers = 2}).value();
+  load->go();
   kill(children().at(0), SIGKILL);
   siginfo_t info{};
   ASSERT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
-  EXPECT_EQ(hogs->stop(), 1U);
-  EXPECT_EQ(hogs->stop(), 1U);
+  EXPECT_EQ(load->stop(), 1U);
+  EXPECT_EQ(load->stop(), 1U);
 }
 
 // The runner kills a point that takes too long by SIGKILL.
-TEST(Hogs, DieWithTheirParent) {
+TEST(CpuLoad, DieWithTheirParent) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(pipe(ends), 0);
   const pid_t parent = fork();
   if (parent == 0) {
-    auto hogs = Hogs::start({.workers = 1});
-    const pid_t hog = hogs ? children().at(0) : 0;
-    if (write(ends[1], &hog, sizeof hog) != sizeof hog) _exit(1);
+    auto load = CpuLoad::start({.workers = 1});
+    const pid_t background = load ? children().at(0) : 0;
+    if (write(ends[1], &background, sizeof background) != sizeof background) _exit(1);
     pause();
     _exit(1);
   }
-  pid_t hog = 0;
-  ASSERT_EQ(read(ends[0], &hog, sizeof hog), static_cast<ssize_t>(sizeof hog));
-  ASSERT_GT(hog, 0);
+  pid_t background = 0;
+  ASSERT_EQ(read(ends[0], &background, sizeof background), static_cast<ssize_t>(sizeof background));
+  ASSERT_GT(background, 0);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  const std::string folder = "/proc/" + std::to_string(hog);
+  const std::string folder = "/proc/" + std::to_string(background);
   EXPECT_TRUE(eventually([&] {
     std::ifstream in(folder + "/stat");
     std::string line;
@@ -111,4 +111,4 @@ TEST(Hogs, DieWithTheirParent) {
 }
 
 }  // namespace
-}  // namespace loch::hog
+}  // namespace loch::background

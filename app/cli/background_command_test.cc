@@ -1,5 +1,5 @@
 // Tests the flags of `loch hog`, and that it counts while a command runs and ends with the command's status.
-#include "app/cli/hog_command.h"
+#include "app/cli/background_command.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/hog/cores.h"
+#include "common/background_load/cores.h"
 
 namespace loch::cli {
 namespace {
@@ -16,13 +16,13 @@ namespace {
 using Words = std::vector<std::string>;
 using ::testing::HasSubstr;
 
-TEST(HogCommand, DefaultsAndFlags) {
-  const auto plain = parse_hog({});
+TEST(BackgroundCommand, DefaultsAndFlags) {
+  const auto plain = parse_background({});
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_EQ(plain->workers, 1U);
   EXPECT_EQ(plain->duration, 10'000'000'000);
-  const auto all = parse_hog({"--workers=3", "--pin", "shared", "--cores", "0", "--quota", "1.5", "--buffer",
-                              "4K", "--", "sleep", "--json", "1"});
+  const auto all = parse_background({"--workers=3", "--pin", "shared", "--cores", "0", "--quota", "1.5",
+                                     "--buffer", "4K", "--", "sleep", "--json", "1"});
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->workers, 3U);
   EXPECT_EQ(all->cores, (std::vector<std::uint32_t>{0}));
@@ -31,8 +31,8 @@ TEST(HogCommand, DefaultsAndFlags) {
   EXPECT_EQ(all->command, (Words{"sleep", "--json", "1"}));
 }
 
-TEST(HogCommand, RefusesInOneLineThatNamesTheFlag) {
-  const std::string everything = hog::format_cores(hog::usable_cores());
+TEST(BackgroundCommand, RefusesInOneLineThatNamesTheFlag) {
+  const std::string everything = background::format_cores(background::usable_cores());
   for (const auto& [words, expected] : std::vector<std::pair<Words, std::string>>{
            {{"--worker", "3"}, "did you mean --workers?"},
            {{"--workers", "0"}, "--workers"},
@@ -54,19 +54,20 @@ TEST(HogCommand, RefusesInOneLineThatNamesTheFlag) {
            {{"sleep", "1"}, "COMMAND comes after --"},
            {{"--"}, "expected COMMAND"},
        }) {
-    const auto options = parse_hog(words);
+    const auto options = parse_background(words);
     ASSERT_FALSE(options.has_value()) << expected;
     EXPECT_THAT(options.error().message, HasSubstr(expected));
     EXPECT_EQ(options.error().message.find('\n'), std::string::npos);
   }
 }
 
-TEST(HogCommand, CountsBesideACommandAndGivesItsStatus) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("loch_hog_test_{}", getpid());
+TEST(BackgroundCommand, CountsAlongsideACommandAndGivesItsStatus) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("loch_background_load_test_{}", getpid());
   std::filesystem::create_directories(folder);
   const std::string path = folder / "hog.json";
-  EXPECT_EQ(run_hog_command({"--workers", "2", "--group", "session", "--json", path, "--", "sh", "-c",
-                             "sleep 0.3; exit 7"}),
+  EXPECT_EQ(run_background_command({"--workers", "2", "--group", "session", "--json", path, "--", "sh", "-c",
+                                    "sleep 0.3; exit 7"}),
             7);
   std::ifstream in(path);
   const auto json = nlohmann::json::parse(in);
@@ -75,10 +76,10 @@ TEST(HogCommand, CountsBesideACommandAndGivesItsStatus) {
   ASSERT_EQ(json["hogs"].size(), 2U);
   EXPECT_EQ(json["hashes"],
             json["hogs"][0]["hashes"].get<std::uint64_t>() + json["hogs"][1]["hashes"].get<std::uint64_t>());
-  for (const auto& hog : json["hogs"]) {
-    EXPECT_GT(hog["hashes"], 100);
-    EXPECT_GT(hog["cpu_share"], 0);
-    EXPECT_LE(hog["cpu_share"], 1.1);
+  for (const auto& background : json["hogs"]) {
+    EXPECT_GT(background["hashes"], 100);
+    EXPECT_GT(background["cpu_share"], 0);
+    EXPECT_LE(background["cpu_share"], 1.1);
   }
   EXPECT_EQ(json["group"]["session"], getsid(0));
   std::filesystem::remove_all(folder);

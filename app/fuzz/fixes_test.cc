@@ -1,5 +1,5 @@
 // Tests that the holes of the published Nessie are named by the fix that cures them.
-#include "app/fuzz/mends.h"
+#include "app/fuzz/fixes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-kv::Mend mend(const std::string& hole) { return {hole, hole + " goes wrong", "p.mend-" + hole}; }
+kv::Fix fix(const std::string& hole) { return {hole, hole + " goes wrong", "p.mend-" + hole}; }
 
-TEST(Mends, TheDescriptionNamesTheSmallestCures) {
+TEST(Fixes, TheDescriptionNamesTheSmallestCures) {
   EXPECT_EQ(describe({.timings = 12, .found = 5, .cures = {}}), "");
-  EXPECT_EQ(describe({.timings = 12, .found = 5, .cures = {{mend("H1")}}}),
-            "H1: H1 goes wrong (with its mend 0 of 12 timings show it, without 5 of 12)");
-  EXPECT_THAT(describe({.timings = 12, .found = 5, .cures = {{mend("H1")}, {mend("H2")}}}),
-              StartsWith("H1 or H2: H1 goes wrong; H2 goes wrong (with either mend"));
-  EXPECT_THAT(describe({.timings = 12, .found = 5, .cures = {{mend("H1"), mend("H2")}}}),
-              StartsWith("H1 and H2: H1 goes wrong; H2 goes wrong (with both mends"));
+  EXPECT_EQ(describe({.timings = 12, .found = 5, .cures = {{fix("H1")}}}),
+            "H1: H1 goes wrong (with its fix 0 of 12 timings show it, without 5 of 12)");
+  EXPECT_THAT(describe({.timings = 12, .found = 5, .cures = {{fix("H1")}, {fix("H2")}}}),
+              StartsWith("H1 or H2: H1 goes wrong; H2 goes wrong (with either fix"));
+  EXPECT_THAT(describe({.timings = 12, .found = 5, .cures = {{fix("H1"), fix("H2")}}}),
+              StartsWith("H1 and H2: H1 goes wrong; H2 goes wrong (with both fixes"));
 }
 
-TEST(Mends, AFindingOfThePublishedNessieIsCuredByTheMendThatIsNamed) {
+TEST(Fixes, AFindingOfThePublishedNessieIsCuredByTheFixThatIsNamed) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
@@ -38,18 +38,18 @@ TEST(Mends, AFindingOfThePublishedNessieIsCuredByTheMendThatIsNamed) {
     FuzzFinding finding = fuzz_seed(seed, options, **module);
     if (finding.verdict != FuzzVerdict::violated) continue;
     explain(finding, options, **module);
-    if (finding.mended.empty()) continue;
+    if (finding.fixed.empty()) continue;
     ++named;
     EXPECT_THAT(finding.cause, StartsWith("H"));
     EXPECT_THAT(finding.cause, HasSubstr("0 of "));
-    FuzzOptions mended = options;
-    for (const std::string& option : finding.mended) mended.settings.emplace_back(option, "true");
-    EXPECT_NE(fuzz_seed(seed, mended, **module).verdict, finding.verdict) << rerun_line(finding, mended);
+    FuzzOptions fixed = options;
+    for (const std::string& option : finding.fixed) fixed.settings.emplace_back(option, "true");
+    EXPECT_NE(fuzz_seed(seed, fixed, **module).verdict, finding.verdict) << rerun_line(finding, fixed);
   }
   EXPECT_EQ(named, 3U);
 }
 
-TEST(Mends, BothHolesOfThePublishedNessieAreFoundEachByItsOwnMend) {
+TEST(Fixes, BothHolesOfThePublishedNessieAreFoundEachByItsOwnFix) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
@@ -67,7 +67,7 @@ TEST(Mends, BothHolesOfThePublishedNessieAreFoundEachByItsOwnMend) {
 }
 
 // One finding is enough of a mutant, not of a variant with holes.
-TEST(Mends, ACampaignGoesOnForEachHoleButNotForAMutant) {
+TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
@@ -87,14 +87,14 @@ TEST(Mends, ACampaignGoesOnForEachHoleButNotForAMutant) {
   EXPECT_EQ(first.findings().size(), 1U);
 }
 
-// A mutant of a variant without holes has no mends to try.
-TEST(Mends, NothingIsTriedWithoutMends) {
+// A mutant of a variant without holes has no fixes to try.
+TEST(Fixes, NothingIsTriedWithoutFixes) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
   if (!module) GTEST_SKIP() << module.error().message;
   FuzzFinding finding;
   finding.verdict = FuzzVerdict::violated;
-  EXPECT_EQ(try_mends(finding, FuzzOptions{}, **module).timings, 0U);
+  EXPECT_EQ(try_fixes(finding, FuzzOptions{}, **module).timings, 0U);
 }
 
 }  // namespace
