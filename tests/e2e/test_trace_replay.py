@@ -188,9 +188,9 @@ class TraceReplay(EndToEnd):
         ]:
             self.write(name, text)
             more = ["--value-size", "99"] if name == "large" else ["--key-size", "19"] if name == "longer" else []
-            for how in ([], ["--dry-run"]):
+            for how in ("--verify", "--dry-run"):
                 with self.subTest(name=name, how=how):
-                    done = self.loch("bench", "--trace-replay", name, "--trace-format", "twitter", *more, *how)
+                    done = self.loch("bench", "--trace-replay", name, "--trace-format", "twitter", *more, how)
                     self.assert_refused(done, f"loch bench: {said}")
         (self.folder / "packed").write_bytes(b"\x28\xb5\x2f\xfd123")
         for name, said in [("missing", "cannot read: No such file"), (".", "expected a regular file")]:
