@@ -53,7 +53,7 @@ class MemcachedConnection {
   [[nodiscard]] memcached_st* handle();
   void close();
   void fetch_one(MemcachedCall& call);
-  // What is left of `calls` ended like this.
+  // Ends the remaining `calls` with `code`.
   void end(std::span<MemcachedCall* const> calls, int code);
 
   const Address& server_;

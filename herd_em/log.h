@@ -13,7 +13,7 @@
 
 namespace loch::herd {
 
-// What goes wrong in a known-bad log.
+// Defects of the known-bad variants of the log.
 struct LogDefects {
   bool checks_nothing = false;  // an overwritten offset counts as live
   // "capacity - head" as unsigned numbers, as if the head were a position: after the first turn an entry
@@ -45,7 +45,7 @@ class Log {
   }
   // Returns the new entry's offset. It must fit the log.
   std::uint64_t append(const Header& header, const std::byte* value);
-  // Another entry of the same size in a live one's place.
+  // Replaces a live entry by another of the same size.
   void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);
   // Of a live offset.
   [[nodiscard]] Header header(std::uint64_t offset) const;

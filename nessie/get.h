@@ -14,12 +14,12 @@ struct Got {
 };
 [[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 
-// What the entry that a slot's word names says about a key.
+// The result of comparing the entry that a slot's word names with a key.
 enum class Look : std::uint8_t {
   other_key,
   value,     // committed, and here is its value
   pending,   // an insert that is under way: there is no version before it
-  conflict,  // another operation is in the way
+  conflict,  // a concurrent operation on the key
   expired,   // the attempt is older than E: what was read may be another entry's
   failed,    // the entry cannot be read
 };

@@ -52,8 +52,8 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // What scrub took back a moment ago has brought it back: nobody's, and no reason to wait for its
-        // node.
+        // A rollback by scrub has brought this entry's word back: it has no owner, and its node need not be
+        // waited for.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;

@@ -24,9 +24,9 @@ struct Writing {
   bool is_update = false;          // that slot holds the key
   bool all_were_read = false;      // an inline MIGRATE came after the scan of all slots (H7)
   Word own = 0;                    // the word that was linked
-  Word replaced = 0;               // what the slot held before
+  Word replaced = 0;               // the slot's word before the PUT's CAS
   bool removed_any = false;        // some committed entry of the key gave way
-  bool removed_duplicate = false;  // and it was not in the own slot: a rollback does not bring it back (H1)
+  bool removed_duplicate = false;  // a duplicate that no rollback restores (H1)
   std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries that gave way: to be marked at the end
   std::uint32_t staged_count = 0;
 

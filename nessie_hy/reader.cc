@@ -127,7 +127,7 @@ coro::Task<Reader::WordRead> Reader::read_word(cuckoo::Place place) {
   co_return WordRead{};
 }
 
-// What the entry that the word names says about the key.
+// Compares the entry that the word names with the key.
 coro::Task<Reader::Look> Reader::look_up(Where where, Found found, kv::Key key) {
   if (is_here(where)) co_return co_await look_here(where, found, key);
   if (const std::optional<Look> cached = look_in_cache(where, found, key)) {
@@ -277,7 +277,7 @@ void Reader::fill_cache(Where where, Found found, kv::Key key) {
                        settings_.caches_for_ever ? fabric::forever : found.read_at + settings_.expiry);
 }
 
-// Another lane of the worker may have connected anew meanwhile.
+// Reconnects to `node`, unless another lane of the worker has done so meanwhile.
 coro::Task<bool> Reader::meet(fabric::NodeId node) {
   if (worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch) co_return true;
   co_return co_await reconnect(node);

@@ -27,7 +27,7 @@ class PilafClient final : public kv::Client {
   // How one look over the key's buckets ended.
   enum class Scan : std::uint8_t {
     found,
-    missed,  // none of the buckets has the key
+    missed,  // no bucket has the key
     torn,    // a guard or checksum is wrong: the server is writing there
     moved,   // the table is not where it was
     failed,  // the connection broke
@@ -39,7 +39,7 @@ class PilafClient final : public kv::Client {
     std::uint32_t rank = 0;  // where to go on
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    bool is_bracketed = false;  // this look began after the version was read, and it was even
+    bool is_bracketed = false;  // this lookup began after an even version was read
     std::uint64_t version = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);

@@ -77,7 +77,7 @@ class Log {
   [[nodiscard]] std::uint64_t appended() const { return appended_; }
   // Records that the kernel (async, write) or the disk (fsync) has. Any thread may ask.
   [[nodiscard]] std::uint64_t acknowledged() const { return written_records_.load(); }
-  // What a person should know: what recovery dropped, and why the log was closed. One line each.
+  // Messages for the user, one line each: what recovery dropped, and why the log was closed.
   [[nodiscard]] std::vector<std::string> notes() const;
 
  private:
@@ -100,7 +100,7 @@ class Log {
   std::atomic<std::uint64_t> written_records_ = 0;
   std::atomic<bool> is_closed_ = false;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
   // async: what waits for the writer, and where it goes.
   std::condition_variable work_, drained_;

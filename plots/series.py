@@ -1,4 +1,4 @@
-"""What a panel shows: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
+"""The data of a panel: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def groups(results: Results) -> list[Group]:
 
 
 def origins(results: Results, group: Group, place: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Those of the panel at a place, which may be of one hardware profile alone."""
+    """The origins of a panel's values at a place, which may be of one hardware profile only."""
     return _origins([origin(results, system, place) for system in group.systems])
 
 

@@ -12,7 +12,7 @@ namespace loch::cli {
 
 struct BackgroundOptions {
   std::uint32_t workers = 1;
-  std::string pin = "none";          // none, shared, separate
+  std::string pin = "none";          // --pin: none, shared or separate
   std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
   Nanos duration = 0;                // without a command
   std::uint32_t buffer_bytes = 64;

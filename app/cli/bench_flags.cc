@@ -43,7 +43,7 @@ Setting shown(Setting setting, std::string placeholder) {
   return setting;
 }
 
-// Who runs where.
+// Flags of nodes, workers and processes.
 std::vector<BenchFlag> cluster_flags() {
   return {
       {.setting = shown(of(Type::text, "protocol", "nessie", "a protocol: loch list protocols"), "NAME"),
@@ -210,7 +210,7 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
-// The machines, and what else runs on them.
+// Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
       {.setting =
@@ -249,7 +249,7 @@ std::vector<BenchFlag> machine_flags() {
   };
 }
 
-// What is looked at, what goes wrong on purpose, and what is written.
+// Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
       {.setting = of(Type::boolean, "verify", "false",
@@ -362,7 +362,7 @@ struct Writer {
   }
 };
 
-// And reads it.
+// Reads a flag's value out of the options.
 struct Reader {
   std::optional<settings::Value> operator()(std::monostate) const { return std::nullopt; }
   std::optional<settings::Value> operator()(const bool* from) const { return *from; }

@@ -35,7 +35,7 @@ struct BenchFlag {
 // The flag of this name or former name, or nullptr.
 [[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);
 
-// What an experiment calls it; empty: only the command line has it.
+// The flag's key in an experiment's YAML; empty: only the command line has the flag.
 [[nodiscard]] std::string experiment_key(const BenchFlag& flag);
 
 // Writes the value to where the flag says, or reads it from there.

@@ -360,7 +360,7 @@ std::string rounded(double bytes) {
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
-// How many nodes have to share this machine's memory: all, unless their processes are elsewhere.
+// The number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   if (o.fabric == "verbs") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());

@@ -119,7 +119,7 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// Only by the thread that uses the arena, or while nobody does.
+// Called by the thread that uses the arena, or while no thread does.
 void Arena::release(void* pointer) {
   auto* aligned = static_cast<std::byte*>(pointer);
   std::uint64_t head[2];

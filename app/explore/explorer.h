@@ -30,7 +30,7 @@ struct Limits {
 
 struct Violation {
   std::vector<Move> moves;
-  std::vector<std::string> reasons;           // what is wrong, one line each
+  std::vector<std::string> reasons;           // the violated properties, one line each
   std::vector<check::Operation> sub_history;  // the operations that contradict each other, if they do
   bool is_shortest = false;                   // no shorter sequence of moves shows any violation
 };

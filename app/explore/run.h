@@ -41,9 +41,9 @@ enum class Kind : std::uint8_t {
   not_executed,  // a request fails without having been executed
   unheard_cut,   // … and connecting anew fails the first time
   not_executed_cut,
-  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for who looks
-         // again and again
-  kill,  // the client dies; what it posted is lost
+  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for a worker
+         // that polls repeatedly
+  kill,           // the client dies; what it posted is lost
   kill_executed,  // … and the request that it posted is executed
   clock,          // every clock passes the expiry period
   tear,           // one half of a posted READ or WRITE is executed; the other by a later `request`
@@ -52,7 +52,7 @@ enum class Kind : std::uint8_t {
 struct Move {
   Kind kind = Kind::begin;
   std::uint8_t worker = 0;   // of Run's
-  std::uint8_t request = 0;  // of what the worker has posted
+  std::uint8_t request = 0;  // index among the worker's posted requests
   std::uint8_t half =
       0;  // tear: 4 * the piece that it is torn before, + 2: the upper half first, + 1: at the landing
   friend bool operator==(const Move&, const Move&) = default;
@@ -63,14 +63,14 @@ struct Move {
   }
 };
 
-// What a move touched: two moves that touch nothing in common can be made in either order.
+// The state that a move accessed: two moves that touch nothing in common can be made in either order.
 struct Footprint {
   bool is_global = false;   // everything
   bool is_idle = false;     // a timer after which nothing is different but the time
   bool polls = false;       // a background looks again (Run::has_polled)
   bool is_ordered = false;  // its order with every other move matters (Bounds::switches)
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // whose memory, as far as its CPU may touch it
+  std::uint8_t node = 0;        // node whose memory the move's CPU code may access
   std::uint64_t changed = 0;    // regions that the step of the CPU changed
   std::int32_t region = -1;     // id of the region that the request touches; -1: none
   bool region_is_seen = false;  // whether the region's node looks at the region by CPU
@@ -81,7 +81,7 @@ struct Footprint {
 };
 [[nodiscard]] bool are_independent(const Footprint& a, const Footprint& b);
 
-// An operation as it went.
+// An operation of the run, with its interval and outcome.
 struct Operation {
   std::uint32_t client = 0;
   Step step;

@@ -14,7 +14,7 @@ namespace loch::fuzz {
 
 class Campaign {
  public:
-  // Both outlive it.
+  // `options` and `module` outlive the campaign.
   Campaign(const FuzzOptions& options, const kv::Module& module);
 
   // Until all seeds are done, or something is found (unless it keeps going, or looks for one finding

@@ -27,17 +27,17 @@ struct FuzzOptions {
   std::uint64_t timing = 0;          // the same scenarios at other instants; 0: the seed's own
   bool all_mutants = false;          // measure them instead
   bool all_holes = false;            // measure those of the published design instead
-  std::uint64_t starts = 100;        // of each that is measured
+  std::uint64_t starts = 100;        // finds after which measuring a variant ends
   std::string results;               // of measuring, in JSON lines; empty: not kept
   bool shrunk = false;               // measure how small their findings become
   Nanos time = 0;                    // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;            // threads; 0: one a core
+  std::uint32_t jobs = 0;            // threads; 0: one per core
   bool first_only = false;           // the first finding ends it, and is not explained
-  bool keep_going = false;           // else the first finding ends it, or the first of each hole is reported
+  bool keep_going = false;           // false: the first finding ends the campaign, or the first of each hole
   bool verbose = false;              // one line a seed
   bool coverage = false;             // a table of the probes that were reached, by the first seed that did
-  std::uint64_t shrink_runs = 4000;  // that a finding may take to be made small; 0: it is left as it is
-  bool until_covered = false;        // and it is over when the last of them was
+  std::uint64_t shrink_runs = 4000;  // runs that shrinking a finding may take; 0: no shrinking
+  bool until_covered = false;        // the campaign ends when the last probe was reached
   bool unfair_clock = false;         // clocks differ by more than the margin that the protocol was told
   std::string history;               // of the first finding, for loch check
   std::string findings;              // folder where they are stored and drawn
@@ -48,7 +48,7 @@ struct FuzzOptions {
 
 enum class FuzzVerdict : std::uint8_t {
   holds,
-  violated,   // the history is not what the protocol claims
+  violated,   // the history violates the protocol's consistency claim
   corrupt,    // a GET returned bytes that nobody wrote
   stuck,      // after the failures were over, some key could not be read or written, as the store promises
   unsound,    // at rest its tables are not what they should be (Store::audit)

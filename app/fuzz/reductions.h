@@ -21,7 +21,7 @@ struct OperationAt {
 // All operations of the scenario's script, by instant.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// Only those operations; clients without any are left out.
+// The scenario with only these operations; clients without any are left out.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
 // The operations of a run's history (and so of its transcript, which is the scenario's script) that a

@@ -77,7 +77,7 @@ double violations(const workloads::RunOutcome& outcome) {
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  // Of each key the history says what it began with.
+  // The history records each key's initial value.
   const check::CheckOptions judged =
       cli::judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
   const check::CheckReport report = check::check_operations(finding.history, judged);

@@ -1,4 +1,4 @@
-// What the main of a rank calls when its fabric spans machines.
+// The entry point of a rank whose fabric spans several machines.
 #pragma once
 
 #include <functional>

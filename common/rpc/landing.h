@@ -21,7 +21,7 @@ struct Landing {
 // The steps, for who awaits many: this posts the request unsignaled, and what it returns is awaited at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
-// What has become of a request whose watch did not end in `ready`; afterwards the buffer is the caller's
+// Returns the status of a request whose watch did not end in `ready`; afterwards the buffer is the caller's
 // again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
@@ -31,8 +31,8 @@ struct Landed {
   bool was_late = false;
 };
 
-// Both in one. Whatever it returns, the buffer is the caller's again. The
-// worker outlives it.
+// Posts the READ and awaits its landing. Whatever it returns, the buffer is the caller's again. The worker
+// outlives it.
 [[nodiscard]] coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request,
                                                    Landing landing);
 

@@ -53,7 +53,7 @@ struct MessageShape {
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
   std::uint32_t server_nodes = 0;  // kv::DeployConfig's: the first so many nodes have no clients; 0: all have
   std::uint32_t request_bytes = 8, reply_bytes = 8;  // the largest
-  std::uint32_t kept_bytes = ~0U;                    // of each message that memory keeps (simulation)
+  std::uint32_t kept_bytes = ~0U;                    // bytes of each message that the simulator stores
   bool is_inline = true;                             // messages that fit are inlined
   bool signals_every = true;                         // false: SENDs are unsignaled where they are inlined
   bool drops_duplicates = true;                      // false: a repeated request is executed again
@@ -185,8 +185,9 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;                         // some lane receives for all
-  std::map<std::uint32_t, bool> incarnations_;  // by server: its node's, as far as it is known here
+  bool is_led_ = false;  // some lane receives for all
+  std::map<std::uint32_t, bool>
+      incarnations_;  // incarnation bit of each server's node, as last seen in a reply
   MessageCounters counters_;
 };
 
@@ -222,7 +223,7 @@ class MessageServer {
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
-  // What a lane asked last, and the answer if it is small.
+  // The last request of a lane, and the reply to it if it is small.
   struct Last {
     bool is_known = false, is_kept = false, client_incarnation = false;
     std::uint32_t number = 0, length = 0;

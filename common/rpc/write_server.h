@@ -19,7 +19,7 @@ struct Request {
   std::uint32_t bytes = 0;
 };
 
-// What a protocol does with requests. One at a time.
+// A protocol's request handler, called for one request at a time.
 class Handler {
  public:
   virtual ~Handler() = default;

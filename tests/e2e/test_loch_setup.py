@@ -23,7 +23,7 @@ class Building(SmallTree):
         self.assertIn("built: list protocols\n", first.stdout)
         began = len(self.calls(""))
         with (self.folder / "build/lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # nor does it wait for one that builds
+            fcntl.flock(lock, fcntl.LOCK_EX)  # it does not wait for a build in progress either
             again = self.small("list", "fabrics")
         self.assertEqual((again.returncode, again.stderr), (0, ""))
         self.assertIn("built: list fabrics\n", again.stdout)

@@ -88,7 +88,7 @@ class Program:
 
 @dataclass
 class Function:
-    """What the code of a coroutine says about its suspension points."""
+    """The suspension points of a coroutine, read from its machine code."""
 
     name: str
     index_at: int | None = None  # in the frame
@@ -258,7 +258,7 @@ class Frames:
         return self.found[max(around)] if around else None
 
     def chain(self, frame: Frame) -> list[tuple[str, Frame]]:
-        """Who waits for it, up to the worker's main."""
+        """The frames that await this one, up to the worker's main coroutine."""
         links: list[tuple[str, Frame]] = []
         while len(links) < 1000:
             if frame.is_child:
@@ -381,7 +381,7 @@ class Workers:
         return self.at(int(object_at(address, f"{FABRIC}WrappedWorker")["inner_"]))
 
     def of(self, frames: list[Frame]) -> Worker | None:
-        """Whose coroutines they are: most of their pointers to workers say so."""
+        """The worker that the frames belong to: the one that most of their pointers name."""
         votes = collections.Counter(w.key for f in frames for w in map(self.at, f.words) if w is not None)
         return self.by_key[votes.most_common(1)[0][0]] if votes else None
 

@@ -90,7 +90,7 @@ class FaultyWorker final : public WrappedWorker {
 
   static SelfOwned watch_in_slices(FaultyWorker* self, WatchWait* wait);
   [[nodiscard]] Fate draw(const WorkRequest& request);
-  // Deals with a request that is not passed on as it is.
+  // Drops, delays or fails a request as `fate` says, instead of forwarding it unchanged.
   void divert(WorkRequest& request, Fate fate);
   void fail_lane(const WorkRequest& request) { links_.at(request.peer).failed_lanes |= bit(request); }
   void finish(WorkRequest& request, WcStatus status) {

@@ -14,7 +14,7 @@
 
 namespace loch::fabric::realtime {
 
-// What the workers of one process share; fixed while they run, the atomics excepted.
+// State shared by the workers of one process; constant during the run, except for the atomics.
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at zero of the fabric's clock
@@ -96,8 +96,8 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] bool watch_ended(WatchWait& wait);
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
   [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
-  [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
-  void share_core();          // the same where cores are shared, after a number of fruitless turns
+  [[nodiscard]] bool idle();  // pauses or sleeps; false: no progress is possible any more
+  void share_core();          // idle() where workers share cores, after several turns without progress
   void wake_up();
   [[nodiscard]] bool is_receiving() const {
     return receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;

@@ -67,7 +67,7 @@ struct ReceiveRing {
           return &candidate;
         }
       } else if (ticket_of(state) == ticket && phase_of(state) != empty) {
-        // Another sender holds it and has not moved `next` yet: help.
+        // Another sender took this ticket and has not advanced `next` yet: help it.
         next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel);
       } else if (next.load(std::memory_order_acquire) == ticket) {
         return nullptr;
@@ -81,8 +81,8 @@ struct ReceiveRing {
   }
 };
 
-// What a worker gives to senders: one ring a transport (rc, uc, ud), and its doorbell. Zeroed memory is
-// a valid one.
+// A worker's shared memory for senders: one ring per transport (rc, uc, ud), and its doorbell. Zeroed memory
+// is a valid one.
 struct ReceiveArea {
   Doorbell doorbell;
   ReceiveRing ring[3];

@@ -30,7 +30,7 @@ struct NodeTable {
   std::vector<ReceiveArea*> receive_areas;  // by worker index
 };
 
-// What the workers of this process share; fixed while they run.
+// State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
   Job* job = nullptr;  // several processes

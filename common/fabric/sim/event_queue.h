@@ -64,7 +64,7 @@ class EventQueue {
     return take();
   }
 
-  // The same, if the earliest event is not later than `limit`; else null, and now() is `limit`
+  // pop(), if the earliest event is not later than `limit`; else null, and now() is `limit`
   // (>= now()).
   [[nodiscard]] Event* pop_until(Nanos limit) {
     while (levels_in_use_ != 0) {
@@ -116,8 +116,8 @@ class EventQueue {
     levels_in_use_ &= ~(static_cast<std::uint32_t>(words_[level] == 0) << level);
   }
 
-  // A slot is a circular list, known by its tail: the head is tail->next. Of an empty one the event is its
-  // own predecessor.
+  // A slot is a circular list, known by its tail: the head is tail->next. A single event is its own
+  // predecessor.
   static void append(Event** tail, Event* event) {
     event->next = event;
     Event* const before = *tail != nullptr ? *tail : event;

@@ -206,7 +206,7 @@ Result<SimFaults> parse_faults(const std::string& text, const std::string& path)
 
 SimFaults swarm(Rng& rng) {
   SimFaults faults;
-  // Each number is drawn whether or not its fault exists, so that one choice shifts no other.
+  // Every random number is drawn even where its fault is off, so that one choice does not shift the others.
   const auto maybe = [&rng](double exists, double most) {
     const bool is_on = rng.chance(exists);
     const double rate = most * rng.uniform() * rng.uniform();

@@ -16,8 +16,8 @@ struct Microbenchmark {
   std::uint32_t reply_bytes = 0;
   bool in_rounds = false;       // a worker posts its window and waits for all of it; else it refills it
   std::uint32_t peers = 12;     // nodes beside the one that is measured
-  std::uint32_t workers = 4;    // posting workers a node
-  std::uint32_t receivers = 4;  // SENDs: receiving workers a node
+  std::uint32_t workers = 4;    // posting workers per node
+  std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   std::uint32_t window = 16;    // outstanding turns a worker
   // SENDs, inbound: on their way at once. What a lossless link's credits hold back is no part of the model.
   std::uint32_t in_flight = 256;

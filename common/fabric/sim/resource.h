@@ -28,9 +28,9 @@ struct Server {
     busy += span;
     return free_at;
   }
-  // The same as a delay from now.
+  // serve(), with the result as a delay from now.
   Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
-  // When its turn comes, as a delay from now: what follows takes `span` and overlaps with others' latency.
+  // Returns when the server becomes free, as a delay from now, and occupies it for `span`.
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
@@ -150,7 +150,7 @@ class Pool {
     object->next_free = free_;
     free_ = object;
   }
-  // Objects for so many more, before they are asked for.
+  // Allocates objects in advance.
   void reserve(std::size_t objects) {
     for (std::size_t made = 0; made < objects; made += block) grow();
   }

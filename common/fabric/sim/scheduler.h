@@ -23,7 +23,7 @@ using CoreSet = std::uint64_t;
 constexpr CoreSet all_cores = ~CoreSet{0};
 [[nodiscard]] constexpr CoreSet one_core(std::uint32_t core) { return CoreSet{1} << core; }
 
-// What the scheduler keeps of a thread.
+// A thread's scheduling state.
 struct SchedEntity {
   Nanos vruntime = 0;              // in the terms of `core`: compare with its min_vruntime only
   Nanos ran_since_pick = 0;        // since it was last chosen
@@ -104,7 +104,7 @@ class Scheduler {
     Nanos min_vruntime = 0;             // never decreases
     Nanos updated = 0;                  // current's run time is in its vruntime up to here
     std::uint32_t runnable = 0;         // waiting, and current
-    std::uint64_t load = 0;             // their weights
+    std::uint64_t load = 0;             // sum of the weights of the threads on the queue
     Nanos load_changed = 0;             // when
     Nanos idle_since = -1;              // -1: not idle, or not to be counted
     Nanos average_idle = 0;

@@ -1,4 +1,4 @@
-"""How long points should take: as long as they took before, in this folder or in the reference results."""
+"""Estimates how long points take from earlier runs in this folder or in the reference results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Costs:
             try:
                 document = read_document(path)
             except BadInput:
-                continue  # what is damaged runs again, or is told by whoever needs it
+                continue  # a damaged result is no estimate; it is reported elsewhere
             if document:
                 runner = document["runner"]
                 self._note(path.name.split(".")[0], str(runner.get("system")), runner.get("elapsed_s"))
@@ -75,7 +75,7 @@ def slots(jobs: int) -> int:
 
 
 def of_points(points: list[grid.Point], costs: Costs, side_by_side: int) -> float:
-    """How long points take in all: so many simulated ones side by side, measured ones alone."""
+    """The total time of points, of which `side_by_side` simulated ones run at once and measured ones alone."""
     simulated = sum(costs.of(point) for point in points if not point.is_measured)
     alone = sum(costs.of(point) for point in points if point.is_measured)
     return alone + simulated / side_by_side

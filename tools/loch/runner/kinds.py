@@ -22,7 +22,7 @@ Loc = tuple[Any, ...]
 
 
 class Kind:
-    """A kind of value, as pydantic wants a type of one's own."""
+    """A pydantic type of one kind of value."""
 
     schema: dict[str, Any] = {}
 
@@ -61,7 +61,7 @@ def kind(name: str, check: Callable[[Any], Any], schema: dict[str, Any]) -> type
 
 
 def option_schema(option: Option) -> dict[str, Any]:
-    """Of one canonical or written value of an option."""
+    """The JSON Schema of an option's value."""
     if option.kind in ("count", "size"):
         limits = {"minimum": int(option.minimum)}
         if option.maximum != float("inf"):
@@ -198,7 +198,7 @@ def either(name: str, one: type[Kind]) -> type[Kind]:
 
 def anything(name: str, schema: dict[str, Any]) -> type[Kind]:
     """What only the whole document can judge (schema.py); an editor knows its outline."""
-    return kind(name, lambda value: value, schema)  # nothing at all included
+    return kind(name, lambda value: value, schema)  # None included
 
 
 Text = kind("Text", _text, {**SCALAR, "minLength": 1})

@@ -154,7 +154,7 @@ def _flags(point: Point, launched: Launch | None) -> list[str]:
 
 
 def _hosts(point: Point, launched: Launch | None) -> list[str] | None:
-    """Those that a point runs on; None: this machine alone."""
+    """The hosts that a point runs on; None: only this machine."""
     if launched is None or not launched.is_for(point):
         return None
     if not launched.hosts:

@@ -104,7 +104,7 @@ def _check_points(
 
 
 def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
-    """What the binary has against a point, in one line; None if nothing, or if it cannot say."""
+    """The binary's refusal of a point, in one line; None if it accepts the point, or cannot run."""
     try:
         done = subprocess.run(
             [binary, "bench", *options.arguments(point.params), "--dry-run"],

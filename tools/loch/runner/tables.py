@@ -54,7 +54,7 @@ class Row:
 
     @property
     def result(self) -> Stored:
-        """What is stored of a point that has run."""
+        """The stored result of a point that has run."""
         if self.stored is None:
             raise LookupError(f"{self.point.title()}: it has not run")
         return self.stored
