@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import floors
+import hand_overs
 import lengths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,6 +77,8 @@ def python_faults(path: Path, name: str) -> Iterator[str]:
         compile(path.read_bytes(), name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         yield f"{name}:{getattr(error, 'lineno', 0)}: {error}"
+        return
+    yield from hand_overs.faults(name, path.read_text(encoding="utf-8"))
 
 
 def anchors(path: Path) -> set[str]:

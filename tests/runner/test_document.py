@@ -60,6 +60,23 @@ BAD = [
     (", item: Table 1", "", "x.yaml:2: paper.item: missing; a paper has source: and item:"),
     ("name: good\n", "", "name: missing; every experiment has name:"),
     ("name: good", "name: a/b", "x.yaml:1: name: expected letters, digits"),
+    *(
+        ("{source: rapl}", instead, f"x.yaml:8: measure.power{said}")
+        for instead, said in (
+            ("--source rapl --rate 1", ": expected a mapping of keys, found '--source rapl --rate 1'"),
+            ("[rapl]", ": expected a mapping of keys, found a list"),
+            ("{rate: 1}", ".source: missing; one of ipmi, rapl, replay"),
+            ("{source: psu}", ".source: expected one of ipmi, rapl, replay"),
+            ("{source: rapl, idel: 1s}", ".idel: no such key; did you mean idle?"),
+            ("{source: rapl, result: /etc/passwd}", ".result: no such key"),
+            ("{source: rapl, idle: 10}", ".idle: expected a time with its unit"),
+            ("{source: rapl, rate: 1000}", ".rate: expected a number from 0.001 to 100, found 1000"),
+            ("{source: ipmi, port: 0}", ".port: expected a whole number from 1 to 65535, found 0"),
+            ("{source: ipmi, user: -oProxyCommand=id}", ".user: expected a name that does not begin with -"),
+            ("{source: ipmi, sensor: [a, b]}", ".sensor: expected a name that does not begin with -, found a list"),
+            ("{source: ipmi, password: x}", ".password: a password does not belong in a file"),
+        )
+    ),
     (
         "workload: {get: 0.5, keys: 1000}",
         "workload: [get]",
@@ -99,7 +116,7 @@ def test_the_good_one_is_good(judge: jsonschema.Draft7Validator) -> None:
     assert list(judge.iter_errors(YAML(typ="safe").load(GOOD))) == []
 
 
-@pytest.mark.parametrize(("what", "instead", "said"), BAD, ids=[said.split(": ", 1)[1][:40] for _, _, said in BAD])
+@pytest.mark.parametrize(("what", "instead", "said"), BAD, ids=[said.split(": ", 1)[1][:60] for _, _, said in BAD])
 def test_bad_ones_are_refused_by_both(what: str, instead: str, said: str, judge: jsonschema.Draft7Validator) -> None:
     text = GOOD.replace(what, instead, 1)
     assert text != GOOD
@@ -112,6 +129,12 @@ def test_bad_ones_are_refused_by_both(what: str, instead: str, said: str, judge:
 def test_of_several_problems_the_first_is_told() -> None:
     with pytest.raises(BadInput, match="x.yaml:4: "):
         checked(GOOD.replace("kind: line", "kind: lines").replace("clients: 12", "clients: 0"))
+
+
+@pytest.mark.parametrize("bmc", ['"-H x"', '"a b"', '"{host};id"', '"$(id)"', "[a, '`id`']", "{a: b}"])
+def test_a_bmc_is_an_address(bmc: str) -> None:
+    with pytest.raises(BadInput, match="x.yaml:8: measure.power.bmc: expected the name or address of a BMC"):
+        checked(GOOD.replace("{source: rapl}", f"{{source: ipmi, bmc: {bmc}}}"))
 
 
 def test_a_program_is_named_by_no_file() -> None:

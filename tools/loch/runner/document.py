@@ -4,13 +4,13 @@ schema.py decides. `./loch schema` prints it as the JSON Schema that editors rea
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 from . import kinds, options
 from .compat import BaseModel, Extra, ValidationError, create_model, root_validator
 from .errors import BadInput, did_you_mean
 from .located import Item, found
-from .model import FIGURE_KINDS, SYSTEMS
+from .model import FIGURE_KINDS, POWER_SOURCES, SYSTEMS
 from .options import BENCH, Option
 
 RUN_LENGTH = ("warmup", "duration", "operations")
@@ -22,6 +22,8 @@ _NOT_WORKLOAD = ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", *R
 class Closed(BaseModel):
     """A mapping whose keys are known, each named with the nearest one if it is not."""
 
+    belongs_elsewhere: ClassVar[dict[str, str]] = {}  # keys that are asked for here, and what to say of them
+
     class Config:
         extra = Extra.forbid
 
@@ -31,12 +33,21 @@ class Closed(BaseModel):
         problems: list[tuple[tuple[Any, ...], str]] = []
         for key, value in values.items():
             if key not in names:
-                problems.append(((key,), f"no such key{did_you_mean(key, names)}"))
+                said = cls.belongs_elsewhere.get(key) or f"no such key{did_you_mean(key, names)}"
+                problems.append(((key,), said))
             elif value is None:
                 problems += _nothing(cls, key)
         if problems:
             raise kinds.wrong(problems)
         return values
+
+
+class Watts(Closed):
+    """measure.power, whose sources want a password."""
+
+    belongs_elsewhere: ClassVar[dict[str, str]] = {
+        "password": "a password does not belong in a file: set IPMI_PASSWORD in the environment"
+    }
 
 
 class Open(BaseModel):
@@ -154,18 +165,6 @@ Axes = _model("Axes", _ByList, {key: (Optional[kinds.list_of_option(key)], None)
 Paper = _model(
     "Paper", Closed, _optional(source=kinds.Text, item=kinds.Text, score=kinds.Truth), needed=("source", "item")
 )
-Power = kinds.anything(
-    "Power",
-    {
-        "type": "object",
-        "required": ["source"],
-        "properties": {
-            "source": {"enum": ["ipmi", "rapl", "replay"]},
-            **{key: {} for key in ("bmc", "port", "user", "sensor", "trace", "rate", "idle")},
-        },
-        "additionalProperties": False,
-    },
-)
 
 
 def _setting(name: str, option: Option) -> type[kinds.Kind]:
@@ -177,6 +176,22 @@ def _setting(name: str, option: Option) -> type[kinds.Kind]:
     return kinds.kind(name, check, kinds.option_schema(option))
 
 
+_SOURCE = kinds.choice("PowerSource", *POWER_SOURCES)
+Power = _model(
+    "Power",
+    Watts,
+    _optional(
+        source=_SOURCE,
+        bmc=kinds.either("Bmcs", kinds.Bmc),
+        port=_setting("Port", Option("count", 1, 65535)),
+        user=kinds.Word,
+        sensor=kinds.Word,
+        trace=kinds.Word,
+        rate=_setting("Rate", Option("real", 0.001, 100)),
+        idle=_setting("Idle", Option("duration")),
+    ),
+    needed=("source",),
+)
 Measure = _model(
     "Measure",
     Closed,
@@ -316,6 +331,8 @@ def _located(item: Item, problem: Any) -> tuple[int, BadInput]:
 def _said(problem: Any, child: Item | None) -> str:
     kind = problem["type"]
     if kind == "value_error.missing":
+        if problem["loc"][-2:] == ("power", "source"):
+            return f"missing; one of {', '.join(POWER_SOURCES)}"
         return _MISSING.get(str(problem["loc"][-1]), "missing")
     if kind in ("type_error.dict", "type_error.none.not_allowed"):
         return f"expected a mapping of keys, found {child.kind() if child is not None else 'nothing'}"

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from typing import Callable
@@ -244,6 +244,7 @@ class Executor:
             "tuning": point.tuning,
             "chosen": point.chosen,
             "params": point.params,
+            **({"power": asdict(point.power)} if point.power is not None else {}),
             "argv": argv,
             "stamp": stamp(point, self.store.binary),
             "elapsed_s": round(elapsed, 3),

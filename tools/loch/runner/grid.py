@@ -9,7 +9,7 @@ from typing import Any
 
 from . import expression, per_axis
 from .errors import BadInput
-from .model import Experiment, System
+from .model import Experiment, Power, System
 from .options import BENCH, is_protocol_option
 from .units import format_duration, format_size
 
@@ -24,6 +24,7 @@ class Point:
     params: dict[str, Any]
     tuning: bool = False
     chosen: dict[str, Any] = field(default_factory=dict)  # what tuning decided
+    power: Power | None = None  # how its watts are read, where they are
 
     @property
     def is_measured(self) -> bool:
@@ -93,7 +94,8 @@ def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, An
         params["keys"] = max(
             1, int(data * scale * (params.get("server_nodes") or params["nodes"]) / params["value_size"])
         )
-    params.pop("hardware" if params["fabric"] != "sim" else "power", None)
+    if params["fabric"] != "sim":
+        params.pop("hardware", None)
     return params
 
 
@@ -143,7 +145,6 @@ def tuning_points(experiment: Experiment) -> list[Point]:
             where = {**axes, **experiment.measure.tune_at}
             for chosen in candidates(system, where):
                 params = resolve(system, where, experiment.measure.seed, chosen)
-                params.pop("power", None)
                 if "duration" in params:
                     params["duration"] = experiment.measure.tune_duration or max(1, int(params["duration"]) // 4)
                 out.append(Point(system.name, axes, 0, params, tuning=True, chosen=chosen))
@@ -158,7 +159,9 @@ def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]] | None =
             for axes in combinations(experiment, system):
                 chosen = (choices or {}).get(choice_key(system.name, axes), {})
                 params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
-                out.append(Point(system.name, axes, repeat, params, chosen=chosen))
+                point = Point(system.name, axes, repeat, params, chosen=chosen)
+                point.power = experiment.measure.power if point.is_measured else None
+                out.append(point)
     return out
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Iterator
 
+from loch.hosts import is_address
+
 from . import options
 from .compat import BaseModel, ErrorWrapper, ValidationError
 from .errors import did_you_mean
@@ -201,6 +203,22 @@ def anything(name: str, schema: dict[str, Any]) -> type[Kind]:
     return kind(name, lambda value: value, schema)  # None included
 
 
+def _word(value: Any) -> Any:
+    """One argument of a command, which no command takes for a flag."""
+    text = str(value).strip() if is_scalar(value) and not isinstance(value, bool) else ""
+    if not text or text.startswith("-") or not text.isprintable() or len(text) > options.TEXT_MAX:
+        raise ValueError(f"expected a name that does not begin with -, found {found(value)}")
+    return value
+
+
+def _bmc(value: Any) -> Any:
+    if not is_scalar(value) or not is_address(str(value).strip().replace("{host}", "host")):
+        raise ValueError(f"expected the name or address of a BMC, found {found(value)}")
+    return value
+
+
+Word = kind("Word", _word, {"type": ["string", "number"], "minLength": 1, "pattern": "^[^-]"})
+Bmc = kind("Bmc", _bmc, {"type": "string", "minLength": 1})
 Text = kind("Text", _text, {**SCALAR, "minLength": 1})
 Truth = kind("Truth", _truth, {"type": "boolean"})
 Field = kind("ResultField", _field, {"type": "string", "pattern": FIELD.pattern})

@@ -8,6 +8,7 @@ from typing import Any
 from .expression import Claim
 from .per_axis import PerAxis
 
+POWER_SOURCES = ("ipmi", "rapl", "replay")
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
 SYSTEMS = "systems"  # the name that stands for the systems where a figure wants an axis
 
@@ -22,11 +23,26 @@ class Paper:
 
 
 @dataclass(frozen=True)
+class Power:
+    """Where the watts of measured points are read (`measure: {power: …}`): what `loch power` is told, value by value. Nothing
+    of it is a command; each value is one argument, checked for what it is."""
+
+    source: str  # POWER_SOURCES
+    bmc: tuple[str, ...] = ()  # ipmi: names or addresses; {host} stands for the name of each of the point's hosts
+    port: int | None = None  # ipmi: the UDP port of every BMC
+    user: str = ""  # ipmi
+    sensor: str = ""  # ipmi: in the place of the DCMI reading
+    trace: str = ""  # replay: the file
+    rate_hz: float | None = None  # samples a second; None: as `loch power` has it
+    idle_ns: int = 0  # of the baseline before a point, and of that after it
+
+
+@dataclass(frozen=True)
 class Measure:
     repeats: int = 3
     seed: int = 1  # of the first repeat; the next has seed + 1
     timeout_s: float | None = None  # real seconds a point may take; None: by fabric
-    power: str | None = None  # flags of `loch power` around measured points (power.py)
+    power: Power | None = None  # around measured points (power.py)
     tune_duration: int | None = None  # ns; None: a quarter of the system's duration
     tune_at: dict[str, Any] = field(default_factory=dict)  # axis -> value: tuned there, and kept at its others
 

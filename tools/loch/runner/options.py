@@ -49,7 +49,11 @@ class Option:
         return {
             "size": "bytes such as 512, 16K or 20G",
             "share": "a number from 0 to 1",
-            "real": "a number above 0" if self.minimum == 0 else f"a number of at least {self.minimum:g}",
+            "real": "a number above 0"
+            if self.minimum == 0
+            else f"a number of at least {self.minimum:g}"
+            if self.maximum == float("inf")
+            else f"a number from {self.minimum:g} to {self.maximum:g}",
             "duration": "a time with its unit, such as 5us, 50ms or 10s",
             "text": "a name",
             "switch": "true or false",
@@ -155,8 +159,8 @@ BENCH, _FLAGS = _bench()
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
 SHARE_OF_MAX = Option("real", 0, 1)
-# The runner's own: `loch power` around the command, and `mpirun` before it.
-RUNNERS_OWN = ("power", "processes")
+# The runner's own: `mpirun` before the command.
+RUNNERS_OWN = ("processes",)
 # Files whose contents decide a result, besides the binary.
 FILE_OPTIONS = tuple(
     each["experiment_key"]

@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 from loch.places import SOURCE
 from loch.written import write_atomically
 
+from . import power
 from .errors import BadInput
 from .grid import Point
 from .options import FILE_OPTIONS, file_named
@@ -24,7 +25,8 @@ RESULT_SCHEMA = 1
 
 def point_hash(point: Point) -> str:
     """The name of a point: a hash of its resolved parameters, the repeat's seed included."""
-    identity = {"params": point.params, "tuning": point.tuning}
+    params = point.params if point.power is None else {**point.params, "power": power.text(point.power)}
+    identity = {"params": params, "tuning": point.tuning}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

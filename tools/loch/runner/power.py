@@ -2,75 +2,84 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from loch.hosts import is_address
 from loch.places import HAND_OVER
 
 from . import launch as launching
-from .errors import BadInput, did_you_mean
+from .errors import BadInput
 from .grid import Point
 from .launch import Launch
 from .located import Item
-from .units import format_duration, parse_duration
+from .model import Power
+from .options import Option
+from .units import format_duration
+from .values import text_of
 
 TOOL = [*HAND_OVER, "power"]
-KEY = "power"  # of a point's params: the flags of `loch power`, so that they are part of its name
-SOURCES = ("ipmi", "rapl", "replay")
-KEYS = ("source", "bmc", "port", "user", "sensor", "trace", "rate", "idle")
+KEY = "power"
 CHECK_TIMEOUT_S = 60
+# What goes with one source alone, as `loch power` has it.
+_ONLY = (("bmc", "ipmi"), ("user", "ipmi"), ("sensor", "ipmi"), ("trace", "replay"))
 
 
-def read(item: Item) -> str:
-    """The flags of `loch power` that a mapping asks for, as one text. `{host}` in bmc: stays for each host's name."""
-    entries = item.mapping('power settings such as {source: ipmi, bmc: "{host}-ipmi", user: admin}')
-    for key in entries:
-        if key not in KEYS:
-            raise item.error(
-                f"no such key{did_you_mean(key, KEYS)}"
-                if key != "password"
-                else "a password does not belong in a file: set IPMI_PASSWORD in the environment",
-                key,
-            )
-    if "source" not in entries:
-        raise item.error(f"missing; one of {', '.join(SOURCES)}", "source")
-    out: list[str] = []
-    for key in KEYS:
-        for child in entries[key].scalars() if key in entries else []:
-            out += [f"--{key}", _value(child, key)]
-    return shlex.join(out)
+def read(item: Item) -> Power:
+    """The settings that a mapping holds, whose keys and kinds document.py has checked."""
+    entries = item.mapping()
+    words = {key: text_of(entries[key]) for key in ("source", "user", "sensor", "trace") if key in entries}
+    for key, source in _ONLY:
+        if key in entries and words["source"] != source:
+            raise item.error(f"goes with source: {source}, not {words['source']}", key)
+    if words["source"] == "replay" and "trace" not in words:
+        raise item.error("source: replay needs the file of its samples", "trace")
+    port, rate, idle = (
+        Option(kind).parse(entries[key].value) if key in entries else None
+        for key, kind in (("port", "count"), ("rate", "real"), ("idle", "duration"))
+    )
+    return Power(
+        bmc=tuple(text_of(each) for each in entries["bmc"].scalars()) if "bmc" in entries else (),
+        port=port,
+        rate_hz=rate,
+        idle_ns=idle or 0,
+        **words,
+    )
 
 
-def _value(item: Item, key: str) -> str:
-    text = "" if item.value is None else str(item.value).strip()
-    if key == "source" and text not in SOURCES:
-        raise item.error(f"expected one of {', '.join(SOURCES)}{did_you_mean(text, SOURCES)}")
-    if key == "idle":
-        span = parse_duration(text)
-        if span is None:
-            raise item.error("expected a time with its unit, such as 10s")
-        return format_duration(int(span))
-    if key == "rate" and not re.fullmatch(r"\d+(\.\d+)?", text):
-        raise item.error("expected a number of samples a second, such as 1")
-    if key == "bmc" and not is_address(text.replace("{host}", "host")):
-        raise item.error(f"expected the name or address of a BMC, found {item.kind()}")
-    if not text or text.startswith("-") or not text.isprintable():
-        raise item.error(f"expected a value for {key}, found {text or 'nothing'}")
-    return text
+def flags(power: Power) -> list[str]:
+    """The arguments of `loch power`, in an order that stays: names of points follow from it."""
+    given = [("source", power.source), *(("bmc", each) for each in power.bmc)]
+    given += [
+        (key, value)
+        for key, value in (
+            ("port", str(power.port or "")),
+            ("user", power.user),
+            ("sensor", power.sensor),
+            ("trace", power.trace),
+            ("rate", "" if power.rate_hz is None else f"{power.rate_hz:g}"),
+            ("idle", format_duration(power.idle_ns) if power.idle_ns else ""),
+        )
+        if value
+    ]
+    return [word for key, value in given for word in (f"--{key}", value)]
+
+
+def text(power: Power) -> str:
+    """The same for people and as part of a point's name; nothing reads it back."""
+    return shlex.join(flags(power))
 
 
 def wrapped(point: Point, launched: Launch | None, argv: list[str], result: Path, samples: Path) -> list[str]:
     """The command of a point, which writes `result`; where it asks for power, `loch power` around it."""
     argv = [*argv, "--json", str(result)]
-    if KEY not in point.params:
+    if point.power is None:
         return argv
     return [
         *TOOL,
-        *_flags(point, launched),
+        *_flags_there(point, point.power, launched),
         "--result",
         str(result),
         "--into",
@@ -84,9 +93,7 @@ def wrapped(point: Point, launched: Launch | None, argv: list[str], result: Path
 
 def extra_seconds(point: Point) -> float:
     """By how much its baselines lengthen a point."""
-    words = shlex.split(str(point.params.get(KEY, "")))
-    idle = words[words.index("--idle") + 1] if "--idle" in words else "0s"
-    return 2 * (parse_duration(idle) or 0) / 1e9
+    return 2 * point.power.idle_ns / 1e9 if point.power is not None else 0.0
 
 
 def check(document: Item, points: list[Point], launched: Launch | None, is_dry: bool) -> None:
@@ -100,26 +107,25 @@ def check(document: Item, points: list[Point], launched: Launch | None, is_dry: 
         return
     try:
         try:
-            needed = dict.fromkeys(shlex.join(_flags(point, launched)) for point in points if KEY in point.params)
+            needed = dict.fromkeys(
+                tuple(_flags_there(point, point.power, launched)) for point in points if point.power is not None
+            )
         except BadInput as error:
             raise where.error(str(error)) from None
-        for flags in needed:
-            if not (is_dry and _is_elsewhere(flags)):
-                _check_one(where, flags)
+        for words in needed:
+            if not (is_dry and not {"--host", "--bmc"}.isdisjoint(words[::2])):
+                _check_one(where, words)
     except BadInput as error:
         if not is_dry:
             raise
         print(f"warning: {error}", file=sys.stderr)
 
 
-def _is_elsewhere(flags: str) -> bool:
-    return not {"--host", "--bmc"}.isdisjoint(shlex.split(flags))
-
-
-def _check_one(where: Item, flags: str) -> None:
+def _check_one(where: Item, words: tuple[str, ...]) -> None:
+    called = f"loch power {shlex.join(words)} --check"
     try:
         done = subprocess.run(
-            [*TOOL, *shlex.split(flags), "--check"],
+            [*TOOL, *words, "--check"],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -128,29 +134,28 @@ def _check_one(where: Item, flags: str) -> None:
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        raise where.error(f"loch power {flags} --check did not end within {CHECK_TIMEOUT_S} s") from None
+        raise where.error(f"{called} did not end within {CHECK_TIMEOUT_S} s") from None
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
-        raise where.error(said[-1].removeprefix("loch power: ") if said else f"loch power {flags} --check failed")
+        raise where.error(said[-1].removeprefix("loch power: ") if said else f"{called} failed")
 
 
-def _flags(point: Point, launched: Launch | None) -> list[str]:
+def _flags_there(point: Point, power: Power, launched: Launch | None) -> list[str]:
     """With the hosts of the point: a BMC each, or another host's own source."""
-    words = shlex.split(str(point.params[KEY]))
     hosts = _hosts(point, launched)
-    if "replay" in words[:2]:
-        return words
-    if "--bmc" not in words:
-        return words + [word for host in hosts or () for word in ("--host", host)]
-    out: list[str] = []
-    for flag, value in zip(words[::2], words[1::2]):
-        if flag == "--bmc" and "{host}" in value:
-            if hosts is None:
-                raise BadInput(f"bmc: {value}: {{host}} needs the names of the hosts: --hostfile")
-            out += [word for host in hosts for word in (flag, value.replace("{host}", host.split("@")[-1]))]
+    if power.source == "replay":
+        return flags(power)
+    if not power.bmc:
+        return flags(power) + [word for host in hosts or () for word in ("--host", host)]
+    asked: list[str] = []
+    for bmc in power.bmc:
+        if "{host}" not in bmc:
+            asked.append(bmc)
+        elif hosts is None:
+            raise BadInput(f"bmc: {bmc}: {{host}} needs the names of the hosts: --hostfile")
         else:
-            out += [flag, value]
-    return out
+            asked += [bmc.replace("{host}", host.split("@")[-1]) for host in hosts]
+    return flags(replace(power, bmc=tuple(asked)))
 
 
 def _hosts(point: Point, launched: Launch | None) -> list[str] | None:

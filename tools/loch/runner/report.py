@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import blocks, per_axis, published
+from . import blocks, per_axis, power, published
 from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
 from .claims import Verdict, summary
 from .execute import rerun
@@ -202,6 +202,9 @@ def _systems(results: Results) -> blocks.Table:
         elif keys:
             data = f"{keys[-1]:,} keys"
         rest = {k: show(k, v) for k, v in system.params.items() if k not in ("protocol", "fabric", "hardware", "keys")}
+        watts = results.experiment.measure.power
+        if watts is not None and system.is_measured:
+            rest["power"] = power.text(watts)
         rows.append(
             [
                 system.label,

@@ -47,8 +47,6 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
     zips = _zips(top.get("zip"), axes)
     _check_combinations(document, axes, zips)
     measure = _measure(top.get("measure"), axes, zips, is_as_written=not overrides)
-    for system in systems if measure.power else ():
-        system.params["power"] = measure.power  # grid.resolve takes it from what is simulated
     experiment = Experiment(
         file=document.file,
         name=name,

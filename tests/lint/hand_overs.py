@@ -1,0 +1,82 @@
+"""Rules for the runner and the figures that are about what one module may know: no text becomes a command, and pydantic has
+one door, through which only the names pass that both of its releases have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+# Where files of data are read: experiments, results, traces.
+DATA = ("tools/loch/runner/", "tools/loch/power/", "plots/")
+# What makes words, code or objects of a text. `--slurm-options` comes from a command line, which may name any program.
+MAKERS = {
+    "shlex.split": ("tools/loch/runner/slurm.py",),
+    "os.system": (),
+    "os.popen": (),
+    "subprocess.getoutput": (),
+    "subprocess.getstatusoutput": (),
+    "eval": (),
+    "exec": (),
+    "compile": (),
+    "__import__": (),
+    "pickle.load": (),
+    "pickle.loads": (),
+    "marshal.loads": (),
+}
+DOOR = "tools/loch/runner/compat.py"
+# Pydantic 1.10 has these, and pydantic 2 has them as pydantic.v1.
+BOTH = {"BaseModel", "ErrorWrapper", "Extra", "Field", "ValidationError", "create_model", "root_validator"}
+
+
+def _called(node: ast.Call) -> str:
+    """ "shlex.split", "eval"; nothing where it is no plain name."""
+    if isinstance(node.func, ast.Name):
+        return node.func.id
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        return f"{node.func.value.id}.{node.func.attr}"
+    return ""
+
+
+def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """(module, name) of an import; of `import x`, ("x", "")."""
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, "") for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (("." * node.level + (node.module or ""), alias.name) for alias in node.names)
+
+
+def _commands(name: str, node: ast.AST) -> Iterator[str]:
+    makers = {maker.rpartition(".")[2]: maker for maker in MAKERS}
+    for module, each in _imported(node):
+        if each in makers and makers[each] == f"{module}.{each}":
+            yield f"imports {module}.{each} by its bare name; say {module}.{each}"
+    if not isinstance(node, ast.Call):
+        return
+    called = _called(node)
+    if called in MAKERS and name not in MAKERS[called]:
+        yield f"{called}: a text that was read becomes no command and no code"
+    if any(each.arg == "shell" and not _is_false(each.value) for each in node.keywords):
+        yield "shell=: a text that was read becomes no command"
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _pydantic(name: str, node: ast.AST) -> Iterator[str]:
+    for module, each in _imported(node):
+        if module.split(".")[0] == "pydantic" and name != DOOR:
+            yield f"imports {module}; {DOOR} alone does"
+        door = module in (".compat", "loch.runner.compat") or (name == DOOR and module.split(".")[0] == "pydantic")
+        if door and each and each not in BOTH:
+            yield f"{each} is not among the names that both pydantics have: {', '.join(sorted(BOTH))}"
+
+
+def faults(name: str, text: str) -> Iterator[str]:
+    """Those of one Python file, by its path in the tree."""
+    for node in ast.walk(ast.parse(text)):
+        said = list(_pydantic(name, node)) if name.startswith(("tools/", "plots/")) else []
+        if name.startswith(DATA):
+            said += _commands(name, node)
+        for each in said:
+            yield f"{name}:{getattr(node, 'lineno', 0)}: {each}"
