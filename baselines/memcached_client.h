@@ -92,7 +92,7 @@ class Courier {
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
-  // The call is the courier's until its wait is finished.
+  // Hands a call to the courier thread, which owns it until the caller's wait ends.
   void submit(MemcachedCall* call);
 
  private:

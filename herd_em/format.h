@@ -50,7 +50,7 @@ struct SlotFormat {
     const bool is_one_line = places_lines && message_bytes(op) <= line;
     return checks && !is_one_line ? rpc::Arrival::by_check : rpc::Arrival::by_trailer;
   }
-  // Where in the slot.
+  // The offset in the slot at which the request begins.
   [[nodiscard]] std::uint32_t start(Op op) const {
     return is_right_aligned() ? slot_bytes - message_bytes(op) : 0;
   }

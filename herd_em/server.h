@@ -82,7 +82,7 @@ class Server {
   std::unique_ptr<rpc::DatagramSender> sender_;
   std::vector<Request> batch_;
   std::uint32_t collected_ = 0;
-  std::uint32_t start_ = 0;  // where polling goes on
+  std::uint32_t start_ = 0;  // slot at which polling continues
   // The pipeline: a request whose bucket is on its way, and one whose log entry is.
   Request at_bucket_, at_entry_;
   bool has_bucket_ = false, has_entry_ = false;

@@ -40,7 +40,7 @@ struct Rules {
 struct Settings {
   kv::DeployConfig config;
   Rules rules;
-  SlotFormat format;  // places_lines is known when the fabric is
+  SlotFormat format;  // places_lines is set once the fabric is known
   PartitionShape partition;
   Prefetch prefetch = Prefetch::pipeline;
   std::uint32_t batch = 1;

@@ -126,7 +126,7 @@ class Audit {
     if (!is_first) find("{}: the same key as {}", where, other->second);
   }
 
-  // By a stamp of this incarnation that is no mere suspicion.
+  // Whether the entry has a stamp of its incarnation that is not only a suspicion.
   [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
     const Word word = word_of(state, id, s_.entry.stamp_at());
     if (Stamp::is_live(word)) return false;

@@ -100,7 +100,7 @@ class DataTable {
   std::uint32_t fresh_ = 0;        // the next of the owned entries that was never used; counts up to owned_
   std::uint32_t cursor_ = 0;       // scan position
   std::uint32_t since_found_ = 0;  // entries scanned since one was freed
-  Nanos earliest_ = 0;             // of the deadlines seen since then
+  Nanos earliest_ = 0;             // earliest deadline seen since that scan
   Nanos next_scan_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> doubts_;

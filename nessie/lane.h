@@ -73,7 +73,7 @@ struct Lane {
   std::vector<std::byte> key;  // room for one, for who copies it out of an entry and uses it before awaiting
 };
 
-// By value: a few words. The lane outlives every attempt.
+// The context of one attempt, passed by value. The lane outlives every attempt.
 struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // whom requests count for; null: nobody

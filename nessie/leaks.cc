@@ -64,7 +64,7 @@ coro::Task<Named> find_named(Access access) {
   co_return named;
 }
 
-// Of an entry that no word names: is it in use?
+// Examines an entry that no word names: it has leaked unless it is in use.
 coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
   const EntryLayout& entry = lane->settings.entry;
   const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};

@@ -18,7 +18,7 @@ struct Writing {
   EntryKind kind = EntryKind::put;
   cuckoo::KeyHash hash;
   bool is_written = false;  // the entry in hand holds key and value already
-  // From here on of one attempt.
+  // The members from here on belong to one attempt.
   SeenWords seen{};
   std::uint32_t rank = no_rank;    // of the slot that was chosen
   bool is_update = false;          // that slot holds the key

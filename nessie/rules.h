@@ -86,7 +86,7 @@ struct Rules {
   // ---- PUT
   bool full_scan = true;               // reads all N slots first, prefers the one that holds the key (H1)
   bool removes_duplicates = false;     // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
-  bool removes_before_commit = false;  // mutant: empties the old entry before its own is in
+  bool removes_before_commit = false;  // mutant: empties the old slot before its own word is linked
   bool aborts_on_pending = true;       // a pending entry of the key ends the attempt (2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
@@ -157,8 +157,8 @@ struct Rules {
 // The fixes of the 2017 text that can be had one by one: what each hole alone costs, and which of them
 // a finding comes from.
 struct Fixes {
-  bool h1 =
-      false;  // with H4, H5 and half of H7: all slots are scanned first, other keys' entries are left alone
+  // With H4, H5 and half of H7: all slots are scanned first, other keys' entries are left alone.
+  bool h1 = false;
   bool h2 = false;       // EMPTY words are unique
   bool h7 = false;       // a PUT starts over after its MIGRATE
   bool h10 = false;      // a DELETE whose last CAS fails is a conflict
@@ -181,7 +181,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
   if (fixes.pending) rules.get_continues = true;
 }
 
-// With every fix.
+// The default rules, with every fix.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {

@@ -16,9 +16,9 @@ enum class Holder : std::uint8_t { other_key, committed, pending, expired, faile
 
 // One slot, read for the key.
 struct SlotSeen {
-  Attempt ended =
-      Attempt::ok;  // not ok: the word, or its entry, could not be read, and the attempt ends like this
-  Word word = 0;    // once it could
+  // Not ok: the word, or its entry, could not be read, and the attempt ends like this.
+  Attempt ended = Attempt::ok;
+  Word word = 0;                      // once it could
   Holder holder = Holder::other_key;  // other_key also for an EMPTY slot
 };
 // READs the slot, and its entry if the filter says that it may be the key's.

@@ -75,7 +75,7 @@ struct Unfinished {
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
   bool is_commit = false;  // take_back: what may have taken place is the commit
-  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // to be marked if it has
+  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries to be stamped if the CAS took place
   std::uint32_t staged_count = 0;
   cuckoo::Place source;  // of a move
   Word source_word = 0, tag = 0;
@@ -94,7 +94,7 @@ struct Counters {
                 removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
 };
 
-// What one client worker keeps; used by its own thread alone.
+// The state of one client worker; used by its own thread only.
 struct WorkerState {
   // Resets the node's state after a restart with fresh memory.
   void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);

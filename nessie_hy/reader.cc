@@ -181,7 +181,7 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (!read) co_return Looked{Look::failed, {}};
   co_await worker_.compute(worker_.costs().compare(key.size));
   const bool is_other = !onesided::is_key(node_.landing->at(landing_), key);
-  // Of an entry too old its key says nothing either.
+  // The key of an entry that was read too late proves nothing either.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);

@@ -36,7 +36,7 @@ class PilafClient final : public kv::Client {
     kv::Key key;
     Link* link = nullptr;
     View view;               // as of this look; the worker's other lanes may renew the link's
-    std::uint32_t rank = 0;  // where to go on
+    std::uint32_t rank = 0;  // rank at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
     bool is_bracketed = false;  // this lookup began after an even version was read
@@ -49,7 +49,7 @@ class PilafClient final : public kv::Client {
   // READs the shard's root. False: its node cannot be reached, or has lost its memory.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // After a look that found no key: is it sure? (P1)
+  // Whether a search without a result proves that the key is absent (P1).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;

@@ -75,7 +75,7 @@ bool Shard::grow_table() {
   }
 }
 
-// In place: the extents that there are stay where they are.
+// Grows the extents' memory in place: existing extents stay where they are.
 bool Shard::grow_extents() {
   constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
   const std::uint64_t now = allocator_.arena_bytes();

@@ -69,7 +69,7 @@ struct Driver::ClientWorker {
   bool is_doomed = false;              // will be killed: the run does not wait for it
   std::atomic<bool> has_ended{false};  // all slots of this worker have ended
   std::uint64_t quota = 0;             // operations still to start, when counting operations
-  std::uint64_t place = 0;             // sequential distribution
+  std::uint64_t place = 0;             // next record of the sequential distribution
   Nanos due = -1;                      // open loop: when the next operation is due
   bool is_reader = false;              // LoadConfig::readers
   measure::Tally tally;

@@ -14,7 +14,7 @@ struct BackgroundOptions {
   std::uint32_t workers = 1;
   std::string pin = "none";          // --pin: none, shared or separate
   std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
-  Nanos duration = 0;                // without a command
+  Nanos duration = 0;                // how long, without a command
   std::uint32_t buffer_bytes = 64;
   std::string group = "auto";   // auto, cgroup, session
   std::optional<double> quota;  // CPU seconds a second, of background workers and command together

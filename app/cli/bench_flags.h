@@ -24,7 +24,7 @@ struct BenchFlag {
   FlagPlace (*place)(BenchOptions&) = nullptr;
   bool is_derived = false;  // parsed with others: --get and --delete make the mix
   bool is_list = false;     // may be repeated
-  bool is_recorded = true;  // a part of a result's configuration, by its name
+  bool is_recorded = true;  // recorded in a result's configuration under its name
   // A key of experiments; empty: the flag's name with _ for -. "-": of the command line alone.
   std::string experiment_key = {};
   char letter = '\0';  // a short form

@@ -238,7 +238,7 @@ Result<> apply_distribution(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Before flags are set: what their defaults depend on.
+// Called before the flags are set: reads the workload files that their defaults depend on.
 Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_mix(given, o));
   LOCH_TRY(apply_distribution(given, o));
@@ -253,7 +253,7 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// After flags were set: what they are together.
+// Called after the flags were set: checks their combinations.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";
@@ -352,7 +352,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
   return check_timeline(given, o);
 }
 
-// For messages: "12.5 GB", where parse_size's exact spelling would be long.
+// A rounded size for messages ("12.5 GB"), where the exact one would be long.
 std::string rounded(double bytes) {
   constexpr std::array units = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;

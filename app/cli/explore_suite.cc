@@ -18,7 +18,7 @@
 namespace loch::cli {
 namespace {
 
-constexpr Nanos mutant_time = 10'000'000'000;  // for each scenario
+constexpr Nanos mutant_time = 10'000'000'000;  // time limit per scenario
 
 std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));

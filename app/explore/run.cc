@@ -335,7 +335,7 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
-// … without what nobody else can reach: where its READs land says which one came last.
+// As hash of `node`, without regions that no peer accesses: the landing area only shows which READ came last.
 Hash Run::shared_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -504,7 +504,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
-  if (move.kind == Kind::tear) return;  // no worker is told that a transfer was torn
+  if (move.kind == Kind::tear) return;  // a torn transfer gives no worker a completion
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;

@@ -23,7 +23,7 @@ class Campaign {
   void run();
 
   [[nodiscard]] double seconds() const;
-  // By seed; the first alone where that ends it.
+  // The findings by seed; only the first one if it ends the campaign.
   [[nodiscard]] std::vector<FuzzFinding> findings() const;
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }

@@ -115,7 +115,7 @@ class FailureDrawer {
     if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
   }
 
-  // Without what its kind does not use.
+  // The fault with the fields reset that its kind does not use.
   [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
     if (fault.kind != Kind::one_way) fault.peer = 0;
     if (fault.kind != Kind::lossy) fault.chance = 0;

@@ -28,7 +28,7 @@ struct FuzzOptions {
   bool all_mutants = false;          // measure them instead
   bool all_holes = false;            // measure those of the published design instead
   std::uint64_t starts = 100;        // finds after which measuring a variant ends
-  std::string results;               // of measuring, in JSON lines; empty: not kept
+  std::string results;               // file for measurements of variants, in JSON lines; empty: not stored
   bool shrunk = false;               // measure how small their findings become
   Nanos time = 0;                    // stop after this much real time; 0: no limit
   std::uint32_t jobs = 0;            // threads; 0: one per core
@@ -39,7 +39,7 @@ struct FuzzOptions {
   std::uint64_t shrink_runs = 4000;  // runs that shrinking a finding may take; 0: no shrinking
   bool until_covered = false;        // the campaign ends when the last probe was reached
   bool unfair_clock = false;         // clocks differ by more than the margin that the protocol was told
-  std::string history;               // of the first finding, for loch check
+  std::string history;               // file for the history of the first finding, for loch check
   std::string findings;              // folder where they are stored and drawn
   std::string replay, html;          // a stored scenario to run instead, and where to draw it
   std::string corpus;                // folder of a long campaign
@@ -51,7 +51,7 @@ enum class FuzzVerdict : std::uint8_t {
   violated,   // the history violates the protocol's consistency claim
   corrupt,    // a GET returned bytes that nobody wrote
   stuck,      // after the failures were over, some key could not be read or written, as the store promises
-  unsound,    // at rest its tables are not what they should be (Store::audit)
+  unsound,    // at rest the tables violate an invariant (Store::audit)
   deadlock,   // the simulation ran dry with operations outstanding
   overtime,   // operations were still going on long after the faults were healed, or after most_events
   undecided,  // the checker gave up
@@ -63,7 +63,7 @@ struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string scenario;  // what ran, in one line
-  std::string reason;    // one line: what is wrong
+  std::string reason;    // one line: the violation
   std::string cause;     // the hole that it comes from ("H1: …"), or what the counters point to, or empty
   std::vector<std::string> fixed;  // options that make the finding go away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;

@@ -55,7 +55,7 @@ class Stretch {
     return part_;
   }
 
-  // From another thread.
+  // May be called from another thread.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 
@@ -95,7 +95,7 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// Of the way in which most seeds found it.
+// The way (verdict and profile) in which most seeds found the mutant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;

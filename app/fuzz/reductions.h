@@ -32,7 +32,7 @@ struct OperationAt {
 // The sweep's operations become the script's, and none are left to the sweep.
 [[nodiscard]] FuzzScenario sweep_in_script(FuzzScenario scenario, const workloads::ScriptedClient& sweep);
 
-// Without the failure with this place in the schedule.
+// The scenario without the failure at this index of the schedule.
 [[nodiscard]] FuzzScenario without_failure(FuzzScenario scenario, std::size_t place);
 // Without one kind of weak behaviour, by number from 0; nothing: there is no such number, or it is not on.
 [[nodiscard]] std::size_t weaknesses();

@@ -44,7 +44,7 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-// Says of every key what it began with.
+// Records every key's initial value in the history.
 Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<check::Operation>& history) {
   LOCH_ASSIGN(const workloads::Records records, workloads::Records::make(shape));
   std::vector<std::byte> key(shape.key_size), value(shape.value_size);
@@ -120,7 +120,7 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
   }
 }
 
-// What failed, and what came of it.
+// Counts the injected failures and their effects, by name.
 void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, FuzzFinding& finding) {
   auto& all = finding.events_by_kind;
   for (const fabric::sim::ScheduledFault& fault : scenario.sim.faults.schedule)

@@ -37,7 +37,7 @@ constexpr std::array<Profile, 10> profiles = {{
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
     // More keys than a bucket has ways.
     {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
-    // As churn without any fault: fine interleavings alone.
+    // As churn, without faults: only the interleavings vary.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
     // Readers against movers.
     {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},

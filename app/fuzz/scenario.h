@@ -20,7 +20,7 @@ struct FuzzRetries {
   std::uint32_t count = 0;
   Nanos rnr_timer = 0;
   std::uint32_t rnr_count = 0;
-  // Until a request has failed.
+  // The longest time until a request has failed.
   [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
 };
 

@@ -33,7 +33,7 @@ class Shrinker {
 
   Shrunk shrink() {
     Shrunk shrunk;
-    // A long campaign has a line of its own.
+    // none in a long campaign, which prints its own progress line
     std::optional<cli::Progress> progress;
     if (options_.corpus.empty()) progress.emplace([this] { return line(); });
     shrunk.reproduced = list_operations(shrunk.operations_from);
@@ -89,7 +89,7 @@ class Shrinker {
     if (!done || attempt.finding.verdict != verdict_ || !is_of_the_cause(s)) return std::nullopt;
     return attempt;
   }
-  // Without what is known to cause it the run shows nothing.
+  // Whether the run shows no finding once its known cause is switched off.
   bool is_of_the_cause(const FuzzScenario& s) {
     if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;
@@ -152,7 +152,7 @@ class Shrinker {
     found_.events_by_kind = std::move(finding.events_by_kind);
   }
 
-  // From a mix to a list: the same run again.
+  // Replaces the random mix by the list of the operations that it drew: the same run again.
   bool list_operations(std::uint64_t& count) {
     FuzzScenario listed = best_;
     const std::optional<Attempt> original = shows(listed);

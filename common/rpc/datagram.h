@@ -35,7 +35,7 @@ struct DatagramShape {
   std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; send queues cap it
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
-  // Of the memory that a sender takes.
+  // The bytes of memory that a sender needs.
   [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{queue_depth} * stride(); }
 };
 

@@ -195,7 +195,7 @@ struct Incoming {
   enum class Outcome : std::uint8_t { request, timed_out, stopping };
   Outcome outcome = Outcome::request;
   std::uint8_t op = 0;
-  const std::byte* data = nullptr;  // until reply() or drop()
+  const std::byte* data = nullptr;  // valid until reply() or drop()
   std::uint32_t length = 0;
   fabric::Received message;
   MessageTag tag;
@@ -212,7 +212,7 @@ class MessageServer {
 
   // The next request to execute. Repeated ones are answered here.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
-  // Where the next reply goes.
+  // The buffer of the next reply.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
   // Sends the first `length` bytes of the reply buffer. The request's buffer goes back to the pool.
   void reply(const Incoming& to, std::uint32_t length);

@@ -8,7 +8,7 @@
 
 namespace loch::rpc {
 
-// One worker's, used by its own thread.
+// A worker's handle of a remote region, used by its own thread.
 struct Remote {
   fabric::RemoteRegion region;
   std::uint32_t epoch = 0;  // of the connection under which it was looked up

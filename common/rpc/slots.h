@@ -48,7 +48,7 @@ class SlotShape {
   [[nodiscard]] std::uint32_t message_bytes() const { return message_bytes_; }
   [[nodiscard]] std::uint32_t slot_bytes() const { return slot_bytes_; }
   [[nodiscard]] std::uint32_t start(std::uint32_t message) const { return slot_bytes_ - message; }
-  // Of the word that is polled.
+  // The offset of the polled word within a slot.
   [[nodiscard]] std::uint32_t word_at() const { return slot_bytes_ - 8; }
   [[nodiscard]] const fabric::Elision& elision() const { return elision_; }
 

@@ -24,7 +24,7 @@ struct WriteReply {
   };
   Outcome outcome = Outcome::answered;
   std::uint8_t code = 0;
-  std::uint32_t attempts = 0;  // beyond the first
+  std::uint32_t attempts = 0;  // attempts beyond the first
   // The whole reply frame, the caller's until its next request.
   const std::byte* frame = nullptr;
 };

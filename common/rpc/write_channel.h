@@ -70,10 +70,10 @@ struct ChannelConfig {
   FrameSizes request_bytes{}, reply_bytes{};
   fabric::Transport transport = fabric::Transport::rc;  // rc or uc, both ways
   std::uint32_t inline_up_to = 0;                       // bytes; larger messages are fetched by the NIC
-  Nanos retry_after = 0;                                // without a reply: the same request again
-  Nanos give_up_after = 0;                              // no further attempt after this time
-  Nanos reconnect_timeout = 0;                          // for one attempt to reach a node anew (rc)
-  std::uint64_t first_number = 0;                       // requests are numbered from here on
+  Nanos retry_after = 0;           // time without a reply after which the same request is sent again
+  Nanos give_up_after = 0;         // no further attempt after this time
+  Nanos reconnect_timeout = 0;     // time of one attempt to reconnect (rc)
+  std::uint64_t first_number = 0;  // requests are numbered from here on
   ChannelFlaws flaws;
 };
 

@@ -45,7 +45,7 @@ class WriteServer {
   // Server worker `index` of the worker's node.
   WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index);
 
-  // Until worker.stopping().
+  // Serves until worker.stopping().
   [[nodiscard]] coro::Task<void> run(Handler* handler);
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

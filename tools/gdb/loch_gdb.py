@@ -117,7 +117,7 @@ def instructions(function: int) -> list[tuple[int, str]]:
 
 
 def index_place(code: list[tuple[int, str]]) -> int | None:
-    """Where the frame has its suspension point: what the resume function looks at first, to branch on it."""
+    """The frame offset of the suspension point's number: the first value that the resume function loads and branches on."""
     positions = {address: n for n, (address, _) in enumerate(code)}
     at = 0
     for _ in range(400):

@@ -37,12 +37,12 @@ struct FaultCounts {
 
 class FaultyWorker;
 
-// Stands between a request and its sink. Pooled.
+// A completion sink that wraps the request's own one. Pooled.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
   WorkRequest* request = nullptr;  // the protocol's
   CompletionSink* original = nullptr;
-  WorkRequest copy;  // of a WRITE that is placed in part
+  WorkRequest copy;  // copy of a WRITE that is placed in part
   WcStatus forced = WcStatus::success;
   Nanos delay = 0;
 };

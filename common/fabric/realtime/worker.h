@@ -22,9 +22,10 @@ struct Shared {
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
   // How a worker that polls in vain waits; set before the threads start.
-  bool pauses = true;                     // with the processor's pause instruction between two turns
-  std::uint32_t turns_before_yield = 64;  // when cores are shared
-  std::atomic<bool> is_crowded = false;   // cores are shared: polling in vain gives them up
+  bool pauses = true;  // with the processor's pause instruction between two turns
+  // Turns without progress before the thread yields, when cores are shared.
+  std::uint32_t turns_before_yield = 64;
+  std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
   [[nodiscard]] Nanos now() const;
 };
 
@@ -61,7 +62,7 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] virtual bool owes_completions() const = 0;
   // Takes arrived messages of a transport to the first of `waiters`, by finish_receive.
   virtual bool poll_arrivals(Transport transport, ReceiveWait*& waiters) = 0;
-  // On the worker's own thread, before its main runs.
+  // Called on the worker's own thread, before its main coroutine starts.
   virtual void enter_thread() {}
   // Goes on with connecting to a peer; true once connected.
   [[nodiscard]] virtual bool try_reconnect(NodeId peer) = 0;
@@ -114,7 +115,7 @@ class RealtimeWorker : public Worker {
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
   Nanos sleeps_until_ = 0;  // until this instant the worker gives its core up by sleeping, not by yielding
-  bool is_armed_ = false;   // the doorbell wakes it
+  bool is_armed_ = false;   // asleep, or about to sleep: senders must wake the worker
   bool main_ended_ = false;
 };
 

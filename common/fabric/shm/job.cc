@@ -25,7 +25,7 @@ namespace loch::fabric::shm {
 namespace {
 
 constexpr std::string_view prefix = "loch.";
-constexpr Nanos poll_interval = 200'000;  // of barriers
+constexpr Nanos poll_interval = 200'000;  // at which barriers poll
 constexpr Nanos dead_check_interval = 50'000'000;
 
 Nanos monotonic() {

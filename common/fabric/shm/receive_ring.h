@@ -21,12 +21,12 @@ namespace loch::fabric::shm {
 
 struct alignas(64) ReceiveSlot {
   std::atomic<std::uint64_t> state;  // ticket << 24 | claimant node << 8 | phase
-  // By the owner, before `posted`.
+  // Written by the owner, before it sets `posted`.
   std::uint64_t offset;
   std::uint64_t user;
   std::uint32_t region;
   std::uint32_t capacity;  // bytes
-  // By the sender, before `filled`.
+  // Written by the sender, before it sets `filled`.
   std::uint32_t length;  // payload bytes
   std::uint32_t immediate;
   NodeId from;

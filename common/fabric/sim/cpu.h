@@ -47,7 +47,7 @@ struct ThreadHooks {
 struct ThreadSpec {
   std::string name;
   CoreSet allowed = all_cores;          // cores it may run on; one_core(n) pins it
-  ThreadRole role = ThreadRole::other;  // for the books
+  ThreadRole role = ThreadRole::other;  // for CPU accounting
   bool is_background = false;           // wakes at once, never blocks, computes for ever
   std::uint32_t weight = 1024;          // 1024: nice 0
   std::uint32_t parent_core = 0;        // core of the parent thread: preferred among equally loaded cores

@@ -91,7 +91,7 @@ class EventQueue {
     unsigned level, slot;
   };
 
-  // Without a branch on level or slot: nobody could foretell them.
+  // Files an event without a branch on its level or slot, which could not be predicted.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
     const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;

@@ -198,7 +198,7 @@ Result<SimFaults> load_faults(const std::string& path) {
 Result<SimFaults> parse_faults(const std::string& text, const std::string& path) {
   try {
     return read_faults(text, path);
-  } catch (const YAML::Exception& problem) {  // of an entry of the schedule
+  } catch (const YAML::Exception& problem) {  // thrown for a bad entry of the schedule
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));
   }

@@ -103,7 +103,7 @@ class StagingPool {
 // lines, while other events go on. Any offset and length will do.
 inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
   if (offset >= region.bytes()) return;
-  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
+  constexpr std::uint64_t most = 512;  // beyond this the hardware prefetcher continues
   const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
   const std::uint64_t before = region.kept_before(offset);
   const std::uint64_t kept = std::min(region.kept_before(end) - before, most);

@@ -26,7 +26,7 @@ struct Microbenchmark {
 
 struct Measured {
   double mops = 0;                 // work requests (echoes) a second, in millions
-  double mean_us = 0;              // of a turn
+  double mean_us = 0;              // mean latency of a turn
   double gbits_s = 0;              // payload
   double link_busy = 0;            // share of the time, of the measured node's link, the busier direction
   double work_request_misses = 0;  // a work request

@@ -30,7 +30,7 @@ void prefetch_contexts(const SimRequest& r, const Timing& timing) {
 }
 // Does somebody wait for its completion queue entry?
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
-// The context of its queue pair. A worker's first datagram queue also receives.
+// The cached context of the request's queue pair. A worker's first datagram queue also receives.
 CachedContext* context_of(const SimRequest& r) {
   const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
   return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
@@ -304,7 +304,7 @@ void Stages::answered(Event* event) {
       delay += timing.dma_write(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
     }
   }
-  if (makes_entry(*r)) {  // behind the data: its own wait is the data's
+  if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as it
     node.pcie_write.serve(now, timing.completion_entry);
     delay += timing.completion_entry;
   }

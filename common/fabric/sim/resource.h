@@ -22,7 +22,7 @@ using Picos = std::int64_t;
 struct Server {
   Picos free_at = 0;
   Picos busy = 0;  // since the last reset of the counters
-  // When work of `span` that arrives now is done.
+  // Serves work of `span` that arrives now; returns when it is done.
   Picos serve(Picos now, Picos span) {
     free_at = (free_at > now ? free_at : now) + span;
     busy += span;

@@ -69,7 +69,7 @@ struct WorkerCounters {
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
 };
 
-// For a counter with one writer: no locked instruction.
+// Increments a counter that has one writer, without a locked instruction.
 inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
@@ -88,7 +88,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
   // The peers are in the lives that they have now. Before the threads start.
   void adopt_incarnations();
-  // For the receiving ends that deliver to this worker.
+  // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
@@ -163,7 +163,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool poll_waiting();
   [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
   void drop_parked(SendQueue& queue);
-  void finish(WorkRequest& request, WcStatus status);  // without the device
+  void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
   // poll.cc
   bool poll_sends();

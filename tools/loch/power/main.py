@@ -205,7 +205,7 @@ def _has_rapl(args: argparse.Namespace) -> bool:
 
 
 def open_sources(args: argparse.Namespace) -> list[Source]:
-    """Every source, tried once where that is how one finds out."""
+    """Opens every requested source; those that can fail only when read are read once."""
     if args.source == "ipmi" and args.bmc:
         return [IpmiSource(Bmc(address, args.port, args.user), args.sensor) for address in args.bmc]
     if args.host:
@@ -346,7 +346,7 @@ def stream(args: argparse.Namespace) -> int:
 
 
 def _is_listened_to() -> bool:
-    """Standard input has not ended."""
+    """Whether the reader is still there: standard input has not ended."""
     try:
         return os.read(sys.stdin.fileno(), 1) != b""
     except BlockingIOError:  # no byte has come, and the other end is open
