@@ -55,8 +55,8 @@ class Log {
   }
   [[nodiscard]] static constexpr std::uint64_t remove_bytes(std::uint64_t key) { return put_bytes(key, 0); }
 
-  // What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
-  // what ours has besides to tell a torn tail from a damaged middle.
+  // The bytes of a record on the modelled disk: the published log's kind, lengths, data and checksum, without
+  // the additional fields by which this log tells a torn tail from a damaged middle.
   [[nodiscard]] static constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
     return 1 + 4 + 4 + key + value + 8;
   }

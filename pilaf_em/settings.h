@@ -28,9 +28,9 @@ enum class System : std::uint8_t {
 // Rules of the hardened protocol; each can be switched off: holes of the published text, and known-bad
 // variants (mutants.cc).
 struct Rules {
-  bool confirms_misses = true;   // P1
-  bool resets_rank = true;       // P2
-  bool drops_duplicates = true;  // P3
+  bool confirms_misses = true;   // P1: a miss is confirmed by the version word
+  bool resets_rank = true;       // P2: a GET starts over at rank 0 in a new table
+  bool drops_duplicates = true;  // P3: a repeated PUT or DELETE is executed once
   // Mutants.
   bool checks_extent = true;
   bool compares_keys = true;

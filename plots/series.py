@@ -65,7 +65,7 @@ _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, see
 
 
 def _origins(all_of_them: list[str]) -> list[str]:
-    """Once each; simulations that differ by what they model alone are one."""
+    """The distinct origins; simulations that differ only in the modelled hardware count as one."""
     models: dict[str, list[str]] = {}
     for text in dict.fromkeys(all_of_them):
         parts = _SIMULATED.fullmatch(text)

@@ -75,7 +75,7 @@ class Arena {
   void restore_blocks(const Saved* saved);
 
   State* state_;                          // at the beginning of the range, so that it is saved with the rest
-  coro::FramePool* pool_;                 // inside
+  coro::FramePool* pool_;                 // frame pool, allocated in the range
   std::vector<std::byte> first_;          // contents of the range at mark()
   std::vector<std::uint32_t> different_;  // blocks that save() found changed
 };

@@ -34,7 +34,7 @@ struct OperationAt {
 
 // The scenario without the failure at this index of the schedule.
 [[nodiscard]] FuzzScenario without_failure(FuzzScenario scenario, std::size_t place);
-// Without one kind of weak behaviour, by number from 0; nothing: there is no such number, or it is not on.
+// The scenario without the weak behaviour of this number; none if it is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
 // Options that were drawn and that no other piece of the scenario relies on.

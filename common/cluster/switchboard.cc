@@ -14,7 +14,7 @@ namespace loch::cluster {
 namespace {
 
 constexpr std::size_t early_frames_max = 65'536;
-// What one step passes on, at most, in each direction; a message counts as something though it be empty.
+// The most bytes that one step forwards in each direction; an empty message counts as well.
 constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t message_overhead = 1024;
 

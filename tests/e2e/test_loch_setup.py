@@ -136,7 +136,7 @@ class Building(SmallTree):
 
 class Packages(SmallTree):
     def without_root(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """As somebody else, where this is root; with a sudo that is refused."""
+        """Runs ./loch as a user other than root, with a fake sudo that fails."""
         user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         self.folder.chmod(0o777)
         become: Callable[[], None] | None = partial(os.setuid, user.pw_uid) if user else None
