@@ -70,7 +70,7 @@ def _listed(binary: str, what: str) -> list[str] | None:
 
 
 def _check_option_names(document: Item, experiment: Experiment, binary: str) -> None:
-    """Refuses protocol options that the binary does not offer. A binary that cannot list its options refuses them itself, later."""
+    """Refuses protocol options that the binary does not offer. A binary that cannot list them refuses later."""
     for system in experiment.systems:
         offered = options.protocol_options(binary, str(system.params["protocol"]))
         if offered is None:
