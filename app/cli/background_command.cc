@@ -285,7 +285,7 @@ settings::Command background_command(BackgroundFlags& flags) {
                    {"1", "background workers were lost"},
                    {"2", "bad input"},
                    {"130", "interrupted"}},
-      .example = "background worker --workers 4 --pin shared -- ./my-server"};
+      .example = "hog --workers 4 --pin shared -- ./my-server"};
 }
 
 Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments) {
