@@ -2,14 +2,12 @@
 // an error.
 #pragma once
 
+#include "common/onesided/get.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-struct WordRead {
-  bool ok = false;  // false: nobody can say what the slot holds
-  Word word = 0;
-};
+using onesided::WordRead;
 
 // READs the slot's word; tried again once over a new connection. Not ok: the node cannot be reached, the
 // share lies nowhere, or its memory was never laid out. A word that names lost memory is never returned: the
