@@ -4,7 +4,7 @@ of it, read as hostile. What the runner relies on has a type; the rest is kept a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Generator, Iterator, NamedTuple, Optional
 
 from . import kinds
 from .compat import BaseModel, Extra, ValidationError
@@ -138,7 +138,7 @@ class Known(BaseModel):
         allow_mutation = False
 
     @classmethod
-    def __get_validators__(cls) -> Iterator[Any]:
+    def __get_validators__(cls) -> Generator[Callable[..., Any], None, None]:
         yield cls.check
 
     @classmethod
