@@ -571,7 +571,7 @@ int run_bench(const std::vector<std::string>& arguments, const kv::Registry& reg
       if (!text) return complain(text.error());
       fmt::print("{}", *text);
     } else {
-      fmt::print("{}", bench_help(registry));
+      fmt::print("{}", settings::help(bench_command()));
     }
     return 0;
   }

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "app/cli/bench_options.h"
+#include "common/settings/command.h"
+#include "common/settings/place.h"
 #include "common/settings/setting.h"
 
 namespace loch::cli {
 
 // Where a flag's value goes. monostate: BenchOptions::others, or code of its own where `is_derived`.
-using FlagPlace = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*, std::uint64_t*, Nanos*,
-                               double*, std::string*, std::optional<bool>*, std::optional<Nanos>*>;
+using FlagPlace = settings::Place;
 
 struct BenchFlag {
   settings::Setting setting;
@@ -31,6 +32,9 @@ struct BenchFlag {
 };
 
 [[nodiscard]] const std::vector<BenchFlag>& bench_flags();
+
+// `loch bench` as --help, `loch-bench describe` and the parser have it, without the protocols' options.
+[[nodiscard]] settings::Command bench_command();
 
 // The flag of this name or former name, or nullptr.
 [[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);

@@ -55,7 +55,6 @@ struct BenchOptions {
                                                const kv::Registry& registry);
 
 // The text of `bench --help` and `bench --help PROTOCOL`.
-[[nodiscard]] std::string bench_help(const kv::Registry& registry);
 [[nodiscard]] Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol);
 
 // What deploy() is asked for.
