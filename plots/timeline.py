@@ -50,11 +50,7 @@ def shown(results: Results, group: Group) -> list[Shown]:
             rows = results.at(system.name, axes)
             documents = [row.result.document for row in rows if row.ok and row.result.document.get("timeline")]
             failures = [
-                str(row.result.document["failure"]["reason"])
-                if row.stored and row.stored.failed
-                else "has no time series"
-                if row.ok
-                else "has not run"
+                row.failure.reason if row.failure is not None else "has no time series" if row.ok else "has not run"
                 for row in rows
                 if not row.ok or not row.result.document.get("timeline")
             ]

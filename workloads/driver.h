@@ -78,6 +78,9 @@ struct FailurePlan {
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
+  // Keys that one GET operation of the mix asks for at once, each on a lane of its own: a slot has so many of
+  // DeployConfig::window, which they divide. `rate` and `operations` count such an operation as one.
+  std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
   // Clients spin so long before the warm-up, as at a barrier: time for the scheduler to spread threads and
@@ -194,6 +197,9 @@ class Driver {
   // The next turn of a slot: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
+  coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
+  void choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records);
+  [[nodiscard]] bool is_in_window(const Slot& slot, Nanos at) const;
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> tend(ClientWorker* own);
   [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;

@@ -29,7 +29,8 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
   bool is_measured = true;               // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
-  std::uint32_t key_size = 0;  // of the current operation's record
+  std::vector<std::uint64_t> batch;  // the records of its multi-get
+  std::uint32_t key_size = 0;        // of the current operation's record
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;

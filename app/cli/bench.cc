@@ -231,6 +231,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.duration_s = outcome.window_s;
   point.value_size = module.useful_bytes(deploy_config(o));
   point.sizes = space_json(o, module);
+  point.multi_get = o.load.multi_get;
   point.nodes = std::move(outcome.nodes);
   point.sim = outcome.sim;
   point.protocol_counters = std::move(outcome.protocol_counters);

@@ -332,6 +332,7 @@ ordered_json protocol_facts(const kv::Module& module) {
                              kv::name(data.values));
   out["keys"] = kv::name(data.keys);
   out["values"] = kv::name(data.values);
+  out["multi_get"] = data.multi_get ? "concurrent GETs" : "none";
   out["needs"] = needs_of(module.requirements(options));
   return out;
 }

@@ -258,11 +258,12 @@ def _warn_governor(run: _Run) -> None:
 
 
 def _warnings(results: outputs.Results) -> list[str]:
-    stored = [row.result for row in results.rows if row.ok]
+    stored = [row.stored for row in results.rows if row.ok and row.stored is not None]
     out = [said for said in (report.not_steady(results), report.many_gave_up(results)) if said]
-    if any(each.document.get("loch", {}).get("dirty") for each in stored):
+    builds = [each.result.known.loch for each in stored if each.result is not None]
+    if any(build is not None and build.dirty for build in builds):
         out.append("the tree has uncommitted changes; the commit in the results does not say all")
-    shares = [each.runner.get("others_cpu_share") or 0 for each in stored]
+    shares = [each.runner.others_cpu_share or 0 for each in stored]
     busy = sum(share > OTHERS_LIMIT for share in shares)
     if busy:
         out.append(
@@ -273,8 +274,8 @@ def _warnings(results: outputs.Results) -> list[str]:
 
 
 def _peak_bytes(row: outputs.Row) -> int:
-    value = (row.result.document.get("sim") or {}).get("peak_memory_bytes")
-    return value if isinstance(value, int) else 0
+    simulated = row.result.known.sim
+    return int(simulated.peak_memory_bytes or 0) if simulated is not None else 0
 
 
 def tell_one(run: _Run) -> None:

@@ -11,7 +11,7 @@ from loch.places import SOURCE
 from . import grid
 from .errors import BadInput
 from .model import Experiment
-from .points import point_hash, read_document
+from .points import point_hash, read_point
 from .stored_json import read_json
 
 REFERENCE = Path(SOURCE) / "reference"
@@ -27,12 +27,11 @@ class Costs:
         self._from_reference(REFERENCE / experiment.name / "manifest.json")
         for path in (folder / "points").glob("*.json"):
             try:
-                document = read_document(path)
+                stored = read_point(path)
             except BadInput:
-                continue  # a damaged result is no estimate; it is reported elsewhere
-            if document:
-                runner = document["runner"]
-                self._note(path.name.split(".")[0], str(runner.get("system")), runner.get("elapsed_s"))
+                continue  # what is damaged runs again, or is told by whoever needs it
+            if stored is not None:
+                self._note(stored.hash, str(stored.runner.system), stored.runner.elapsed_s)
 
     def _from_reference(self, path: Path) -> None:
         try:

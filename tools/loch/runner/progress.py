@@ -79,12 +79,13 @@ class Progress:
         self._done_s += expected_s
         if self._bar:
             if outcome.failure:
-                self._bar.console.print(f"failed: {outcome.point.title()}: {outcome.failure['reason']}", markup=False)
+                self._bar.console.print(f"failed: {outcome.point.title()}: {outcome.failure.reason}", markup=False)
             self._bar.update(self._task, completed=self.done, left=self._remaining())
             return
         if self.experiments > 1:
             return
-        what = outcome.failure["reason"] if outcome.failure else rate((outcome.result or {})["throughput_ops_s"])
+        got = outcome.result.known.throughput_ops_s if outcome.result else None
+        what = outcome.failure.reason if outcome.failure else rate(got or 0.0)
         state = "FAILED: " if outcome.failure else ""
         line = f"[{self.done}/{self.total}] {outcome.point.title()}: {state}{what}, {outcome.elapsed_s:.1f} s"
         remaining = self._remaining()
