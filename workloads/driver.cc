@@ -120,7 +120,7 @@ Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
                                           fmt::format("server {}", i))));
       servers_.push_back(server);
     }
-    // Its data is reached through a worker's connections, though nothing runs on it.
+    // A node without clients and servers still needs a worker, through whose connections its data is reached.
     if (clients + servers == 0) LOCH_TRY(fabric_.add_worker(spec(node, fabric::Role::server, 0, "idle")));
   }
   return {};

@@ -198,7 +198,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
     completed += bin.completed();
     failed += bin.failed;
     busy += bin.completed() > 0 ? 1 : 0;
-    EXPECT_EQ(bin.unwritable, std::nullopt);  // nobody probes
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // the prober is off
   }
   EXPECT_GT(completed, 0U);
   EXPECT_EQ(completed, sum.completed());
@@ -331,7 +331,7 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // nothing is drawn before it is there
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no key is drawn before it was inserted
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 

@@ -1,4 +1,4 @@
-// What a bench run deploys, and what of it can be refused before there is a fabric.
+// Derives the deployment of a bench run from its flags, and refuses bad ones before there is a fabric.
 #include <fmt/format.h>
 
 #include "app/cli/bench_options.h"

@@ -25,7 +25,7 @@ constexpr double forever_many = 1ULL << 60;
 // The place of a member, given as an expression of o.
 #define LOCH_PLACE(expression) [](BenchOptions& o) -> FlagPlace { return &o.expression; }
 
-// Who runs where.
+// Flags of nodes, workers and processes.
 std::vector<BenchFlag> cluster_flags() {
   return {
       {.setting = listed(shown(of(Type::text, "protocol", "nessie", "a protocol"), "NAME"), "protocols"),
@@ -196,7 +196,7 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
-// The machines, and what else runs on them.
+// Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
       {.setting =
@@ -235,7 +235,7 @@ std::vector<BenchFlag> machine_flags() {
   };
 }
 
-// What is looked at, what goes wrong on purpose, and what is written.
+// Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
       {.setting = of(Type::boolean, "verify", "false",

@@ -173,7 +173,7 @@ struct DeployConfig {
   std::uint32_t nodes = 1;
   std::uint32_t client_workers = 1;    // a node
   std::uint32_t server_workers = 0;    // a node
-  std::uint32_t window = 1;            // outstanding operations a client worker
+  std::uint32_t window = 1;            // outstanding operations per client worker
   std::uint32_t key_size = 128;        // bytes; of the largest where they differ
   std::uint32_t value_size = 1024;     // bytes; of the largest where they differ
   std::uint64_t keys = 0;              // preloaded records, whole cluster

@@ -171,7 +171,7 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
-// When it was, by the wall clock: what other instruments saw of it.
+// The measurement window by the wall clock, by which samples of other instruments are assigned.
 ordered_json window_json(const PointResult& point) {
   if (!point.window_began_unix_ns) return nullptr;
   const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);
