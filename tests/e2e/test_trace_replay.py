@@ -204,6 +204,7 @@ class TraceReplay(EndToEnd):
             (TWITTER[:2], "--trace-replay: goes with --trace-format twitter|cachelib|ycsb"),
             ([*TWITTER[:2], "--trace-format", "arc"], "--trace-format"),
             ([*TWITTER, "--rate", "100"], "--rate: not with --trace-replay"),
+            ([*TWITTER, "--multi-get", "2"], "--multi-get: not with --trace-replay"),
             ([*TWITTER, "--get", "1"], "--get: not with --trace-replay"),
             ([*TWITTER, "-p", "recordcount=5"], "--property: not with --trace-replay"),
             ([*TWITTER, "--value-size-distribution", "etc"], "--value-size-distribution: not with --trace-replay"),
