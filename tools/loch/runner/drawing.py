@@ -12,7 +12,7 @@ from .grid import show
 from .model import SYSTEMS, Figure, System
 from .options import BENCH
 from .report import number
-from .result import Bin, Event, Result
+from .result import Bin, Event, Result, is_number
 from .tables import Results, Row
 
 __all__ = [
@@ -197,21 +197,24 @@ def distribution(result: Result, name: str) -> Distribution:
         return Distribution(_pairs(node), _samples(result, name), True)
     if not isinstance(node, dict):
         return Distribution([], 0.0, False)
-    count = float(node.get("count") or 0)
-    if isinstance(node.get("histogram"), list):
-        buckets = _pairs(node["histogram"])
-        total, running, out = sum(n for _, n in buckets), 0.0, []
-        for value, n in buckets:
-            running += n
-            out.append((value, running / total))
-        if out:
-            return Distribution(out, total, True)
-    known = [(float(node[key]), share) for key, share in _PERCENTILES.items() if key in node]
-    return Distribution(known if len(known) > 1 and count else [], count, isinstance(node.get("histogram"), list))
+    buckets = node.get("histogram")
+    is_whole = isinstance(buckets, list)
+    counts = _pairs(buckets) if isinstance(buckets, list) else []
+    total, running, out = sum(n for _, n in counts), 0.0, []
+    for value, n in counts if total > 0 else []:
+        running += n
+        out.append((value, running / total))
+    if out:
+        return Distribution(out, total, True)
+    known = [(float(node[key]), share) for key, share in _PERCENTILES.items() if is_number(node.get(key))]
+    count = float(node["count"]) if is_number(node.get("count")) else 0.0
+    return Distribution(known if len(known) > 1 and count else [], count, is_whole)
 
 
 def _pairs(node: list[Any]) -> list[tuple[float, float]]:
-    return [(float(value), float(share)) for value, share in node]
+    """A list of pairs of numbers; of anything else nothing, since any field may be asked for."""
+    is_one = all(isinstance(each, list) and len(each) == 2 and all(map(is_number, each)) for each in node)
+    return [(float(value), float(share)) for value, share in node] if is_one else []
 
 
 def _samples(result: Result, name: str) -> float:

@@ -27,7 +27,7 @@ class Number(float):
     @classmethod
     def check(cls, value: Any) -> Any:
         """The number as it came, whole or not."""
-        if not _is_number(value):
+        if not is_number(value):
             raise ValueError("expected a number")
         return value
 
@@ -325,7 +325,8 @@ def _read(model: Any, value: Any, path: str) -> Any:
         raise _Wrong(f"{path}: {error}") from None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """As JSON has one: no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -341,7 +342,7 @@ def _not_numbers(node: Any, path: tuple[Any, ...], depth: int) -> tuple[tuple[An
         if kind is not dict and kind is not list:
             return at, "expected a number"
         is_pair = kind is list and type(node) is list
-        if is_pair and (len(child) != 2 or not all(map(_is_number, child))):
+        if is_pair and (len(child) != 2 or not all(map(is_number, child))):
             return at, "expected two numbers"
         wrong = _not_numbers(child, at, depth + 1)
         if wrong:
@@ -356,10 +357,10 @@ def _entries(value: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
     for i, entry in enumerate(value):
         if not isinstance(entry, dict) or not all(_is_good(name, entry.get(name)) for name in names):
             raise kinds.wrong([((i,), f"expected {' and '.join(names)}")])
-        if not all(each is None or _is_number(each) for name, each in entry.items() if name != "event"):
+        if not all(each is None or is_number(each) for name, each in entry.items() if name != "event"):
             raise kinds.wrong([((i,), "expected numbers")])
     return value
 
 
 def _is_good(name: str, value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier() if name == "event" else _is_number(value)
+    return isinstance(value, str) and value.isidentifier() if name == "event" else is_number(value)
