@@ -229,6 +229,8 @@ class Kinds(Folder):
         self.assertEqual(len(table._columns(drawing.of(results), group)), 3)
         series, name, point = rows[0].places[2]
         self.assertEqual((series.name, name, point.at), ("SD", "throughput_ops_s", {"value_size": 2048, "clients": 3}))
+        missing = [row.places[2][2] for row in rows if row.places[2][2].at["value_size"] == 4096]
+        self.assertEqual([(each.values, each.failures) for each in missing], [({}, [])] * 6)  # SD does not run there
         self.assertIn("<svg", svg)
 
     def test_a_map_has_a_winner_in_each_cell(self):
