@@ -1,4 +1,4 @@
-"""What a panel shows: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
+"""The data of a panel: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def groups(drawing: Drawing) -> list[Group]:
 
 
 def origins(group: Group, place: Place) -> list[str]:
-    """Those of the panel at a place, which may be of one hardware profile alone."""
+    """The origins of a panel's values at a place, which may be of one hardware profile only."""
     return _origins([series.origins[place] for series in group.series])
 
 
@@ -60,7 +60,7 @@ _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, see
 
 
 def _origins(all_of_them: list[str]) -> list[str]:
-    """Once each; simulations that differ by what they model alone are one."""
+    """The distinct origins; simulations that differ only in the modelled hardware count as one."""
     models: dict[str, list[str]] = {}
     for text in dict.fromkeys(all_of_them):
         parts = _SIMULATED.fullmatch(text)

@@ -20,7 +20,7 @@ from .series import Group, groups, label_of, origins
 THROUGHPUT_IN, UNWRITABLE_IN, LABELS_IN, AROUND_IN = 0.95, 0.5, 0.5, 0.62
 CLOSE = 0.025  # events within this share of the window have one line and one label
 LABEL_PT = 5.5
-# What an event is to the cluster, by its name in the result.
+# Names of events in the result: failures, and repairs.
 FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), (
     "fence",
     "scrub",
@@ -42,7 +42,7 @@ class Shown:
 
 
 def shown(drawing: Drawing, group: Group) -> list[Shown]:
-    """What the columns of a group show; a system whose run failed keeps its column."""
+    """The data of a group's columns; a system whose run failed keeps its column."""
     looks = style.looks(drawing.series)
     return [
         Shown(label_of(drawing, series, point.place), looks[series.name].color, point.runs, point.failures)

@@ -59,7 +59,7 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
 std::atomic<int> caught = 0;
 void note(int number) { caught = number; }
 
-// COMMAND's end and what it used, its own children included.
+// COMMAND's exit status and CPU time, including its own children.
 struct Ended {
   int status = 0;  // exit status, 128 plus the signal's number where a signal ended the command
   double cpu_s = 0;

@@ -13,9 +13,9 @@ namespace loch::cli {
 
 struct BackgroundOptions {
   std::uint32_t workers = 0;
-  std::string pin;                   // none, shared, separate
+  std::string pin;                   // --pin: none, shared or separate
   std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
-  Nanos duration = 0;                // without a command
+  Nanos duration = 0;                // how long, without a command
   std::uint32_t buffer_bytes = 0;
   std::string group;            // auto, cgroup, session
   std::optional<double> quota;  // CPU seconds a second, of background workers and command together

@@ -25,7 +25,7 @@ constexpr double forever_many = 1ULL << 60;
 // The place of a member, given as an expression of o.
 #define LOCH_PLACE(expression) [](BenchOptions& o) -> FlagPlace { return &o.expression; }
 
-// Who runs where.
+// Flags of nodes, workers and processes.
 std::vector<BenchFlag> cluster_flags() {
   return {
       {.setting = listed(shown(of(Type::text, "protocol", "nessie", "a protocol"), "NAME"), "protocols"),
@@ -73,6 +73,10 @@ std::vector<BenchFlag> data_flags() {
        .place = LOCH_PLACE(load.mix.get),
        .is_derived = true,
        .is_recorded = false},
+      {.setting = shown(of(Type::integer, "multi-get", "1",
+                           "keys that one GET operation asks for at once, each on a lane of its own", 1, 256),
+                        "N"),
+       .place = LOCH_PLACE(load.multi_get)},
       {.setting = shown(of(Type::real, "delete", "0", "share of DELETEs", 0, 1), "SHARE"),
        .place = LOCH_PLACE(load.mix.remove),
        .is_derived = true,
@@ -192,7 +196,7 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
-// The machines, and what else runs on them.
+// Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
       {.setting =
@@ -231,7 +235,7 @@ std::vector<BenchFlag> machine_flags() {
   };
 }
 
-// What is looked at, what goes wrong on purpose, and what is written.
+// Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
       {.setting = of(Type::boolean, "verify", "false",

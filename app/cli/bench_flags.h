@@ -25,7 +25,7 @@ struct BenchFlag {
   FlagPlace (*place)(BenchOptions&) = nullptr;
   bool is_derived = false;  // parsed with others: --get and --delete make the mix
   bool is_list = false;     // may be repeated
-  bool is_recorded = true;  // a part of a result's configuration, by its name
+  bool is_recorded = true;  // recorded in a result's configuration under its name
   // A key of experiments; empty: the flag's name with _ for -. "-": of the command line alone.
   std::string experiment_key = {};
   char letter = '\0';  // a short form
@@ -39,7 +39,7 @@ struct BenchFlag {
 // The flag of this name or former name, or nullptr.
 [[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);
 
-// What an experiment calls it; empty: only the command line has it.
+// The flag's key in an experiment's YAML; empty: only the command line has the flag.
 [[nodiscard]] std::string experiment_key(const BenchFlag& flag);
 
 // Writes the value to where the flag says, or reads it from there.

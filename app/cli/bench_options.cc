@@ -174,7 +174,7 @@ Result<> apply_distribution(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Before flags are set: what their defaults depend on.
+// Called before the flags are set: reads the workload files that their defaults depend on.
 Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_mix(given, o));
   LOCH_TRY(apply_distribution(given, o));
@@ -189,7 +189,7 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// After flags were set: what they are together.
+// Called after the flags were set: checks their combinations.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";
@@ -288,7 +288,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
   return check_timeline(given, o);
 }
 
-// For messages: "12.5 GB", where parse_size's exact spelling would be long.
+// A rounded size for messages ("12.5 GB"), where the exact one would be long.
 std::string rounded(double bytes) {
   constexpr std::array units = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
@@ -296,7 +296,7 @@ std::string rounded(double bytes) {
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
-// How many nodes have to share this machine's memory: all, unless their processes are elsewhere.
+// The number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   if (o.fabric == "verbs") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());

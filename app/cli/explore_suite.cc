@@ -20,7 +20,7 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-// Words; "…" is one. None where a quote stays open.
+// Splits a line into words; a quoted text is one word. None if a quote is not closed.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool is_quoted = false, is_word = false;

@@ -171,7 +171,7 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// Each once, though several places may share a name.
+// Every probe name once, though several code places may share it.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {
@@ -205,7 +205,7 @@ std::vector<Entry> faults() {
   return out;
 }
 
-// What an experiment's YAML may set of a point, and the flags of the same meaning.
+// The keys that an experiment's YAML may set, and the flags of the same meaning.
 std::vector<Entry> keys(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const BenchFlag& flag : bench_flags()) {
@@ -332,6 +332,7 @@ ordered_json protocol_facts(const kv::Module& module) {
                              kv::name(data.values));
   out["keys"] = kv::name(data.keys);
   out["values"] = kv::name(data.values);
+  out["multi_get"] = data.multi_get ? "concurrent GETs" : "none";
   out["needs"] = needs_of(module.requirements(options));
   return out;
 }

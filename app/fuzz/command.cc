@@ -84,7 +84,7 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
     if (count++ == 0) first = finding.seed;
     if (!o.keep_going && count > 1) continue;
     fmt::print("{}", report(finding, o));
-    // Of each cause the first, so that it takes a bounded time.
+    // Only the first finding of each cause is stored, so that this takes a bounded time.
     if (count == 1 && !was_stored(finding, o)) return 2;
     fmt::print("\n");
   }

@@ -91,7 +91,7 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   EXPECT_GT(with_links, reborn / 4);
 }
 
-// Its own check would not know what became of a lock whose holder is dead.
+// The protocol's own check cannot judge a lock whose holder is dead.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
   const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));

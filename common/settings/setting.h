@@ -29,15 +29,15 @@ enum class Role : std::uint8_t {
   clock_margin,       // skew of clocks that reuse allows for
   background_period,  // how often the background looks
   cache,              // a client-side cache, on or off
-  cache_share,        // and its capacity as a share of the keys
+  cache_share,        // the cache's capacity as a share of the keys
   backoff_cap,        // longest wait between attempts
-  reconnect_timeout,  // how long a broken connection is tried again
-  attempts,           // of one operation before it gives up
+  reconnect_timeout,  // how long reconnecting is tried
+  attempts,           // attempts per operation before it gives up
   first_number,       // where a counter that wraps begins
   reply_timeout,      // how long a reply is waited for before its request is sent again
   give_up,            // how long before an unanswered request is given up
   search_depth,       // keys that one insertion may move to make room
-  file,               // where it keeps something outside of the fabric's memory; empty: it does not
+  file,               // a file that the protocol writes; empty: none
 };
 [[nodiscard]] std::string_view name(Role role);
 

@@ -1,4 +1,4 @@
-"""What a figure gets: series, points with the values of their repeats, what failed, distributions, time series."""
+"""The data of a figure: series, points with the values of their repeats, what failed, distributions, time series."""
 
 from pathlib import Path
 from typing import Any

@@ -148,7 +148,7 @@ def _values(setting: Table | None) -> list[str]:
 
 
 def _flags_of(text: str) -> list[str]:
-    """Those of the usage, which is the first paragraph, and those that a line explains; what else is named is another's."""
+    """The flags in a help text: those of the usage (the first paragraph) and those with a line of their own."""
     usage, _, rest = text.partition("\n\n")
     return _FLAG.findall(usage) + _EXPLAINED.findall(rest)
 
@@ -163,7 +163,7 @@ def names(what: str) -> list[str]:
 
 
 def _said(*words: str) -> str:
-    """What the program prints, if it is built."""
+    """The output of loch-bench, if it is built."""
     program = os.environ.get("LOCH_BIN") or places.BINARY
     return _run([program, *words]) if os.access(program, os.X_OK) else ""
 

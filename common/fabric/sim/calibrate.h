@@ -21,7 +21,7 @@ struct CalibrationRow {
   std::optional<double> published;  // empty: nobody published it; shown for the trend
   double obtained = 0;
   std::string claim = {};  // "under 10", where the source gives no number
-  bool holds = true;       // the claim, for what was obtained
+  bool holds = true;       // whether the claim holds for the obtained value
   // obtained / published - 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;

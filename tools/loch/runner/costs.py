@@ -1,4 +1,4 @@
-"""How long points should take: as long as they took before, in this folder or in the reference results."""
+"""Estimates how long points take from earlier runs in this folder or in the reference results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def slots(jobs: int) -> int:
 
 
 def of_points(points: list[grid.Point], costs: Costs, side_by_side: int) -> float:
-    """How long points take in all: so many simulated ones side by side, measured ones alone."""
+    """The total time of points, of which `side_by_side` simulated ones run at once and measured ones alone."""
     simulated = sum(costs.of(point) for point in points if not point.is_measured)
     alone = sum(costs.of(point) for point in points if point.is_measured)
     return alone + simulated / side_by_side

@@ -1,5 +1,5 @@
-"""What a figure gets, and all that `plots` knows of the runner: series of points with the values of their repeats, what failed,
-the published numbers beside them, and the words around them."""
+"""The data of a figure, the only module of the runner that `plots` imports: series of points with the values of their repeats and
+the reasons of failures, published numbers, title and caption."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p
 
 @dataclass(frozen=True)
 class Distribution:
-    """That of one repeat. `shares` is empty where its result has none."""
+    """The distribution of a field in one repeat. `shares` is empty where its result has none."""
 
     shares: list[tuple[float, float]]  # (value, share at or below it), rising
     samples: float  # behind it
@@ -90,7 +90,7 @@ class Series:
     origins: dict[Place, str]  # where its values come from: of all its points (()), and at the place of each panel
 
     def point(self, at: dict[str, Any]) -> Point | None:
-        """That at a combination of axis values, if the system runs there."""
+        """The point at a combination of axis values; None where the system does not run."""
         return next((each for each in self.points if each.at == at), None)
 
 
@@ -130,7 +130,7 @@ def is_size(axis: str) -> bool:
 
 
 def of(results: Results) -> Drawing:
-    """What the figure of an experiment shows."""
+    """The data of an experiment's figure."""
     experiment = results.experiment
     figure = experiment.figure
     return Drawing(
@@ -175,7 +175,7 @@ def _point(results: Results, system: System, axes: dict[str, Any]) -> Point:
 
 
 def _failure(row: Row, needs_timeline: bool) -> str:
-    """Why a repeat has nothing to show; nothing where it has."""
+    """The reason why a repeat has nothing to show; empty where it has a result."""
     if row.failure is not None:
         return row.failure.reason
     if not row.ok:
@@ -190,8 +190,8 @@ def _run(result: Result, bins: list[Bin]) -> Run:
 
 
 def distribution(result: Result, name: str) -> Distribution:
-    """That of a field: a list of [value, share] (verbs.per_get.cdf.read), or a latency (latency_us.get): its histogram of
-    [upper bound, count], or else its percentiles."""
+    """The distribution of a field: a list of [value, share] (verbs.per_get.cdf.read), or a latency (latency_us.get) with its
+    histogram of [upper bound, count], or else its percentiles."""
     node = result.node(name)
     if isinstance(node, list):
         return Distribution(_pairs(node), _samples(result, name), True)
@@ -218,7 +218,7 @@ def _pairs(node: list[Any]) -> list[tuple[float, float]]:
 
 
 def _samples(result: Result, name: str) -> float:
-    """How many operations a distribution under verbs.per_KIND counts; they weigh it when repeats are merged."""
+    """The number of operations behind a distribution of verbs.per_KIND: its weight when repeats are merged."""
     kind = next((part[4:] for part in name.split(".") if part.startswith("per_")), "total")
     return float(result.known.operations.get(kind) or 1)
 

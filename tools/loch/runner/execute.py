@@ -61,7 +61,7 @@ class _Running:
     timed_out: bool = False
     cpu_s: float = 0.0
     result_seen: float | None = None  # when the result of several processes was first there
-    outlived_result: bool = False  # its launcher had to be ended after that
+    outlived_result: bool = False  # the result was complete, but the launcher did not exit and was killed
 
 
 class Executor:
@@ -74,7 +74,7 @@ class Executor:
 
     @property
     def running(self) -> int:
-        """How many points are under way."""
+        """The number of points that are running."""
         return len(self._running)
 
     @property

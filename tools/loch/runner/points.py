@@ -45,7 +45,7 @@ def file_hash(path: str) -> str:
 
 
 def stamp(point: Point, binary: str) -> dict[str, str]:
-    """What a stored result depends on besides its parameters: the binary and the files that parameters name."""
+    """The inputs of a result besides its parameters: hashes of the binary and of the files that parameters name."""
     found = {"binary": file_hash(binary)}
     for key in FILE_OPTIONS:
         value = point.params.get(key)
@@ -59,7 +59,7 @@ def stamp(point: Point, binary: str) -> dict[str, str]:
 class PointSource(Protocol):
     """Where results of points are found: a result folder's points, or a table that is kept of them."""
 
-    damaged: dict[Path, str]  # what was found so, and in which way
+    damaged: dict[Path, str]  # damaged files, with a description of the damage
 
     def of(self, point: Point) -> Stored | None:
         """The stored result of a point, else its stored failure, else nothing."""
@@ -112,7 +112,7 @@ class Store:
         return None
 
     def of(self, point: Point) -> Stored | None:
-        """The same, of a point."""
+        """The stored result of a point, if it is there."""
         return self.find(point_hash(point))
 
     def is_stale(self, stored: Stored, point: Point) -> bool:

@@ -65,7 +65,7 @@ class Progress:
         return self._left_s * spent / self._done_s
 
     def changed(self, points: int, expected_s: float) -> None:
-        """There are so many more points to come than was thought, or fewer."""
+        """Adjusts the number of expected points (by a positive or negative number) and the expected time."""
         self.total += points
         self._left_s = max(0.0, self._left_s + expected_s)
         if self._bar:
@@ -92,7 +92,7 @@ class Progress:
         print(line + (f", {remaining}" if remaining else ""), file=sys.stderr, flush=True)
 
     def experiment_done(self, text: str) -> None:
-        """One of several experiments is finished."""
+        """Prints a line for an experiment that is finished, when several run."""
         self.finished += 1
         if self._bar:
             self._bar.console.print(text, markup=False, highlight=False)

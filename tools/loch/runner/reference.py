@@ -106,7 +106,7 @@ def columns(results: Results) -> set[str]:
 
 
 def _manifest(folder: Path, results: Results) -> str:
-    """That of the run, without what only a rerun needs; one line a point."""
+    """The run's manifest without the parts that only a rerun needs; one line per point."""
     document = read_json(folder / "manifest.json")
     points = [
         {"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]}
@@ -127,7 +127,7 @@ def _manifest(folder: Path, results: Results) -> str:
 
 
 def _of_tree(file: str) -> str:
-    """The path of an experiment without that of the machine."""
+    """The path of an experiment relative to the source tree."""
     return "experiments/" + file.rpartition("experiments/")[2] if "experiments/" in file else Path(file).name
 
 

@@ -44,7 +44,7 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
 
 
 def hardware(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
-    """The profile of a simulated system, or those of the axis."""
+    """The hardware profile of a simulated system, or all of an axis over profiles."""
     among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
     return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
 
@@ -170,7 +170,7 @@ def _verdict(verdict: Verdict) -> Point:
 
 
 def caption(results: Results) -> str:
-    """What the marks of the figure mean, with n, and first how many are of runs that waited or were not steady."""
+    """The figure's caption: first how many runs waited or were not steady, then the meaning of the marks, with n."""
     doubtful = len(caveats(results))
     said = (
         f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). "

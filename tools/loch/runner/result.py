@@ -1,5 +1,5 @@
-"""What is known of a point that has run: the result that `loch-bench` wrote, or why there is none, and the runner's own record
-of it, read as hostile. What the runner relies on has a type; the rest is kept as it came, under dotted names."""
+"""A point that has run: the result that `loch-bench` wrote or the reason of its failure, and the runner's own record of it. The
+file is not trusted: every key that the runner uses is checked and typed; other keys are kept and found under dotted names."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Bin(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened to the cluster in a run."""
+    """A failure, repair or return during a run."""
 
     t_s: float
     event: str
@@ -131,7 +131,7 @@ class Texts(list[str]):
 
 
 class Known(BaseModel):
-    """The keys that are relied on; others are let be, for results of other releases."""
+    """Checked keys; other keys are allowed, for results of other releases."""
 
     class Config:
         extra = Extra.ignore
@@ -150,7 +150,7 @@ class Known(BaseModel):
 
 
 class Build(Known):
-    """Which program it was."""
+    """The build of the program that ran."""
 
     version: Optional[Text] = None
     commit: Optional[Text] = None
@@ -158,7 +158,7 @@ class Build(Known):
 
 
 class Host(Known):
-    """Where it ran."""
+    """The machine that it ran on."""
 
     cpu: Optional[Text] = None
     cores: Optional[Number] = None
@@ -167,7 +167,7 @@ class Host(Known):
 
 
 class Runner(Known):
-    """What the runner wrote beside a result or a failure."""
+    """The runner's record, stored with a result or a failure."""
 
     host: Host = Host()
     stamp: Optional[Mapping] = None  # what the result depends on besides its options
@@ -178,7 +178,7 @@ class Runner(Known):
 
 
 class Failure(Known):
-    """Why a point has no result."""
+    """The failure of a point, which then has no result."""
 
     reason: Text
     exit_status: Optional[Number] = None
@@ -195,7 +195,7 @@ class Simulated(Known):
 
 
 class _Fields(Known):
-    """What the runner, its pages and its figures rely on in a result."""
+    """The keys of a result that the runner, its pages and its figures use."""
 
     throughput_ops_s: Optional[Number] = None
     goodput_bytes_s: Optional[Number] = None
@@ -219,7 +219,7 @@ class _Fields(Known):
 
 @dataclass(frozen=True)
 class Result:
-    """One result: `known` is what has a type, `document` is all of it, unknown keys included, as it was read."""
+    """One result: `known` has the checked keys, `document` is all of it, unknown keys included, as it was read."""
 
     document: dict[str, Any]
     known: _Fields
@@ -237,7 +237,7 @@ class Result:
         return node
 
     def node(self, name: str) -> Any:
-        """What stands under a dotted name: a number, a distribution, a mapping; None where nothing does."""
+        """The value under a dotted name: a number, a distribution, a mapping; None where there is none."""
         return self.inside(name.split("."))
 
 
@@ -257,7 +257,7 @@ class Stored:
 
 @dataclass
 class _Wrong(Exception):
-    """What is no result, and in which way."""
+    """A document that is not a result, with the reason."""
 
     said: str = field(default="")
 
@@ -291,7 +291,7 @@ def of_table(name: str, document: dict[str, Any], runner: dict[str, Any], place:
 
 
 def of_program(document: Any) -> Result:
-    """What the program has just written. BadInput with the key and what is wrong with it."""
+    """The result that the program has just written. BadInput with the key and the reason where it is none."""
     try:
         if not isinstance(document, dict):
             raise _Wrong("the result is no JSON object")
