@@ -18,7 +18,7 @@ namespace loch::nessie {
 // What the READs of index words and of entries have in common, for onesided::try_again().
 struct LaneReading {
   Access access;
-  fabric::NodeId peer = 0;  // of the last try
+  fabric::NodeId peer = 0;  // peer of the last attempt
 
   [[nodiscard]] fabric::Worker& worker() const { return access.lane.worker; }
   [[nodiscard]] fabric::WorkRequest flush() const { return flush_of(access.lane, peer); }

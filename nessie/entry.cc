@@ -91,7 +91,7 @@ coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
   if (id.node == lane.node.node && id.index < settings.entries_per_node) {
     found.ok = true;
     found.is_local = true;
-    found.extent = Extent::full;  // all of it is here
+    found.extent = Extent::full;  // a local entry is complete
     found.region = lane.node.data;
     found.offset = lane.own.table.offset(id.index);
     access.count_local();

@@ -45,7 +45,7 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
   co_return Looked{Look::value, value};
 }
 
-// What the entry that `word` names says about the key. A pending entry leads to the version before
+// Compares the entry that `word` names with the key. A pending entry leads to the version before
 // it, which is committed or gone: chains have length 1.
 coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
   const Settings& settings = access.settings();

@@ -182,7 +182,7 @@ coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to
 coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word) {
   if (!access.own().has_losses || !names_lost_memory(access.lane, word)) co_return;
   const WordRead buried = co_await bury(access, place, word);
-  static_cast<void>(buried);  // if it fails, whoever meets the word empties it
+  static_cast<void>(buried);  // if the CAS fails, the next operation that meets the word empties the slot
 }
 
 }  // namespace loch::nessie

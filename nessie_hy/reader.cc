@@ -156,7 +156,7 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   co_return onesided::WordRead{IndexWord::is_stored(word), word};
 }
 
-// What the entry that the word names says about the key.
+// Compares the entry that the word names with the key.
 coro::Task<onesided::Looked> Reader::look_up(Where where, Found found, kv::Key key) {
   const Looked looked = co_await look_at_entry(where, found, key);
   if (looked.look == Look::expired) {
@@ -181,7 +181,7 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (!read) co_return Looked{Look::failed, {}};
   co_await worker_.compute(worker_.costs().compare(key.size));
   const bool is_other = !onesided::is_key(node_.landing->at(landing_), key);
-  // Of an entry too old its key says nothing either.
+  // The key of an entry that was read too late proves nothing either.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);

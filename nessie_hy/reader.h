@@ -26,7 +26,7 @@ class Reader {
     std::uint64_t word = 0;
     Nanos read_at = 0;  // before the word was read
   };
-  // Where one row's memory is.
+  // The location of one row's memory.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;
@@ -47,7 +47,7 @@ class Reader {
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;
   [[nodiscard]] bool is_here(const Where& where) const { return where.node == worker_.node(); }
-  // Another lane of the worker may have connected anew meanwhile.
+  // Whether this lane knows the node's current connection; another lane may have reconnected meanwhile.
   [[nodiscard]] bool is_met(fabric::NodeId node) const {
     return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
   }

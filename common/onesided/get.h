@@ -29,7 +29,7 @@ enum class Look : std::uint8_t {
   other_key,
   value,     // committed, and here is its value
   pending,   // an insert that is under way: there is no version before it
-  conflict,  // another operation is in the way
+  conflict,  // a concurrent operation on the key
   expired,   // too old: what was read may be another entry's
   failed,    // the entry cannot be read
 };

@@ -20,7 +20,7 @@ struct Landing {
 // Posts the request unsignaled; what comes back waits for the mark, and is awaited at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
-// What has become of a request whose watch did not end in `ready`, asked by `flush`, a READ behind it on its
+// The status of a request whose watch did not end in `ready`, established by `flush`, a READ behind it on its
 // queue pair; afterwards the buffer is the caller's again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);

@@ -12,7 +12,7 @@ namespace loch::onesided {
 
 // How a request ended, or that its watch ended before the request is known to have.
 struct Ended {
-  fabric::WcStatus status = fabric::WcStatus::success;         // if settled
+  fabric::WcStatus status = fabric::WcStatus::success;         // valid if the request was settled
   fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;  // of the watch, by watermark
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }

@@ -18,7 +18,7 @@ bool is_in_completion(const SimRequest& r) {
   return r.verb == Verb::send && r.wr->length > 0 &&
          r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
 }
-// How long the NIC's units are busy with what arrives.
+// How long the responding units of the NIC are busy with an arriving request.
 Picos responding_gap(const SimRequest& r) {
   const Timing& timing = r.sim->timing;
   if (r.verb == Verb::read) {
@@ -93,7 +93,7 @@ void Stages::arrive(Event* event) {
   if (timing.port_buffer != 0 && r->from != r->to && paused_at_switch(r, source)) return;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
-    if (qp->blocker == r) qp->blocked_until = again;  // those behind it need not look before
+    if (qp->blocker == r) qp->blocked_until = again;  // later requests wait too
     sim.queue.push(r, again);
     return;
   }
@@ -113,7 +113,7 @@ void Stages::arrive(Event* event) {
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
   }
-  const Picos done = now + turn + span;  // it is here in whole
+  const Picos done = now + turn + span;  // the whole message has arrived
   turn = std::max(turn, node.responder.turn(now, responding_gap(*r)));
   Picos delay = span + timing.pipeline;
   if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
