@@ -28,8 +28,6 @@ struct Server {
     busy += span;
     return free_at;
   }
-  // The same as a delay from now.
-  Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
   // When its turn comes, as a delay from now: what follows takes `span` and overlaps with others' latency.
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
