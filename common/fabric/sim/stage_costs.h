@@ -1,6 +1,7 @@
 // What each stage of a request costs: pure functions of a profile's constants (timing.h) and of the
 // request's sizes. requester.cc, switch_port.cc, responder.cc and worker.cc ask them and keep the queues;
-// scheduler_costs.h has the same of the cores. docs/simulator.md lists them all, stage by stage.
+// scheduler_costs.h has the same of the cores. docs/simulator.md has a table of them, which is made of these
+// comments: formulas are the lines that are indented, sources what follows "Source:" (tests/docs/stages.py).
 //
 // Times are picoseconds (Picos) or, of the CPU, nanoseconds (Nanos); sizes are bytes. Divisions by 1000 of
 // femtoseconds cut the fraction off. In the formulas
@@ -58,27 +59,31 @@ struct Passage {
   return static_cast<Picos>(bytes) * t.pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
 }
 
-// Time of the direction towards the NIC for what a DMA read of L bytes answers: L/β + ⌈L/C_rc⌉ · (P_c + D)/β
-// Source: as pcie_span; P_c of Figure 2a.
+// What a DMA read of L bytes takes of the direction towards the NIC:
+//   L/β + ⌈L/C_rc⌉ · (P_c + D)/β
+// Source: guidelines, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
 [[nodiscard]] constexpr Picos dma_read_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.answer_packet);
 }
 
-// Time of one direction for posted writes of L bytes: L/β + ⌈L/C_rc⌉ · (P_r + D)/β
-// Source: as pcie_span; P_r of Figure 2a.
+// What posted writes of L bytes take of their direction:
+//   L/β + ⌈L/C_rc⌉ · (P_r + D)/β
+// Source: guidelines, section 2.1 and Figure 2a; that writes are cut at C_rc too is assumed.
 [[nodiscard]] constexpr Picos dma_write_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.write_packet);
 }
 
-// What is left of a message of L bytes when all but its last packet went over the bus while it was on the
-// link: min(L, M) bytes.
-// Source: a NIC passes on packet by packet; READs of 16 and 1024 B, alone, in 3 and 4 µs (Pilaf, V124).
+// Bytes that are left of a message of L bytes when all but its last packet went over the bus while it was on
+// the link:
+//   min(L, M)
+// Source: a NIC passes on packet by packet; READs of 16 and 1024 B, alone, in 3 and 4 µs (Pilaf 2013, V124).
 [[nodiscard]] constexpr std::uint64_t last_packet(const Timing& t, std::uint64_t length) {
   return std::min(length, t.mtu.value());
 }
 
-// A message on a link: (W + n·F)/B with n = ⌈L/M⌉ packets, at least one.
-// Source: IEEE 802.3, preamble 8 B and gap 12 B a frame; on InfiniBand F is what V167 leaves. W: wire_bytes
+// A message on a link, in n = ⌈L/M⌉ packets, at least one:
+//   (W + n · F)/B
+// Source: IEEE 802.3, preamble 8 B and gap 12 B a frame; on InfiniBand F is what V167 leaves. W is wire_bytes
 // (InfiniBand architecture, volume 1, chapter 9).
 [[nodiscard]] constexpr Picos link_span(const Timing& t, std::uint64_t wire, std::uint64_t payload_bytes) {
   const std::uint64_t mtu = t.mtu.value();
@@ -88,9 +93,9 @@ struct Passage {
 
 // ---- Posting: the CPU hands work requests to its NIC ----------------------------------------------
 
-// 64-byte lines of a work request: ⌈(h + i)/64⌉, h = 36 bytes, 68 of a datagram; i the payload, if it is
-// inlined. A datagram without payload is one line.
-// Source: guidelines, Table 1 and section 2.2.2; section 3.2 for the datagram without payload.
+// 64-byte lines of a work request with i inlined bytes, h = 36 bytes of header, 68 of a datagram:
+//   ⌈(h + i)/64⌉, of a datagram without payload 1
+// Source: guidelines, Table 1 and section 2.2.2; Figure 5 for the datagram without payload.
 [[nodiscard]] constexpr std::uint32_t work_request_lines(Transport transport, std::uint32_t length,
                                                          bool is_inline) {
   return pcie_lines(work_request_bytes(transport, length, is_inline));
@@ -102,70 +107,78 @@ struct HandOver {
   Picos bus = 0;
 };
 
-// The CPU writes a lone work request of n lines itself: n · t_write_combine of the CPU, n · (64 + P_r + D)/β
-// of the bus. Source: guidelines, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); 5.2.1: β/(64 + P_r)
-// lines a second.
+// The CPU writes a lone work request of n lines itself:
+//   cpu n · t_write_combine, bus n · (64 + P_r + D)/β
+// Source: guidelines, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); 5.2.1: β/(64 + P_r) lines a
+// second (V170).
 [[nodiscard]] constexpr HandOver hand_over_by_mmio(const Timing& t, std::uint32_t lines) {
   return {t.write_combine * lines, t.mmio_line * lines};
 }
 
-// One doorbell for any number of work requests: t_doorbell of the CPU, (8 + P_r + D)/β of the bus.
+// One doorbell for any number of work requests:
+//   cpu t_doorbell, bus (8 + P_r + D)/β
 // Source: guidelines, section 3.1 (Doorbell) and appendix A.
 [[nodiscard]] constexpr HandOver hand_over_by_doorbell(const Timing& t) {
   return {t.doorbell, t.doorbell_packet};
 }
 
-// When the NIC has it, in nanoseconds: max(end of the CPU's work, now + ⌈turn of the bus⌉) + ⌈t_mmio⌉
-// Source: a posted write's latency, one way: the range of docs/simulator.md.
+// When the NIC has it, in nanoseconds; `turn` is the bus's:
+//   max(end of the CPU's work, now + ⌈turn⌉) + ⌈t_mmio⌉
+// Source: the latency of a posted write, one way: pcie.mmio of the profile.
 [[nodiscard]] constexpr Nanos handed_over_at(const Timing& t, Nanos now, Nanos busy_until, Picos turn) {
   return std::max(busy_until, now + nanos_up(turn)) + nanos_up(t.mmio);
 }
 
 // ---- The requester's NIC --------------------------------------------------------------------------
 
-// Gap of the sending side: g(verb), g_ud of a datagram, + (n − 1) · g_line for n lines of work request
-// + g_payload if the payload is fetched.
-// Source: peak rates of single verbs: HERD, 5.3 (V145), guidelines, Tables 4 and 5 (V167, V168); g_line and
-// g_payload are differences between the columns of Table 5.
+// Gap of the sending side, for n lines of work request, g_ud of datagrams:
+//   (g_verb or g_ud) + (n − 1) · g_line + (the payload is fetched: g_payload)
+// Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168): peak rates of single verbs; g_line
+// and g_payload are differences between the columns of Table 5.
 [[nodiscard]] constexpr Picos requesting_gap(const Timing& t, Verb verb, Transport transport,
                                              std::uint32_t lines, bool fetches_payload) {
   const Picos gap = transport == Transport::ud ? t.request_ud : t.request[gap_of(verb)];
   return gap + (lines - 1) * t.request_line + (fetches_payload ? t.payload : 0);
 }
 
-// How long a queue pair's processing unit is still busy with the work request before: max(busy until − now,
-// 0). It takes one that has to be fetched every g_queue_pair. Source: guidelines, sections 3.3 (a queue pair
-// is bound to a unit) and 5.2.1, Figure 11b (V171).
+// How long a queue pair's processing unit is still busy with the fetched work request before, of which it
+// takes one every g_queue_pair:
+//   max(busy until − now, 0)
+// Source: guidelines, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (V171).
 [[nodiscard]] constexpr Picos unit_wait(Picos busy_until, Picos now) {
   return std::max(busy_until - now, Picos{0});
 }
 
-// The NIC fetches a work request of n lines: bus and data dma_read(64·n), latency t_read more.
-// Source: guidelines, section 3.1 and appendix A (without n·P_c of the other requests of its batch).
+// The NIC fetches a work request of n lines:
+//   busy dma_read_span(64 · n), latency t_read + dma_read_span(64 · n)
+// Source: guidelines, section 3.1 and appendix A.
 [[nodiscard]] constexpr Visit work_request_fetch(const Timing& t, std::uint32_t lines) {
   const Picos data = dma_read_span(t, std::uint64_t{lines} * pcie_line);
   return {data, data + t.pcie_read};
 }
 
-// The NIC fetches a payload of L bytes that is not inlined: bus dma_read(L); the message leaves with its
-// first packet, after t_read + dma_read(min(L, M)). Source: guidelines, section 2.2.2 (inlining saves this
-// DMA) and 3.2.
+// The NIC fetches a payload of L bytes that is not inlined; the message leaves with its first packet:
+//   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
+// Source: guidelines, sections 2.2.2 and 3.2 (inlining saves this DMA).
 [[nodiscard]] constexpr Visit payload_fetch(const Timing& t, std::uint64_t length) {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// A context, a page's translation or a kept work request that is not in the NIC's cache: turn + t_read. One
-// fetch begins every t_read/n, where the NIC keeps n PCIe reads under way (nic.outstanding_fetches).
-// Source: HERD, 5.5 (misses of queue-pair contexts) and guidelines, 5.3.2 (of work requests, V176); that a
-// miss is one PCIe read, and how many are under way, is assumed.
+// A context, a page's translation or a kept work request that is not in the NIC's cache. One fetch begins
+// every t_read/n, where the NIC has n PCIe reads under way (nic.outstanding_fetches); `turn` is its own:
+//   turn + t_read
+// Source: HERD, 5.5 (contexts) and guidelines, 5.3.2 (work requests, V176); that a miss is one PCIe read, and
+// how many are under way, is assumed.
 [[nodiscard]] constexpr Picos cache_miss(const Timing& t, Picos turn) { return turn + t.pcie_read; }
 
-// The pages, by number, in which `length` bytes (0 as 1) at `offset` of a region lie: ⌊offset/page⌋ to
-// ⌊(offset + length − 1)/page⌋
-// Source: memory translation table by page; registered memory in pages of nic.page.
+// First and last page, both included.
 struct Pages {
   std::uint64_t first = 0, last = 0;
 };
+
+// The pages, by number, in which L bytes at `offset` of a region lie, 0 bytes as 1:
+//   ⌊offset/page⌋ to ⌊(offset + L − 1)/page⌋
+// Source: a NIC's translations are by page: nic.page of the profile.
 [[nodiscard]] constexpr Pages pages_of(const Timing& t, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t first = t.page.quotient(offset);
   return {first, length == 0 ? first : t.page.quotient(offset + length - 1)};
@@ -173,39 +186,44 @@ struct Pages {
 
 // ---- Wire and switch ------------------------------------------------------------------------------
 
-// When the first bytes of a message that has left its node at `left`, after `span` on the link, are at the
-// other node's link, in nanoseconds: ⌈left − span + t_switch + t_cable⌉
-// Source: cut-through switching; data sheets of the switches, 5 ns a metre of cable.
+// When the first bytes of a message are at the other node's link, in nanoseconds, if its last bytes are on
+// its own node's link at `left`, after `span` there:
+//   ⌈left − span + t_switch + t_cable⌉
+// Source: cut-through switches; their data sheets, 5 ns a metre of cable.
 [[nodiscard]] constexpr Nanos first_bytes_at(const Timing& t, Picos left, Picos span) {
   return nanos_up(left - span + t.network);
 }
 
-// A refusal on the wire: a packet with an acknowledgment header (AETH), overhead + 4 bytes.
-// Source: InfiniBand architecture, volume 1, chapter 9.
+// Bytes on the wire of a refusal (NAK), an acknowledgment with its header:
+//   packet_overhead + 4
+// Source: InfiniBand architecture, volume 1, chapter 9 (AETH).
 [[nodiscard]] constexpr std::uint32_t refusal_bytes(LinkFormat format) { return packet_overhead(format) + 4; }
 
-// The switch's buffers hold bytes as the time that they take on the link.
-// Of `amount` that leaves at one rate and is gone at `gone`, what is still there: clamp(gone − now, 0,
-// amount) Source: IEEE 802.1Qbb and 802.3x, decision 0081: a port's packet memory empties at the link's rate.
+// The switch's buffers count bytes as the time that they take on the link. Of `amount` that leaves without a
+// break and is gone at `gone`, what is there now:
+//   clamp(gone − now, 0, amount)
+// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos still_waiting(Picos now, Picos gone, Picos amount) {
   return std::clamp(gone - now, Picos{0}, amount);
 }
 
-// When `part` of it will have left: min(max(now, gone − amount) + part, max(gone, now))
-// Source: as still_waiting.
+// When `part` of it will have left:
+//   min(max(now, gone − amount) + part, max(now, gone))
+// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos part_gone_at(Picos now, Picos gone, Picos amount, Picos part) {
   return std::min(std::max(now, gone - amount) + part, std::max(gone, now));
 }
 
-// How much of a message of `span` waits in the switch, where `room` is left, for its turn on the way out:
-// min(span, turn, room)
-// Source: as still_waiting.
+// How much of a message of `span` waits in the switch for its turn on the way out, where `room` is left:
+//   min(span, turn, room)
+// Source: IEEE 802.1Qbb and 802.3x (decision 0081).
 [[nodiscard]] constexpr Picos taken_by_port(Picos span, Picos turn, Picos room) {
   return std::min({span, turn, room});
 }
 
-// How long the sender's link is held meanwhile: turn − room where neither the message nor its wait fits, else
-// 0. Source: IEEE 802.3x and 802.1Qbb (pause), credits of InfiniBand; decision 0081.
+// How long its sender's link is held meanwhile:
+//   turn − room if span > room and turn > room, else 0
+// Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (decision 0081).
 [[nodiscard]] constexpr Picos link_held(Picos span, Picos turn, Picos room) {
   return span > room && turn > room ? turn - room : 0;
 }
@@ -216,11 +234,10 @@ struct Pages {
 enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
 // Gap of the receiving side:
-//   READ                      g(read) + L · g_byte
-//   WRITE, atomic             g(verb)
-//   takes a receive           g(recv) + (L > 0: g_payload, or g_inline_receive if it travels in the
-//   completion)
-// Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168); g_byte: Pilaf, Table 1 (V123);
+//   READ: g_read + L · g_byte
+//   takes no receive: g_verb
+//   takes one: g_recv + (L > 0: g_payload, or g_inline_receive in the completion)
+// Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168); g_byte: Pilaf 2013, Table 1 (V123);
 // g_inline_receive: guidelines, 5.2.2 (V173); decision 0073.
 [[nodiscard]] constexpr Picos responding_gap(const Timing& t, Verb verb, std::uint32_t length,
                                              Receives receives) {
@@ -231,48 +248,53 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return t.respond[gap_send] + (receives == Receives::in_completion ? t.inline_receive : t.payload);
 }
 
-// A READ's L bytes out of memory: bus dma_read(L); the response begins with its first packet, after
-// t_read + dma_read(min(L, M)).
-// Source: guidelines, section 2.1; t_read between 400 and 900 ns (docs/simulator.md).
+// A READ's L bytes out of memory; the response begins with its first packet:
+//   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
+// Source: guidelines, section 2.1; t_read: 400 to 900 ns are usual, pcie.read of the profile.
 [[nodiscard]] constexpr Visit memory_read(const Timing& t, std::uint64_t length) {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// L bytes into memory, of a WRITE or beside a receive's completion: bus dma_write(L); what is left when the
-// last of it is here is t_write + dma_write(min(L, M)).
-// Source: guidelines, section 2.1; t_write 250 ns (docs/simulator.md).
+// L bytes into memory, of a WRITE, or of a SEND beside its completion:
+//   busy dma_write_span(L), latency t_write + dma_write_span(min(L, M))
+// Source: guidelines, section 2.1 and Figure 6; t_write: pcie.write of the profile.
 [[nodiscard]] constexpr Visit memory_write(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), t.pcie_write + dma_write_span(t, last_packet(t, length))};
 }
 
-// A payload of L bytes within the completion queue entry of c bytes: bus dma_write(c + L), latency t_write
-// more. Source: guidelines, section 3.2 (inline RECV) and 5.2.2 (V173).
+// A payload of L bytes within the completion queue entry of c bytes:
+//   busy dma_write_span(c + L), latency t_write + dma_write_span(c + L)
+// Source: guidelines, sections 3.2 (inline RECV) and 5.2.2 (V173).
 [[nodiscard]] constexpr Visit write_in_completion(const Timing& t, std::uint64_t length) {
   const Picos entry = dma_write_span(t, t.completion_bytes + length);
   return {entry, entry + t.pcie_write};
 }
 
-// An atomic: its lock is held for t_hold, a PCIe read and write.
-// Source: guidelines, sections 3.4 and 5.4 (V178): the reciprocal of the rate at one address.
+// An atomic holds its lock for a PCIe read and write:
+//   busy t_hold, latency t_hold
+// Source: guidelines, sections 3.4 and 5.4 (V178): t_hold is the reciprocal of the rate on one counter.
 [[nodiscard]] constexpr Visit atomic_update(const Timing& t) { return {t.atomic_hold, t.atomic_hold}; }
 
-// The lock of an atomic at `offset`, of `locks` (a power of two): offset mod locks
-// Source: guidelines, section 5.4: 4096 buckets by the 12 last bits of the address on Connect-IB, else one.
+// The lock of an atomic at `offset`, of `locks` (a power of two):
+//   offset mod locks
+// Source: guidelines, 5.4: 4096 buckets by the last 12 bits of the address on Connect-IB, one on ConnectX-3
+// (V178).
 [[nodiscard]] constexpr std::uint64_t atomic_lock(std::uint64_t offset, std::uint64_t locks) {
   return offset & (locks - 1);
 }
 
 // ---- Completion -----------------------------------------------------------------------------------
 
-// A READ's data into the requester's memory: bus dma_write(L), of which dma_write(min(L, M)) is left when the
-// last of it came from the link. Its t_write is the completion's.
-// Source: as memory_write.
+// A READ's data into the requester's memory; t_write is its completion's:
+//   busy dma_write_span(L), latency dma_write_span(min(L, M))
+// Source: guidelines, section 2.1; it goes over the bus while it comes from the link, as last_packet.
 [[nodiscard]] constexpr Visit data_landing(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), dma_write_span(t, last_packet(t, length))};
 }
 
 // When a worker that polls has handled what came, in nanoseconds: it sees it when it next looks, and looks at
-// nothing while it is busy: max(now + t_poll, end of its work) + t_completion
+// nothing while it is busy:
+//   max(now + t_poll, end of its work) + t_completion
 // Source: cpu.poll of the profile, half a polling loop and a miss to the line that the NIC wrote;
 // cpu.completion, cycles that read and acknowledge a completion.
 [[nodiscard]] constexpr Nanos handled_at(const Timing& t, Nanos now, Nanos busy_until) {
@@ -281,15 +303,16 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
 // ---- Cache lines ----------------------------------------------------------------------------------
 
-// Aligned 64-byte lines that `length` bytes at `offset` touch: ⌈(offset mod 64 + length)/64⌉
-// Source: a DMA is whole by the line, not beyond (guarantee A5 of docs/protocols/nessie.md).
+// Aligned 64-byte lines that `length` bytes at `offset` touch:
+//   ⌈(offset mod 64 + length)/64⌉
+// Source: a DMA is whole by the cache line, not beyond: rule 1 of common/fabric/fabric.h.
 [[nodiscard]] constexpr std::uint64_t lines_touched(std::uint64_t offset, std::uint64_t length) {
   return (offset % 64 + length + 63) / 64;
 }
 
-// Where piece `piece` of `pieces` begins in a message of `length` bytes for `offset` that is torn between
-// lines: 64·⌊lines · piece/pieces⌋ − offset mod 64, within 0 to `length`.
-// Source: as lines_touched.
+// Where piece i of n begins in a message of `length` bytes for `offset` that is torn between lines:
+//   clamp(64 · ⌊lines_touched · i/n⌋ − offset mod 64, 0, length)
+// Source: a DMA is whole by the cache line, not beyond: rule 1 of common/fabric/fabric.h.
 [[nodiscard]] constexpr std::uint32_t piece_begin(std::uint64_t offset, std::uint32_t length,
                                                   std::uint64_t piece, std::uint64_t pieces) {
   const std::uint64_t skew = offset % 64;  // bytes of the first line that are not the message's
