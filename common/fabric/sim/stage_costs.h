@@ -15,7 +15,8 @@
 //   M, F      MTU; bytes of time that a packet takes beside its own (link.framing)
 //   t_x       the latency x of the profile: t_pipeline, t_read, t_write, t_mmio, …
 // and "guidelines" are the Design Guidelines for High Performance RDMA Systems (USENIX ATC 2016), "HERD" is
-// Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014). V numbers are rows of `./loch calibrate`.
+// Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014), "Pilaf 2013" Using One-Sided RDMA Reads to
+// Build a Fast, CPU-Efficient Key-Value Store (USENIX ATC 2013). V numbers are rows of `./loch calibrate`.
 #pragma once
 
 #include <algorithm>
