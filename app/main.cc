@@ -4,54 +4,80 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "app/cli/background_command.h"
 #include "app/cli/bench.h"
+#include "app/cli/bench_flags.h"
 #include "app/cli/check_command.h"
+#include "app/cli/check_flags.h"
 #include "app/cli/describe.h"
 #include "app/cli/explore_command.h"
+#include "app/cli/explore_flags.h"
 #include "app/cli/list.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
+#include "app/fuzz/fuzz_flags.h"
 #include "common/base/nearest.h"
 #include "common/fabric/sim/calibrate.h"
 
 namespace {
 
 using Arguments = std::vector<std::string>;
-using Command = std::function<int(const Arguments&, const loch::kv::Registry&)>;
+using loch::kv::Registry;
+using loch::settings::Command;
 
-const std::map<std::string, Command>& commands() {
-  static const std::map<std::string, Command> all = {
-      {"bench", loch::cli::run_bench},
-      {"check",
-       [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_check_command(a); }},
-      {"describe", loch::cli::run_describe},
-      {"explore", loch::cli::run_explore},
-      {"fuzz", loch::fuzz::run_fuzz},
-      {"calibrate",
-       [](const Arguments& a, const loch::kv::Registry&) { return loch::fabric::sim::run_calibrate(a); }},
-      {"list", loch::cli::run_list},
-      {"hog",
-       [](const Arguments& a, const loch::kv::Registry&) { return loch::cli::run_background_command(a); }},
+struct Entry {
+  Command table;
+  std::function<int(const Arguments&, const Registry&)> run;
+};
+
+template <typename Flags>
+Command described(Command (*table)(Flags&)) {
+  Flags flags{};
+  return loch::settings::without_places(table(flags));
+}
+
+// In the order of docs/settings.md.
+const std::vector<Entry>& commands();
+
+int run_describe(const Arguments& arguments, const Registry& registry) {
+  std::vector<Command> tables;
+  for (const Entry& each : commands()) tables.push_back(each.table);
+  return loch::cli::run_describe(arguments, registry, tables);
+}
+
+const std::vector<Entry>& commands() {
+  using namespace loch;
+  static const std::vector<Entry> all = {
+      {cli::bench_command(), cli::run_bench},
+      {described(cli::check_command),
+       [](const Arguments& a, const Registry&) { return cli::run_check_command(a); }},
+      {described(fuzz::fuzz_command), fuzz::run_fuzz},
+      {described(cli::explore_command), cli::run_explore},
+      {described(cli::background_command),
+       [](const Arguments& a, const Registry&) { return cli::run_background_command(a); }},
+      {described(fabric::sim::calibrate_command),
+       [](const Arguments& a, const Registry&) { return fabric::sim::run_calibrate(a); }},
+      {described(cli::list_command), cli::run_list},
+      {described(cli::describe_command), run_describe},
   };
   return all;
 }
 
 int run(Arguments arguments) {
   std::vector<std::string> names;
-  for (const auto& each : commands()) names.push_back(each.first);
+  for (const Entry& each : commands()) names.push_back(each.table.name);
+  std::ranges::sort(names);
   if (arguments.empty() || arguments.front() == "--help") {
     fmt::print(arguments.empty() ? stderr : stdout, "Usage: loch-bench {} …\n", fmt::join(names, "|"));
     return arguments.empty() ? 2 : 0;
   }
   const std::string name = arguments.front();
   arguments.erase(arguments.begin());
-  const auto command = commands().find(name);
+  const auto command = std::ranges::find_if(commands(), [&](const Entry& e) { return e.table.name == name; });
   if (command == commands().end()) {
     const std::string near = loch::nearest(name, names);
     fmt::print(stderr, "loch: {}: no such command{}\n", name,
@@ -59,8 +85,8 @@ int run(Arguments arguments) {
                             : fmt::format("; did you mean {}?", near));
     return 2;
   }
-  const loch::kv::Registry registry = loch::cli::make_registry();
-  return command->second(arguments, registry);
+  const Registry registry = loch::cli::make_registry();
+  return command->run(arguments, registry);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ constexpr KernelPath ethernet = {
 // Debian's memcached 1.6.18 and Redis 7.0.15. Four runs on a busy machine lie between 1.10 and 1.37
 // (docs/protocols/memcached.md), so 0.15 of an echo are uncertain.
 constexpr double memcached_get = 1.28, memcached_put = 1.29, redis_get = 1.25, redis_put = 1.26;
-// The same for both links: what a server does beyond an echo does not depend on what the bytes came over.
+// One value for both links: a server's work beyond an echo does not depend on the link.
 constexpr double table_echo = 1e3 / 0.126;
 
 }  // namespace

@@ -31,8 +31,8 @@ namespace loch::baselines {
 
 struct KernelPath {
   double request_ns = 0;  // CPU time for one request and its reply
-  double byte_ns = 0;     // and for each byte of either
-  double segment_ns = 0;  // and for each segment that comes in behind a message's first
+  double byte_ns = 0;     // for each byte sent or received
+  double segment_ns = 0;  // for each received segment after a message's first
   std::uint32_t segment_bytes = 0;
   Nanos one_way_ns = 0;           // latency that nobody works in, beyond what the fabric's messages take
   double link_byte_ns = 0;        // of a link of its own; 0: the fabric's link
@@ -42,7 +42,7 @@ struct KernelPath {
   // CPU time of taking in and of sending one message. One of each is a request served, or an answer had.
   [[nodiscard]] Nanos cpu_to_receive(std::uint64_t bytes) const;
   [[nodiscard]] Nanos cpu_to_send(std::uint64_t bytes) const;
-  // Time that a message of so many bytes occupies its link.
+  // The time for which a message of `bytes` bytes occupies its link.
   [[nodiscard]] Nanos on_link(std::uint64_t bytes) const;
 };
 

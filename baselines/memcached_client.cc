@@ -216,7 +216,7 @@ void Courier::submit(MemcachedCall* call) {
   wakes_.notify_one();
 }
 
-// All GETs that wait, then one other request, so that neither waits long for the other kind.
+// Sends all waiting GETs, then one other request, so that neither kind waits long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);
@@ -281,7 +281,7 @@ class MemcachedClient final : public kv::Client {
     if (!shared_.connections.empty()) {
       shared_.connections[server]->execute(call_);
     } else {
-      // It has no deadline: the library's own time-outs end it.
+      // The call has no deadline of its own: the library's time-outs end it.
       shared_.reactor.begin(&call_);
       shared_.couriers[server]->submit(&call_);
       co_await shared_.reactor.finished(&call_);

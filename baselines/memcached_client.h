@@ -53,7 +53,7 @@ class MemcachedConnection {
   [[nodiscard]] memcached_st* handle();
   void close();
   void fetch_one(MemcachedCall& call);
-  // What is left of `calls` ended like this.
+  // Ends the remaining `calls` with `code`.
   void end(std::span<MemcachedCall* const> calls, int code);
 
   const Address& server_;
@@ -92,7 +92,7 @@ class Courier {
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
-  // The call is the courier's until its wait is finished.
+  // Hands a call to the courier thread, which owns it until the caller's wait ends.
   void submit(MemcachedCall* call);
 
  private:

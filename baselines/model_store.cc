@@ -98,7 +98,7 @@ std::uint32_t ModelStore::Client::write_request(OpKind op, kv::ValueView value) 
   return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
 }
 
-// What lies between the sockets of two machines and is no core's work.
+// The delay between the sockets of two machines that takes no CPU time.
 coro::Task<void> ModelStore::Client::travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes) {
   const KernelPath& path = store_.path_;
   const Nanos now = worker_.now();

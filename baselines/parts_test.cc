@@ -179,7 +179,7 @@ TEST(Program, AMissingOneIsALineThatSaysHowToGetIt) {
   EXPECT_TRUE(find_program("", {"no-such-server-program", "sh"}, "", "x", "y"));
 }
 
-// What a server's core takes for a request of n bytes and a reply of 10, in microseconds (Pilaf, table 1).
+// A server's CPU time for a request of n bytes and a reply of 10, in microseconds (Pilaf, table 1).
 TEST(KernelPathOf, AddsUpToTheTable) {
   struct Row {
     Link link;
@@ -190,7 +190,7 @@ TEST(KernelPathOf, AddsUpToTheTable) {
        {Row{Link::ipoib, 16, 0.126}, Row{Link::ipoib, 1024, 0.122}, Row{Link::ipoib, 4096, 0.028},
         Row{Link::ethernet, 16, 0.120}, Row{Link::ethernet, 1024, 0.068}, Row{Link::ethernet, 4096, 0.029}}) {
     const KernelPath& path = kernel_path(row.link);
-    const Nanos fabric = 300;  // what the simulated messages cost a core
+    const Nanos fabric = 300;  // CPU time of the simulated messages
     const Nanos core = path.cpu_to_receive(row.bytes) + path.cpu_to_send(10) + fabric;
     const double slowest = static_cast<double>(std::max(core, path.on_link(row.bytes)));
     EXPECT_NEAR(1e3 / slowest, row.million_a_second, 0.02 * row.million_a_second)
@@ -200,9 +200,9 @@ TEST(KernelPathOf, AddsUpToTheTable) {
 
 TEST(LinksOf, CarryOneMessageAtATime) {
   Links links(3);
-  EXPECT_EQ(links.pass(0, 1, 100, 10), 110);  // it starts on the second link while still on the first
+  EXPECT_EQ(links.pass(0, 1, 100, 10), 110);  // it enters the second link before it has left the first
   EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // behind the other at the sender
-  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // and at the receiver
+  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link
   EXPECT_EQ(links.pass(1, 0, 100, 10), 110);  // the other direction is free
 }
 

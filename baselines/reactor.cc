@@ -14,7 +14,7 @@ namespace {
 
 constexpr Nanos look_at_the_end = 500'000;  // how often `done` is looked at
 constexpr Nanos nap = 10'000'000;           // longest wait in the kernel while every client waits for a reply
-constexpr Nanos short_nap = 20'000;  // the same while some client sleeps until its next operation is due
+constexpr Nanos short_nap = 20'000;         // while some client sleeps until its next operation is due
 
 }  // namespace
 

@@ -58,7 +58,7 @@ bool is_abandoned(const fs::path& folder, const std::string& prefix) {
 void remove_abandoned(const std::string& parent, const std::string& prefix) {
   std::error_code ignored;
   for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
-    std::error_code refused;  // another user's stays
+    std::error_code refused;  // a process of another user cannot be ended
     if (is_abandoned(at->path(), prefix)) fs::remove_all(at->path(), refused);
   }
 }
@@ -67,7 +67,7 @@ void remove_abandoned(const std::string& parent, const std::string& prefix) {
 [[noreturn]] void become(const char* program, char* const* arguments, int log, int report, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != parent) ::_exit(127);  // the parent died before this process asked to die with it
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -111,7 +111,7 @@ Result<std::string> find_program(const std::string& given, const std::vector<std
     std::error_code ignored;
     return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
   };
-  // Nothing where the folder has no name: the path would begin at the root.
+  // Empty for an empty folder: the path would begin at the root.
   const auto inside = [](std::string_view folder, const std::string& name) {
     return folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
   };
@@ -168,7 +168,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
 
 ServerProcess::~ServerProcess() {
   if (!is_alive()) return;
-  // It has nothing to save, and memcached takes a second to end when it is asked.
+  // SIGKILL: the server has nothing to save, and memcached takes a second to end on SIGTERM.
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) continue;
 }

@@ -33,7 +33,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("LOCH_BUILD", os.path.join(SOURCE, "build"))
 LOAD = os.path.join(BUILD, "release", "baselines", "server_work_load")
 VALUE = b"v" * 10
-FIRST = "echo, 16 bytes"  # what the others are set beside
+FIRST = "echo, 16 bytes"  # the baseline of the comparison
 
 
 def fail(message, status=1):
@@ -176,7 +176,7 @@ class Case:
             file.writelines(texts(key_text(number))[0] for number in order)
 
     def load(self, arguments, requests):
-        """Seconds that so many requests took."""
+        """Sends `requests` requests; returns the seconds that they took."""
         done = subprocess.run(
             [LOAD, "load", str(self.server.port), str(arguments.connections), str(requests), *self.sizes, self.file],
             capture_output=True,
@@ -239,7 +239,7 @@ def run(arguments, folder):
                 case.load(arguments, max(arguments.keys, arguments.connections))
         rounds = []
         for number in range(arguments.rounds):
-            at = number % len(cases)  # each case comes first in turn
+            at = number % len(cases)  # the order rotates, so that each case comes first once
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
             print(

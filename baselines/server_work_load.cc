@@ -193,7 +193,7 @@ class Client {
   }
 
   bool is_answered(Connection& from) {
-    if (from.got == load_.reply_bytes) return false;  // none is under way any more
+    if (from.got == load_.reply_bytes) return false;  // no request is outstanding any more
     const ssize_t got = ::recv(from.fd, reply_.data() + from.got, reply_.size() - from.got, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return false;
     if (got <= 0) give_up("recv");

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t longest_answer = 64 * 1024;
 
-// What came first, fit for one line.
+// The beginning of an answer, fit for an error line.
 std::string shown(std::string_view answer) {
   std::string text;
   for (const char c : answer.substr(0, 40)) {
@@ -37,7 +37,7 @@ std::string_view field(std::string_view answer, std::string_view key) {
   return answer.substr(0, answer.find_first_of("\r\n"));
 }
 
-// All of the answer is there.
+// Whether the answer is complete.
 bool is_whole(System system, std::string_view answer) {
   if (system == System::memcached) return answer.ends_with("END\r\n") || answer.ends_with("ERROR\r\n");
   if (!answer.starts_with('$')) return answer.ends_with("\r\n");
@@ -91,7 +91,7 @@ std::vector<std::string> memcached_arguments(const Settings& s, const Address& a
   add({"-M", "-t", std::to_string(s.threads), "-m", std::to_string(memory_mib), "-c",
        std::to_string(connections + 64)});
   if (item_mib > 1) add({"-I", std::to_string(item_mib << 20)});
-  if (::geteuid() == 0) add({"-u", user_name()});  // it asks root whom to run as: as who runs Loch
+  if (::geteuid() == 0) add({"-u", user_name()});  // memcached refuses to run as root without a user name
   return out;
 }
 
@@ -103,7 +103,7 @@ std::vector<std::string> redis_arguments(const Settings& s, const Address& at, c
   else
     add({"--bind", at.host, "--port", std::to_string(at.port)});
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers;
-  // Nothing goes to a disk, and a PUT that finds no memory is refused.
+  // No persistence; a PUT that finds no memory is refused.
   add({"--save", "", "--appendonly", "no", "--maxmemory", std::to_string(s.memory_bytes),
        "--maxmemory-policy", "noeviction", "--maxclients", std::to_string(connections + 64), "--dir", folder,
        "--daemonize", "no", "--loglevel", "warning"});

@@ -11,7 +11,7 @@
 
 namespace loch::baselines {
 
-// What a server says of itself.
+// A server's own statistics.
 struct ServerFacts {
   long pid = 0;
   std::string version;

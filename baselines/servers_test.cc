@@ -65,7 +65,7 @@ TEST_P(RealServer, IsStartedAndAskedAndStopped) {
   }
 }
 
-// Nobody outside this machine can reach it.
+// The server cannot be reached from outside this machine.
 TEST_P(RealServer, ListensOnLoopbackOrAUnixSocketAlone) {
   for (const std::string socket : {"unix", "loopback"}) {
     auto server = start_server(settings(socket), folder_->path(), 1);
@@ -110,7 +110,7 @@ TEST_P(RealServer, DiesWithWhoeverStartedIt) {
   ::waitpid(parent, nullptr, 0);
   ASSERT_GT(server, 0);
   EXPECT_TRUE(goes_away(server));
-  // What it left behind is removed by the next one.
+  // The next server removes the files that a killed one left behind.
   ::close(report[0]);
   ::close(report[1]);
 }

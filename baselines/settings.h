@@ -16,7 +16,7 @@ namespace loch::baselines {
 enum class System : std::uint8_t { memcached, redis };
 [[nodiscard]] std::string_view name(System system);
 
-// What the modelled TCP runs over (Pilaf 2013, table 1).
+// The link under the modelled TCP (Pilaf 2013, table 1).
 enum class Link : std::uint8_t { ipoib, ethernet };
 [[nodiscard]] std::string_view name(Link link);
 
@@ -24,12 +24,12 @@ struct Settings {
   kv::DeployConfig config;
   System system = System::memcached;
   std::vector<Address> given;      // --NAME.address; empty: Loch starts the servers
-  bool is_unix = true;             // how its own servers listen; else 127.0.0.1
+  bool is_unix = true;             // the servers listen on Unix sockets; false: on 127.0.0.1
   std::uint32_t servers = 1;       // of the whole cluster
-  std::uint32_t threads = 1;       // of each server
+  std::uint32_t threads = 1;       // threads per server
   std::string binary;              // --NAME.binary; empty: looked for
   std::uint64_t memory_bytes = 0;  // that a server may use for its data
-  Nanos timeout = 0;               // of one wait
+  Nanos timeout = 0;               // longest time of one wait
   Nanos start_timeout = 0;         // for a server to be ready, and for its share of the preload
   Link link = Link::ipoib;
   bool only_echoes = false;  // the modelled servers cost what an echo does (Pilaf 2013, table 1), no more

@@ -15,9 +15,9 @@
 namespace loch::baselines {
 namespace {
 
-// Where a node tells the others the addresses of its servers: one a line, the rest zero.
+// Where a node tells the others the addresses of its servers: one per line, the rest zero.
 constexpr std::string_view address_region = "baseline-servers";
-constexpr std::uint64_t address_bytes = 128;  // of one, its index and the end of its line included
+constexpr std::uint64_t address_bytes = 128;  // longest address of one server, with its index and the newline
 constexpr Nanos look_interval = 20'000'000;   // between two looks at the servers
 
 // hiredis writes to a socket whose other end may be gone.
@@ -30,7 +30,7 @@ void ignore_broken_pipes() {
 
 }  // namespace
 
-// What the window slots of a worker share.
+// State shared by the window slots of a worker.
 struct RealStore::WorkerState {
   std::unique_ptr<RedisWorker> redis;
   std::unique_ptr<MemcachedWorker> memcached;

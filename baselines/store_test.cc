@@ -169,7 +169,7 @@ TEST_P(OnServers, LargeAndTinyRecords) {
   }
 }
 
-// Payload bytes are those of the protocol's text.
+// Payload bytes are counted as the bytes of the memcached or Redis text protocol.
 TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
   const auto outcome = run();
@@ -181,7 +181,7 @@ TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   // "*2\r\n$3\r\nGET\r\n$24\r\n" K "\r\n", "$100\r\n" V "\r\n".
   EXPECT_EQ(payload, GetParam() == System::memcached ? (4 + 24 + 2) + (6 + 24 + 8 + 100 + 7)
                                                      : (4 + 9 + 5 + 24 + 2) + (6 + 100 + 2));
-  EXPECT_EQ(gets.requests.send + gets.requests.read, 0U);  // nothing of it went over the fabric
+  EXPECT_EQ(gets.requests.send + gets.requests.read, 0U);  // the operations did not use the fabric
 }
 
 TEST_P(OnServers, AServerThatDiesEndsNoRun) {

@@ -74,7 +74,7 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
 TEST_P(On, LocksAreHeldByOneAndReleased) {
   const auto module = module_of();
   StoreRun run = shape(GetParam());
-  run.deploy.keys = 4;  // in each other's way
+  run.deploy.keys = 4;  // few keys, so that clients conflict
   run.get = 0.1;
   run.options = {{"drtm-em.atomics", "cas"}, {"drtm-em.attempts", "10000"}};
   const auto outcome = run_store(*module, run);

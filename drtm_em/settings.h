@@ -1,4 +1,4 @@
-// What a deployment of DrTM-em decides before it starts.
+// Settings of a DrTM-em deployment, derived from its options.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ constexpr std::string_view items_region = "drtm-em.items";
 constexpr std::string_view landing_region = "drtm-em.landing";  // an item a lane
 constexpr std::string_view words_region = "drtm-em.words";      // a word a lane; of a mutant
 
-// What a client worker keeps for its window slots; its own thread's.
+// State that the window slots of a client worker share; used by its own thread.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;

@@ -160,7 +160,7 @@ coro::Task<kv::OpResult> NumberedPutter::put(std::uint32_t node, kv::Key key, kv
   }
   ++counts_.answered;
   result.status = kv::OpStatus::ok;
-  // Only where the server is of this process can it be asked.
+  // The server's state can be checked only if the server is in this process.
   const auto there = puts_.nodes_.find(server.node);
   const std::uint32_t slot = server.index * parties.columns() + parties.column(worker_.node(), lane_);
   if (there != puts_.nodes_.end() && there->second.executed->last(slot) != digest) ++counts_.unexecuted;

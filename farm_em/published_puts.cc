@@ -32,7 +32,7 @@ class PublishedPutter final : public Putter {
 
   PublishedPuts& channel_;
   fabric::Worker& worker_;
-  std::uint32_t lane_;  // number of this client slot among those of the worker's node
+  std::uint32_t lane_;  // index of this client slot among those of the worker's node
 };
 
 class PublishedPuts final : public PutChannel {
@@ -178,7 +178,7 @@ coro::Task<kv::OpResult> PublishedPutter::put(std::uint32_t node, kv::Key key, k
   arrived.stats = stats;
   worker_.attribute(arrived);
   ++counts_.answered;
-  // Only where the server is of this process can it be asked.
+  // The server's state can be checked only if the server is in this process.
   const auto there = c.nodes_.find(static_cast<fabric::NodeId>(node));
   if (there != c.nodes_.end() &&
       there->second.executed->last(server * c.parties_.columns() + column) != digest)

@@ -1,4 +1,4 @@
-// What a deployment of FaRM-em decides before it starts.
+// Settings of a FaRM-em deployment, derived from its options.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,7 @@
 
 namespace loch::farm {
 
-// What a client worker keeps for its window slots; its own thread's.
+// State that the window slots of a client worker share; used by its own thread.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;

@@ -67,7 +67,7 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Worker& worker_;
   fabric::Region& requests_;
   const std::vector<fabric::RemoteRegion>& slots_;  // by serving node
-  std::uint32_t client_;                            // in the whole cluster
+  std::uint32_t client_;                            // number of this client in the cluster
   std::vector<Pending> pending_;                    // by window slot
   std::vector<std::uint16_t> sequence_;             // by server and window slot
   std::vector<std::uint32_t> requests_seen_;        // by server, modulo the window (published)

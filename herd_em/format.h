@@ -30,7 +30,7 @@ struct SlotFormat {
   Layout layout = Layout::y2014;
   bool has_trailer = true;
   std::uint32_t value_bytes = 32;  // V
-  std::uint32_t kept_bytes = 32;   // of each value that is really moved
+  std::uint32_t kept_bytes = 32;   // bytes of each value that are really copied
   std::uint32_t slot_bytes = 1024;
   bool checks = true;         // with a trailer: messages of several lines have a check
   bool places_lines = false;  // the fabric places a cache line as a whole
@@ -50,7 +50,7 @@ struct SlotFormat {
     const bool is_one_line = places_lines && message_bytes(op) <= line;
     return checks && !is_one_line ? rpc::Arrival::by_check : rpc::Arrival::by_trailer;
   }
-  // Where in the slot.
+  // The offset in the slot at which the request begins.
   [[nodiscard]] std::uint32_t start(Op op) const {
     return is_right_aligned() ? slot_bytes - message_bytes(op) : 0;
   }

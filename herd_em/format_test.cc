@@ -1,4 +1,4 @@
-// Request slots: their sizes are those of the papers, and what is written is read.
+// Tests request slots: their sizes are those of the papers, and a written request is read back.
 #include "herd_em/format.h"
 
 #include <gtest/gtest.h>

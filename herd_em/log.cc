@@ -31,7 +31,7 @@ std::uint64_t Log::append(const Header& header, const std::byte* value) {
   const std::uint64_t bytes = entry_bytes(header.kept);
   LOCH_CHECK_LE(bytes, memory_.size());
   const std::uint64_t offset = head_;
-  // Beyond the end is somebody else's memory.
+  // Bytes beyond the end belong to another structure: the copy is cut off.
   const bool is_cut = defects_.wrap_underflows && offset >= memory_.size();
   const std::uint64_t room = is_cut ? memory_.size() - place(offset) : bytes;
   put(offset, &header, std::min<std::uint64_t>(sizeof header, room));

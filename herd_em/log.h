@@ -13,7 +13,7 @@
 
 namespace loch::herd {
 
-// What goes wrong in a known-bad log.
+// Defects of the known-bad variants of the log.
 struct LogDefects {
   bool checks_nothing = false;  // an overwritten offset counts as live
   // "capacity - head" as unsigned numbers, as if the head were a position: after the first turn an entry
@@ -30,7 +30,7 @@ class Log {
   };
   static_assert(sizeof(Header) == 24);
 
-  // Of an entry, in the log.
+  // The bytes that an entry takes in the log.
   [[nodiscard]] static std::uint64_t entry_bytes(std::uint32_t kept) {
     return sizeof(Header) + (kept + 7) / 8 * 8;
   }
@@ -45,9 +45,9 @@ class Log {
   }
   // Returns the new entry's offset. It must fit the log.
   std::uint64_t append(const Header& header, const std::byte* value);
-  // Another entry of the same size in a live one's place.
+  // Replaces a live entry by another of the same size.
   void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);
-  // Of a live offset.
+  // The header of the entry at a live offset.
   [[nodiscard]] Header header(std::uint64_t offset) const;
   void read_value(std::uint64_t offset, std::byte* out, std::uint32_t bytes) const;
   // In place: as many bytes as the entry keeps.

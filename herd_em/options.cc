@@ -17,7 +17,7 @@ constexpr auto integer = OptionType::integer;
 constexpr auto size = OptionType::size;
 constexpr auto duration = OptionType::duration;
 
-// What is spoken: rules, layouts, what is forgotten.
+// Options of the protocol's rules, layouts and eviction.
 Specs protocol_specs() {
   return {
       {"herd.variant",
@@ -121,7 +121,7 @@ Specs memory_specs() {
   };
 }
 
-// What a client does when no reply comes.
+// Options of a client that gets no reply.
 Specs loss_specs() {
   return {
       {"herd.retry",

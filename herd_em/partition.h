@@ -23,7 +23,7 @@ namespace loch::herd {
 struct PartitionShape {
   std::uint64_t buckets = 1;
   std::uint64_t log_bytes = 1024;
-  std::uint32_t value_bytes = 0;  // the largest value, as far as it is kept
+  std::uint32_t value_bytes = 0;  // stored bytes of the largest value
   std::uint32_t tag_bits = 16;
   Eviction eviction = Eviction::oldest;
   bool is_lossless = false;
@@ -49,7 +49,7 @@ class Partition {
   // Copies what is kept of the value, at most value_bytes, and returns its length; none if the key is not
   // there.
   [[nodiscard]] std::optional<std::uint32_t> get(KeyHash key, std::byte* out);
-  // Whether it was there.
+  // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 
   // The two accesses to memory that an operation takes, ahead of it: the key's bucket; then, when that is
@@ -57,7 +57,7 @@ class Partition {
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key) const;
 
-  // What is wrong with it: a key with two slots or in another key's bucket, space of the log that is lost.
+  // Violated invariants: a key with two slots or in another key's bucket, space of the log that is lost.
   [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const PartitionCounts& counts() const { return counts_; }
 

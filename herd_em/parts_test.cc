@@ -95,7 +95,7 @@ TEST(Index, EvictsTheOldestOrByTag) {
   }
 }
 
-// Against a map: what is read is the newest value or nothing, whatever the sizes.
+// Compares the partition with a map: a GET returns the newest value or nothing, for all sizes.
 void against_a_map(PartitionShape shape, std::uint64_t seed, std::uint64_t* found, std::uint64_t* wrong) {
   Rng rng(seed);
   shape.value_bytes = 48;

@@ -212,7 +212,7 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   return answer;
 }
 
-// Again what was answered; a GET is read again, which is as good while its client waits.
+// Sends the former answer again; a GET is executed again, which is as good while its client waits.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
   LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;

@@ -17,7 +17,7 @@ struct ServerCounts {
   std::uint64_t requests = 0, batches = 0, repeated = 0, stale = 0, drains = 0;
 };
 
-// Its state; made before the run, outlives it. Used by one worker's thread.
+// The state of a server worker; made before the run, outlives it. Used by one worker's thread.
 class Server {
  public:
   // `index` of its node's server workers; `slots` and `replies` are the node's regions.
@@ -42,7 +42,7 @@ class Server {
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
-  // What a request turned out to be.
+  // The outcome of a request.
   struct Answer {
     bool is_due = false;
     std::uint32_t length = 0;
@@ -82,7 +82,7 @@ class Server {
   std::unique_ptr<rpc::DatagramSender> sender_;
   std::vector<Request> batch_;
   std::uint32_t collected_ = 0;
-  std::uint32_t start_ = 0;  // where polling goes on
+  std::uint32_t start_ = 0;  // slot at which polling continues
   // The pipeline: a request whose bucket is on its way, and one whose log entry is.
   Request at_bucket_, at_entry_;
   bool has_bucket_ = false, has_entry_ = false;

@@ -40,7 +40,7 @@ struct Rules {
 struct Settings {
   kv::DeployConfig config;
   Rules rules;
-  SlotFormat format;  // places_lines is known when the fabric is
+  SlotFormat format;  // places_lines is set once the fabric is known
   PartitionShape partition;
   Prefetch prefetch = Prefetch::pipeline;
   std::uint32_t batch = 1;
@@ -58,7 +58,7 @@ struct Settings {
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t server_of_node, std::uint32_t slot) const {
     return (std::uint64_t{server_of_node} * slots() + slot) * format.slot_bytes;
   }
-  // Who answers for a key: a server worker of the cluster, by node and then by worker.
+  // The server that owns a key: a server worker of the cluster, by node and then by worker.
   [[nodiscard]] std::uint32_t server_of(KeyHash key) const { return key.partition(servers()); }
   [[nodiscard]] fabric::NodeId node_of_server(std::uint32_t server) const {
     return static_cast<fabric::NodeId>(server / config.server_workers);
@@ -73,7 +73,7 @@ struct Settings {
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 // The holes that these options leave open, each with the option that fixes it.
 [[nodiscard]] std::vector<kv::Fix> open_holes(const kv::Options& options);
-// Those that show by themselves, with the others fixed.
+// The holes that violate by themselves, with the others fixed.
 [[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

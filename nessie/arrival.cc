@@ -1,27 +1,30 @@
-// Arrivals at a lane's buffers, by watermark.
+// Landing places of a lane's requests, and what is asked when nothing lands in them.
 #include "nessie/arrival.h"
 
-#include "common/rpc/landing.h"
+#include "nessie/reach.h"
 
 namespace loch::nessie {
 
-// No coroutine of its own: it is awaited several times in every operation.
-fabric::Worker::WatchOne post_watched(Lane& lane, fabric::WorkRequest& request, fabric::Region* region,
-                                      std::uint64_t landed) {
-  const rpc::Landing landing{.region = region,
-                             .word_at = landed,
-                             .mark = watermark_bit,
-                             .until = lane.worker.now() + lane.settings.expiry,
-                             .flush = {}};
-  return rpc::post_watched(lane.worker, request, landing);
+std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region, std::uint64_t last_word,
+                                            bool by_watermark) {
+  if (!by_watermark) return std::nullopt;
+  return onesided::Landing{.region = region,
+                           .word_at = last_word,
+                           .mark = watermark_bit,
+                           .until = lane.worker.now() + lane.settings.expiry};
 }
 
-coro::Task<fabric::WcStatus> settle(Lane* lane, fabric::WatchOutcome outcome, fabric::NodeId peer) {
-  if (outcome != fabric::WatchOutcome::link_down) ++lane->own.counters.watch_timeouts;
-  const fabric::LocalSlice scratch{lane->node.words, lane->word_at(lane_flush)};
-  const fabric::WorkRequest flush =
-      fabric::one_sided(fabric::Verb::read, lane->own.peers[peer].data, 0, scratch, 8, nullptr);
-  co_return co_await rpc::settle(&lane->worker, outcome, flush);
+fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer) {
+  const fabric::LocalSlice scratch{lane.node.words, lane.word_at(lane_flush)};
+  return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, 0, scratch, 8, nullptr);
 }
+
+coro::Task<fabric::WcStatus> settle(Lane* lane, onesided::Ended ended, fabric::NodeId peer) {
+  if (ended.is_settled()) co_return ended.status;
+  if (ended.outcome != fabric::WatchOutcome::link_down) ++lane->own.counters.watch_timeouts;
+  co_return co_await onesided::settle(&lane->worker, ended.outcome, flush_of(*lane, peer));
+}
+
+coro::Task<bool> LaneReading::reconnect() const { return nessie::reconnect(&access.lane, peer); }
 
 }  // namespace loch::nessie

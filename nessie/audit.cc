@@ -126,7 +126,7 @@ class Audit {
     if (!is_first) find("{}: the same key as {}", where, other->second);
   }
 
-  // By a stamp of this incarnation that is no mere suspicion.
+  // Whether the entry has a stamp of its incarnation that is not only a suspicion.
   [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
     const Word word = word_of(state, id, s_.entry.stamp_at());
     if (Stamp::is_live(word)) return false;
@@ -143,7 +143,8 @@ class Audit {
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
   }
 
-  // What a dead client had unlinked and not yet marked stays behind where nobody looks for it.
+  // Whether entries may leak: those that a dead client had unlinked and not yet stamped, where no repair
+  // looks for them.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
@@ -158,7 +159,7 @@ class Audit {
   // Every entry that was ever used is linked, free, or marked.
   void look_at_entries(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
-      if (worker->is_abandoned) continue;  // its worker died: nobody allocates from it any more
+      if (worker->is_abandoned) continue;  // its worker died: no one allocates from this partition any more
       const std::set<std::uint32_t> free(worker->table.free_entries().begin(),
                                          worker->table.free_entries().end());
       std::uint64_t leaked = 0, freed_and_linked = 0;

@@ -1,4 +1,4 @@
-// What the load generator drives: a lane behind kv::Client.
+// NessieClient: kv::Client over one lane.
 #pragma once
 
 #include "nessie/migrate.h"

@@ -52,7 +52,7 @@ class DataTable {
   // The node's memory is a new incarnation since it was declared lost; nothing of the old one is left.
   void begin_incarnation(std::uint32_t incarnation) { incarnation_ = incarnation; }
   [[nodiscard]] bool has_doubts() const { return !doubts_.empty(); }
-  // The entry as it is now, whoever asks.
+  // The identity (incarnation, generation) that the entry has now.
   [[nodiscard]] EntryId current(std::uint32_t index) const;
   // Entries that may be allocated at once.
   [[nodiscard]] const std::vector<std::uint32_t>& free_entries() const { return free_; }
@@ -68,7 +68,7 @@ class DataTable {
   [[nodiscard]] std::uint64_t take_scanned();
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::uint32_t owned() const { return owned_; }
-  // Nothing can have expired before this time of the node's clock.
+  // Whether a scan may find expired entries; before next_scan_ none can have expired.
   [[nodiscard]] bool is_scan_due(Nanos node_now) const { return node_now >= next_scan_; }
   void no_scan_before(Nanos node_time) { next_scan_ = std::max(next_scan_, node_time); }
   // Few entries are left that need no scan: the background should look for expired ones.
@@ -100,7 +100,7 @@ class DataTable {
   std::uint32_t fresh_ = 0;        // the next of the owned entries that was never used; counts up to owned_
   std::uint32_t cursor_ = 0;       // scan position
   std::uint32_t since_found_ = 0;  // entries scanned since one was freed
-  Nanos earliest_ = 0;             // of the deadlines seen since then
+  Nanos earliest_ = 0;             // earliest deadline seen since that scan
   Nanos next_scan_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> doubts_;

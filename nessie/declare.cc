@@ -118,7 +118,7 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
       LOCH_PROBE("nessie.lost-node-is-back");
       ++done->counts["nodes_back"];
     }
-    // What was told of it is kept: a node that is back uses its new incarnation from the moment it is told.
+    // The announced incarnation is kept: a node that is back uses it from the moment it is told.
     const std::optional<std::uint32_t> begun = lane.store.declared_as(node);
     if (begun == member.incarnation && !(is_up && survey->is_new[node])) {
       LOCH_PROBE("nessie.declaration-goes-on");

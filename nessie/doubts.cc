@@ -79,7 +79,7 @@ coro::Task<void> settle_doubts(Lane* lane) {
     }
     const EntryId entry = *id;
     const Linked linked = co_await find_links(access, entry);
-    // Meanwhile it may have been marked, or be another one.
+    // Meanwhile the entry may have been stamped, or reused.
     const EntryId now = own.table.current(entry.index);
     if (now != entry) continue;
     if (linked == Linked::unknown || is_in_hand(own, entry)) {

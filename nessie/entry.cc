@@ -7,59 +7,49 @@
 
 #include "common/base/probe.h"
 #include "common/fabric/memory.h"
+#include "common/onesided/cached.h"
 #include "nessie/arrival.h"
 #include "nessie/reach.h"
 
 namespace loch::nessie {
 namespace {
 
-bool is_equal(const std::byte* shared, kv::Key key) {
-  std::uint32_t at = 0;
-  for (; at + 8 <= key.size; at += 8) {
-    Word wanted;
-    std::memcpy(&wanted, key.data + at, 8);
-    if (fabric::load_word(shared + at) != wanted) return false;
-  }
-  std::array<std::byte, 8> rest{};
-  fabric::copy_from_shared(rest.data(), shared + at, key.size - at);
-  return std::memcmp(rest.data(), key.data + at, key.size - at) == 0;
-}
+// READ of an entry of another node into the lane's landing buffer.
+struct EntryReading : LaneReading {
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
 
-// An entry of another node, into the lane's landing buffer.
+  [[nodiscard]] std::optional<fabric::WorkRequest> request() const {
+    const Lane& lane = access.lane;
+    return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, offset,
+                             {lane.node.landing, lane.landing_base}, length, access.stats);
+  }
+  // Polling the last byte of more than one line needs lines that arrive in order (H19).
+  [[nodiscard]] std::optional<onesided::Landing> landing() const {
+    const Lane& lane = access.lane;
+    const bool by_watermark =
+        lane.settings.completion == CompletionBy::watermark &&
+        (lane.worker.capabilities().in_order_placement || lane.settings.rules.polls_tail_unordered);
+    return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark);
+  }
+};
+
 coro::Task<Fetched> read_entry(Access access, EntryId id, Extent extent) {
   const Settings& settings = access.settings();
   const EntryLayout& entry = settings.entry;
   Lane& lane = access.lane;
-  const auto peer = static_cast<fabric::NodeId>(id.node);
   Fetched found;
   found.extent = extent;
   if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) co_return found;
-  const std::uint32_t length = extent == Extent::header ? entry.header_bytes() : entry.full_bytes();
-  const std::uint64_t last_word = lane.landing_base + length - 8;
-  // Polling the last byte of more than one line needs lines that arrive in order (H19).
-  const bool by_watermark =
-      settings.completion == CompletionBy::watermark &&
-      (lane.worker.capabilities().in_order_placement || settings.rules.polls_tail_unordered);
-  for (int attempt = 0; attempt < 2 && !found.ok; ++attempt) {
-    fabric::WorkRequest request =
-        fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, id.index * entry.stride(),
-                          {lane.node.landing, lane.landing_base}, length, access.stats);
-    fabric::WcStatus status = fabric::WcStatus::success;
-    if (by_watermark) {
-      const fabric::WatchOutcome outcome = co_await post_watched(lane, request, lane.node.landing, last_word);
-      if (outcome != fabric::WatchOutcome::ready) {
-        const fabric::WcStatus settled = co_await settle(&lane, outcome, peer);
-        status = settled;
-      }
-    } else {
-      const fabric::Completion done = co_await lane.worker.execute(request);
-      status = done.status;
-    }
-    found.ok = status == fabric::WcStatus::success;
-    if (!found.ok) {
-      const bool is_back = co_await reconnect(&lane, peer);
-      if (!is_back) break;
-    }
+  const EntryReading reading{{.access = access, .peer = static_cast<fabric::NodeId>(id.node)},
+                             id.index * entry.stride(),
+                             extent == Extent::header ? entry.header_bytes() : entry.full_bytes()};
+  const onesided::Ended ended =
+      co_await onesided::Transfer(lane.worker, *reading.request(), reading.landing());
+  found.ok = ended.ok();
+  if (!found.ok) [[unlikely]] {
+    const bool has_come = co_await onesided::try_again(reading, ended);
+    found.ok = has_come;
   }
   found.region = lane.node.landing;
   found.offset = lane.landing_base;
@@ -101,7 +91,7 @@ coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
   if (id.node == lane.node.node && id.index < settings.entries_per_node) {
     found.ok = true;
     found.is_local = true;
-    found.extent = Extent::full;  // all of it is here
+    found.extent = Extent::full;  // a local entry is complete
     found.region = lane.node.data;
     found.offset = lane.own.table.offset(id.index);
     access.count_local();
@@ -124,7 +114,7 @@ coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key k
   Fetched found = co_await fetch(access, word, extent);
   if (!found.ok) co_return found;
   co_await access.worker().compute(access.worker().costs().compare(key.size));
-  found.is_key = is_equal(found.region->at(found.offset), key);
+  found.is_key = onesided::is_key(found.region->at(found.offset), key);
   if (!found.is_key) ++access.own().counters.false_filter_hits;
   co_return found;
 }

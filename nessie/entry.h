@@ -14,21 +14,21 @@ struct Fetched {
   // False: its node cannot be reached, or its memory is gone: what the word named is not there any more.
   bool ok = false;
   Attempt why = Attempt::link_error;  // how the attempt ends, if not ok: expired or link_error
-  bool is_gone = false;               // its node was declared lost
-  bool is_replaced = false;           // another incarnation of the entry is there
-  bool is_key = false;                // it is the wanted key's (fetch_for alone)
+  bool is_gone = false;               // the entry's node was declared lost
+  bool is_replaced = false;           // the slot in the data table holds another incarnation
+  bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
   Extent extent = Extent::header;
   EntryMeta meta;
   Word prev = 0;
-  fabric::Region* region = nullptr;  // where it lies now: until the lane's next fetch
+  fabric::Region* region = nullptr;  // region that holds the fetched bytes until the lane's next fetch
   std::uint64_t offset = 0;
 };
 
 // The entry that the word names, of whatever key. A READ that fails is tried again once over a new
 // connection. An entry that is another one by now, or whose memory is gone, is an error and no miss (A4).
 [[nodiscard]] coro::Task<Fetched> fetch(Access access, Word word, Extent extent);
-// The same, and whether it is that key's.
+// fetch(), and compares the entry's key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
 
 // Has the operation that put the word into the index committed it (2017, 4.3.2; H9)?

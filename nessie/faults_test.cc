@@ -154,7 +154,7 @@ TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
-  EXPECT_EQ(hardened.seen.value, 2u);  // it finds the entry free, and begins anew
+  EXPECT_EQ(hardened.seen.value, 2u);  // the retry finds the entry free, and starts over
   const Dawdle unguarded = dawdle("margin-ignored");
   EXPECT_GT(unguarded.reused_after, 0);
   EXPECT_LT(unguarded.reused_after, 1'000'000);

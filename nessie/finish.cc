@@ -1,4 +1,4 @@
-// What a PUT or DELETE does between its own CAS and its end: duplicates, commit, rollback.
+// The end of a PUT or DELETE, after its own CAS: removing duplicates, commit, rollback.
 #include "nessie/finish.h"
 
 #include "common/base/probe.h"

@@ -2,25 +2,14 @@
 #include "nessie/get.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/fabric/memory.h"
+#include "common/onesided/cached.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
-#include "nessie/verify.h"
 
 namespace loch::nessie {
 namespace {
-
-void fill_cache(Access access, const Fetched& found, kv::ValueView value, Word word, Nanos read_at) {
-  kv::WordCache& cache = *access.node().cache;
-  kv::WordCache::Pin room = cache.reserve(word, access.worker().now());
-  if (!room) return;
-  const EntryLayout& entry = access.settings().entry;
-  fabric::copy_from_shared(room.key(), found.region->at(found.offset), entry.key_size());
-  fabric::copy_from_shared(room.value(), found.region->at(found.offset + entry.value_at()), value.kept);
-  cache.publish(room, word, read_at + access.settings().expiry);
-}
 
 // The entry is committed and the key's: brings its value into this lane.
 coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos read_at, kv::Key key) {
@@ -50,14 +39,15 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
                             kept};
   if (!found.is_local && lane.node.cache != nullptr) {
     co_await worker.compute(worker.costs().copy(entry.value_size()));
-    fill_cache(access, found, value, word, read_at);
+    const onesided::CachedEntry place{lane.node.cache.get(), word, read_at + access.settings().expiry};
+    onesided::fill_cache(place, worker.now(), key, value);
   }
   co_return Looked{Look::value, value};
 }
 
-// What the entry that `word` names says about the key. A pending entry leads to the version before
+// Compares the entry that `word` names with the key. A pending entry leads to the version before
 // it, which is committed or gone: chains have length 1.
-coro::Task<Looked> look_up(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
+coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
   const Settings& settings = access.settings();
   if (const std::optional<Looked> cached = look_in_cache(access, word, read_at, key)) {
     co_await access.worker().compute(access.worker().costs().compare(key.size));
@@ -73,65 +63,45 @@ coro::Task<Looked> look_up(Access access, Word word, Nanos read_at, kv::Key key,
   const bool is_copy = found.meta.kind == EntryKind::copy && !settings.rules.migrate_keeps_previous;
   if (!settings.rules.use_previous || found.prev == 0 || is_copy) co_return Looked{Look::pending, {}};
   ++access.own().counters.previous_reads;
-  co_return co_await look_up(access, found.prev, read_at, key, true);
+  co_return co_await look_up_word(access, found.prev, read_at, key, true);
 }
 
 }  // namespace
 
 std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key) {
-  if (access.node().cache == nullptr) return std::nullopt;
   const Settings& settings = access.settings();
-  kv::WordCache::Pin hit = access.node().cache->find(word, access.worker().now(), read_at + settings.expiry);
-  if (!hit) return std::nullopt;
-  if (access.stats != nullptr) ++access.stats->cache_hits;
-  if (std::memcmp(hit.key(), key.data, key.size) != 0) return Looked{Look::other_key, {}};
-  kv::WordCache::Pin& pinned = access.lane.pinned;
-  pinned = std::move(hit);
-  const kv::ValueView value{pinned.value(), settings.config.value_size,
-                            std::min(settings.config.kept_value_bytes, settings.config.value_size)};
-  return Looked{access.is_over_age() ? Look::expired : Look::value, value};
+  const std::uint32_t size = settings.config.value_size;
+  std::optional<Looked> found = onesided::look_in_cache(
+      {access.node().cache.get(), word, read_at + settings.expiry}, access.worker().now(), key, size,
+      std::min(settings.config.kept_value_bytes, size), access.stats, &access.lane.pinned);
+  if (found && found->look == Look::value && access.is_over_age()) found->look = Look::expired;
+  return found;
 }
 
-coro::Task<Got> get_once(Access access, kv::Key key) {
-  const Settings& settings = access.settings();
-  fabric::Worker& worker = access.worker();
-  cuckoo::KeyHash hash = settings.family.hash({key.data, key.size});
-  SeenWords seen{};
-  bool has_met_pending = false;
-  const std::uint32_t functions = settings.functions();
-  access.lane.expect(hash.candidate(0));
-  co_await worker.compute(worker.costs().operation() + worker.costs().hash(key.size));
-  for (std::uint32_t i = 0; i < functions; ++i) {
-    if (i > 0) co_await worker.compute(worker.costs().hash(key.size));
-    const cuckoo::Place place = hash.candidate(i);
-    const Nanos read_at = worker.now();
-    const WordRead read = co_await read_index(access, place);
-    if (!read.ok) co_return Got{Attempt::link_error, {}};
-    seen[i] = read.word;
-    if (!holds_filter(settings, read.word, hash)) continue;
-    const Looked looked = co_await look_up(access, read.word, read_at, key, false);
-    switch (looked.look) {
-      case Look::other_key:
-        break;
-      case Look::value:
-        co_return Got{Attempt::ok, looked.value};
-      case Look::expired:
-        co_return Got{Attempt::expired, {}};
-      case Look::conflict:
-        co_return Got{Attempt::conflict, {}};
-      case Look::failed:
-        co_return Got{Attempt::link_error, {}};
-      case Look::pending:
-        // Hardened: a committed entry at a later rank wins over an insert that is still under way.
-        if (!settings.rules.get_continues) co_return Got{Attempt::conflict, {}};
-        has_met_pending = true;
-        break;
-    }
+coro::Task<onesided::WordRead> Tables::read_word(cuckoo::Place place) const {
+  return read_index(access, place);
+}
+
+coro::Task<Looked> Tables::look_up(cuckoo::Place /*place*/, Word word, Nanos read_at, kv::Key key) const {
+  return look_up_word(access, word, read_at, key, false);
+}
+
+coro::Task<Got> get_once(Access access, kv::Key key) { return onesided::get_once(Tables{access}, key); }
+
+Attempt attempt_of(onesided::Outcome outcome) {
+  switch (outcome) {
+    case onesided::Outcome::ok:
+      return Attempt::ok;
+    case onesided::Outcome::not_found:
+      return Attempt::not_found;
+    case onesided::Outcome::conflict:
+      return Attempt::conflict;
+    case onesided::Outcome::expired:
+      return Attempt::expired;
+    case onesided::Outcome::link_error:
+      break;
   }
-  if (has_met_pending) co_return Got{Attempt::conflict, {}};
-  if (!settings.rules.get_verifies) co_return Got{Attempt::not_found, {}};
-  const Attempt confirmed = co_await confirm_absent(access, &hash, seen);
-  co_return Got{confirmed, {}};
+  return Attempt::link_error;
 }
 
 }  // namespace loch::nessie

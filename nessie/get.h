@@ -2,31 +2,41 @@
 // none of them, a reverse pass that confirms it.
 #pragma once
 
+#include "common/onesided/get.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// How one attempt ended; the value, if ok, lies in the lane's landing buffer or in Lane::pinned, until the
-// lane's next operation.
-struct Got {
-  Attempt ended = Attempt::not_found;
-  kv::ValueView value;
-};
-[[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
+using onesided::Got;
+using onesided::Look;
+using onesided::Looked;
 
-// What the entry that a slot's word names says about a key.
-enum class Look : std::uint8_t {
-  other_key,
-  value,     // committed, and here is its value
-  pending,   // an insert that is under way: there is no version before it
-  conflict,  // another operation is in the way
-  expired,   // the attempt is older than E: what was read may be another entry's
-  failed,    // the entry cannot be read
+// The passes of common/onesided/get.h over Nessie's tables.
+struct Tables {
+  Access access;
+
+  [[nodiscard]] fabric::Worker& worker() const { return access.worker(); }
+  [[nodiscard]] std::uint32_t functions() const { return access.settings().functions(); }
+  [[nodiscard]] cuckoo::KeyHash hash(kv::Key key) const {
+    return access.settings().family.hash({key.data, key.size});
+  }
+  void expect(const cuckoo::Place& place) const { access.lane.expect(place); }
+  [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place) const;
+  [[nodiscard]] bool may_hold(Word word, cuckoo::KeyHash& hash) const {
+    return holds_filter(access.settings(), word, hash);
+  }
+  [[nodiscard]] coro::Task<Looked> look_up(cuckoo::Place place, Word word, Nanos read_at, kv::Key key) const;
+  [[nodiscard]] bool goes_on_past_pending() const { return access.settings().rules.get_continues; }
+  [[nodiscard]] bool confirms_misses() const { return access.settings().rules.get_verifies; }
+  [[nodiscard]] bool is_over_age() const { return access.is_over_age(); }
+  void count_mismatch() const { ++access.own().counters.reverse_mismatches; }
 };
-struct Looked {
-  Look look = Look::other_key;
-  kv::ValueView value;
-};
+
+// One attempt. The value, if ok, lies in the lane's landing buffer or in Lane::pinned, until the lane's next
+// operation.
+[[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
+[[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
+
 // The word cache's answer, if it has one; a hit lives until E after the word was read (2017, 4.1.3).
 // `read_at`: now() before that. What a value lies in is pinned in Lane::pinned.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);

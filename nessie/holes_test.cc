@@ -34,7 +34,8 @@ OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word(places[2])));
 
   cluster.begin_put(2, k, 11);
-  // Until its CASes are done: one to take a slot and, in 2017, one to remove the duplicate.
+  // Lets the PUT run until it has done its CASes: one to take a slot and, in 2017, one to remove the
+  // duplicate.
   const bool removes = cluster.settings().rules.removes_duplicates;
   cluster.step_through_cas(2, removes ? 2 : 1);
   EXPECT_EQ(cluster.put(4, x, 22).result.status, OpStatus::ok);

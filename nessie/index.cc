@@ -81,6 +81,26 @@ coro::Task<bool> overwrite_index(Access access, cuckoo::Place place, Word word) 
   co_return done.ok();
 }
 
+// READ of a slot's word.
+struct WordReading : LaneReading {
+  std::uint32_t share_number = 0;
+  std::uint64_t slot = 0;
+
+  [[nodiscard]] std::optional<fabric::WorkRequest> request() {
+    const IndexShare& share = access.own().shares[share_number];
+    if (share.is_void) [[unlikely]]
+      return std::nullopt;
+    peer = share.index.node;
+    if (access.stats != nullptr) ++access.stats->index_read;
+    const fabric::LocalSlice to{access.node().words, access.lane.word_at(lane_index)};
+    return fabric::one_sided(fabric::Verb::read, share.index, share.base + slot * 8, to, 8, access.stats);
+  }
+  [[nodiscard]] std::optional<onesided::Landing> landing() const {
+    return landing_at(access.lane, access.node().words, access.lane.word_at(lane_index),
+                      access.settings().completion == CompletionBy::watermark);
+  }
+};
+
 }  // namespace
 
 coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
@@ -90,42 +110,24 @@ coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
     const Word word = fabric::load_word(node.index->at(place.slot * 8));
     co_return WordRead{true, word};
   }
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const fabric::LocalSlice landing{node.words, access.lane.word_at(lane_index)};
-    const IndexShare& share = access.own().shares[place.node];
-    if (share.is_void) [[unlikely]]
-      break;
-    const fabric::NodeId peer = share.index.node;
-    fabric::WorkRequest request = fabric::one_sided(fabric::Verb::read, share.index,
-                                                    share.base + place.slot * 8, landing, 8, access.stats);
-    if (access.stats != nullptr) ++access.stats->index_read;
-    fabric::WcStatus status = fabric::WcStatus::success;
-    if (settings.completion == CompletionBy::watermark) {
-      const fabric::WatchOutcome outcome =
-          co_await post_watched(access.lane, request, node.words, landing.offset);
-      if (outcome != fabric::WatchOutcome::ready) {
-        const fabric::WcStatus settled = co_await settle(&access.lane, outcome, peer);
-        status = settled;
-      }
-    } else {
-      const fabric::Completion done = co_await access.worker().execute(request);
-      status = done.status;
-    }
-    if (status == fabric::WcStatus::success) {
-      const Word word = fabric::load_word(node.words->at(landing.offset));
-      // Memory without a watermark is an index that nobody laid out: its node came back empty.
-      if (!WordFormat::is_stored(word)) [[unlikely]] {
-        LOCH_PROBE("nessie.index-not-laid-out");
-        co_return WordRead{};
-      }
-      if (access.own().has_losses && names_lost_memory(access.lane, word)) [[unlikely]]
-        co_return co_await bury(access, place, word);
-      co_return WordRead{true, word};
-    }
-    const bool is_back = co_await reconnect(&access.lane, peer);
-    if (!is_back) break;
+  WordReading reading{{.access = access}, place.node, place.slot};
+  const std::optional<fabric::WorkRequest> request = reading.request();
+  if (!request) [[unlikely]]
+    co_return WordRead{};
+  const onesided::Ended ended = co_await onesided::Transfer(access.worker(), *request, reading.landing());
+  if (!ended.ok()) [[unlikely]] {
+    const bool has_come = co_await onesided::try_again(reading, ended);
+    if (!has_come) co_return WordRead{};
   }
-  co_return WordRead{};
+  const Word word = fabric::load_word(node.words->at(access.lane.word_at(lane_index)));
+  // Memory without a watermark is an index that nobody laid out: its node came back empty.
+  if (!WordFormat::is_stored(word)) [[unlikely]] {
+    LOCH_PROBE("nessie.index-not-laid-out");
+    co_return WordRead{};
+  }
+  if (access.own().has_losses && names_lost_memory(access.lane, word)) [[unlikely]]
+    co_return co_await bury(access, place, word);
+  co_return WordRead{true, word};
 }
 
 coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
@@ -148,17 +150,13 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
     request.compare = expected;
     request.operand = desired;
     if (access.stats != nullptr) ++access.stats->index_cas;
-    fabric::WcStatus status = fabric::WcStatus::success;
-    if (settings.completion == CompletionBy::watermark) {
-      const fabric::WatchOutcome outcome =
-          co_await post_watched(access.lane, request, node.words, landing.offset);
-      if (outcome != fabric::WatchOutcome::ready) {
-        const fabric::WcStatus settled = co_await settle(&access.lane, outcome, peer);
-        status = settled;
-      }
-    } else {
-      const fabric::Completion done = co_await access.worker().execute(request);
-      status = done.status;
+    const onesided::Ended ended = co_await onesided::Transfer(
+        access.worker(), request,
+        landing_at(access.lane, node.words, landing.offset, settings.completion == CompletionBy::watermark));
+    fabric::WcStatus status = ended.status;
+    if (!ended.is_settled()) [[unlikely]] {
+      const fabric::WcStatus settled = co_await settle(&access.lane, ended, peer);
+      status = settled;
     }
     if (status == fabric::WcStatus::success) {
       const Word seen = fabric::load_word(node.words->at(landing.offset));
@@ -184,7 +182,7 @@ coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to
 coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word) {
   if (!access.own().has_losses || !names_lost_memory(access.lane, word)) co_return;
   const WordRead buried = co_await bury(access, place, word);
-  static_cast<void>(buried);  // if it fails, whoever meets the word empties it
+  static_cast<void>(buried);  // if the CAS fails, the next operation that meets the word empties the slot
 }
 
 }  // namespace loch::nessie

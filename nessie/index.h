@@ -2,14 +2,12 @@
 // an error.
 #pragma once
 
+#include "common/onesided/get.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-struct WordRead {
-  bool ok = false;  // false: nobody can say what the slot holds
-  Word word = 0;
-};
+using onesided::WordRead;
 
 // READs the slot's word; tried again once over a new connection. Not ok: the node cannot be reached, the
 // share lies nowhere, or its memory was never laid out. A word that names lost memory is never returned: the
@@ -23,9 +21,10 @@ struct Swap {
   [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
 };
 
-// What the slot proves about a CAS that ended in an error (H17, A1), when it no longer holds `expected`.
+// What reading the slot again proves about a CAS that ended in an error (H17, A1), when it no longer holds
+// `expected`.
 enum class Proof : std::uint8_t {
-  none,            // others may write `desired` too: nothing
+  none,            // others may write `desired` too: proves nothing
   desired_stays,   // this operation alone writes `desired`, and nobody changes it: there or not, it is known
   desired_unique,  // this operation alone writes `desired`, but others may have changed it since
   expected_ours,   // `expected` is this operation's own, and nobody else changes it: the CAS took place

@@ -23,7 +23,7 @@ namespace loch::nessie {
 enum class Attempt : std::uint8_t {
   ok,
   not_found,
-  conflict,    // another operation is in the way: back off, start over
+  conflict,    // a concurrent operation: back off, start over
   again,       // a MIGRATE made room: start over at once
   expired,     // older than E
   no_entry,    // no free DTE: back off until one has expired
@@ -40,9 +40,9 @@ constexpr std::uint32_t most_moves = 17;
 struct InHand {
   bool is_writing = false;                   // the next two are of a PUT or DELETE that is under way
   std::optional<EntryId> fresh;              // allocated, and in no slot
-  EntryId linked;                            // its word is in a slot, or may be
+  EntryId linked;                            // an entry whose word is, or may be, in a slot
   std::array<EntryId, most_moves> copies{};  // of the MIGRATEs under way
-  std::uint32_t moves = 0;                   // so many
+  std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };
 
@@ -66,13 +66,14 @@ struct Lane {
   fabric::Worker& worker;
   std::uint64_t landing_base;  // of the lane's DTE in NodeState::landing
   std::uint64_t words_base;    // of its words in NodeState::words
-  // What the last GET's value lies in, if it came from the cache; the next operation gives it back.
+  // The cache entry that holds the last GET's value, if it came from the cache; released by the next
+  // operation.
   kv::WordCache::Pin pinned;
   InHand in_hand;
   std::vector<std::byte> key;  // room for one, for who copies it out of an entry and uses it before awaiting
 };
 
-// By value: a few words. The lane outlives every attempt.
+// The context of one attempt, passed by value. The lane outlives every attempt.
 struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // whom requests count for; null: nobody

@@ -31,7 +31,7 @@
 namespace loch::nessie {
 
 enum class EntryKind : std::uint8_t {
-  free = 0,  // nobody's: in a free list, or never used
+  free = 0,  // not owned by any key: in a free list, or never used
   put = 1,
   tombstone = 2,
   copy = 3,  // a MIGRATE's

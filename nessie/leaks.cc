@@ -52,8 +52,8 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // What scrub took back a moment ago has brought it back: nobody's, and no reason to wait for its
-        // node.
+        // A rollback by scrub has brought this entry's word back: it has no owner, and its node need not be
+        // waited for.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;
@@ -64,7 +64,7 @@ coro::Task<Named> find_named(Access access) {
   co_return named;
 }
 
-// Of an entry that no word names: is it in use?
+// Examines an entry that no word names: it has leaked unless it is in use.
 coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
   const EntryLayout& entry = lane->settings.entry;
   const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};

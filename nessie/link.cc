@@ -36,7 +36,7 @@ coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expecte
     co_await suspect(access, replaced);
     co_return Attempt::ambiguous;
   }
-  // It will be taken back, and was never committed: nothing happened.
+  // The link will be rolled back and was never committed: the PUT has no effect.
   LOCH_PROBE("nessie.link-unknown");
   if (access.lane.has(Flaw::link_unknown_is_free)) {
     access.own().table.release(linked);

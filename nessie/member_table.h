@@ -22,7 +22,7 @@ struct Survey {
   MemberTable
       members;  // the newest that any node has: a declaration that was interrupted has told some of them
   std::vector<bool> is_up;   // by node: it answers
-  std::vector<bool> is_new;  // and was told nothing: it has fresh memory, if others were
+  std::vector<bool> is_new;  // a node with fresh memory: it was told nothing, while others were
 };
 [[nodiscard]] coro::Task<Survey> survey_members(Lane* lane);
 

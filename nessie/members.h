@@ -25,7 +25,7 @@ struct Member {
   std::uint32_t incarnation = 0;  // counts on; a word has it modulo `incarnations`
   bool is_void = false;
 
-  // As the table was laid out, where nothing was ever declared.
+  // The initial state of a member: it was never declared lost.
   [[nodiscard]] static constexpr Member initial(std::uint32_t node) { return {node, 0, 0, false}; }
   [[nodiscard]] constexpr Word pack() const {
     return watermark_bit | (is_void ? Word{1} << 62 : 0) | Word{incarnation & 0xFFFF} << 16 |

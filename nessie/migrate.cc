@@ -40,7 +40,8 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   move->copy = *copy;
   fabric::copy_from_shared(lane.key.data(), found.region->at(found.offset), entry.key_size());
   move->hash = settings.family.hash(lane.key);
-  static_cast<void>(move->hash.candidate(settings.functions() - 1));  // while the bytes are here
+  static_cast<void>(move->hash.candidate(settings.functions() -
+                                         1));  // computes all hashes while the key's bytes are at hand
   const std::uint32_t rank = move->hash.rank_of(move->source);
   if (access.is_over_age() || rank == settings.functions()) {
     lane.own.table.release(*copy);

@@ -29,7 +29,7 @@ struct Move {
   cuckoo::KeyHash hash;  // of the moved key; every candidate is known
   cuckoo::Place source, target;
   Word source_word = 0, target_word = 0, copy_word = 0;
-  Word left = 0;  // what it leaves in its source
+  Word left = 0;  // the word that MIGRATE leaves in the source slot
 };
 
 }  // namespace loch::nessie

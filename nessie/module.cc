@@ -50,7 +50,7 @@ class NessieModule final : public kv::Module {
                    ? kv::Promise::after_scrub
                    : kv::Promise::unavailable;
       case kv::Loss::server_killed:
-        return kv::Promise::serves;  // it has none
+        return kv::Promise::serves;  // Nessie has no server workers
       case kv::Loss::memory_lost:
         if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
         // A share of the index whose node stays away needs room elsewhere.

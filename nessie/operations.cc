@@ -1,8 +1,7 @@
 // Operations as the load generator sees them: attempts until one settles, with back-off between.
 #include "nessie/operations.h"
 
-#include <algorithm>
-
+#include "common/kv/back_off.h"
 #include "nessie/get.h"
 #include "nessie/migrate.h"
 #include "nessie/put.h"
@@ -11,9 +10,6 @@
 
 namespace loch::nessie {
 namespace {
-
-// A shorter wait is spun away: giving up the core costs more.
-constexpr Nanos longest_spin = 50'000;
 
 // Whether another attempt may end differently.
 bool is_worth_retrying(Attempt attempt) {
@@ -52,20 +48,9 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
   return result;
 }
 
-// Exponential, with full jitter (H13: two writers that back off alike meet again).
+// With full jitter (H13: two writers that back off alike meet again).
 coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
-  const Settings& settings = lane->settings;
-  const std::uint32_t doublings = std::min(attempt, 32U);
-  const Nanos upper = doublings >= 32 || (settings.backoff_start << doublings) > settings.backoff_cap
-                          ? settings.backoff_cap
-                          : settings.backoff_start << doublings;
-  const auto span = static_cast<Nanos>(lane->worker.rng().below(static_cast<std::uint64_t>(upper))) + 1;
-  const Nanos until = lane->worker.now() + span;
-  if (span <= longest_spin) {
-    co_await lane->worker.spin_until(until);
-  } else {
-    co_await lane->worker.sleep_until(until);
-  }
+  return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
 // An attempt begins now, with the members as the node knows them.
@@ -119,9 +104,10 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
   lane->pinned.release();
   for (std::uint32_t attempt = 0;; ++attempt) {
     const Got got = co_await get_once(begin_attempt(*lane, stats), key);
-    if (!is_worth_retrying(got.ended) || attempt + 1 == lane->settings.attempts) {
-      kv::OpResult result = result_of(got.ended, attempt);
-      if (got.ended == Attempt::ok) result.value = got.value;
+    const Attempt ended = attempt_of(got.ended);
+    if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
+      kv::OpResult result = result_of(ended, attempt);
+      if (ended == Attempt::ok) result.value = got.value;
       co_return result;
     }
     ++lane->own.counters.conflicts;

@@ -6,7 +6,7 @@
 
 namespace loch::nessie {
 
-// The value lies in the lane, until its next operation.
+// A GET; its value is in the lane's memory, until the lane's next operation.
 [[nodiscard]] coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value,
                                            fabric::OpStats* stats);

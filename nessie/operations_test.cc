@@ -73,7 +73,7 @@ TEST_P(Operations, UpdateReadsTheHeaderOnlyIfRemote) {
   const Outcome remote = cluster.put(0, key, 12);
   expect_costs(remote, {5, 1});
   EXPECT_EQ(remote.stats.read, 6u);
-  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // and the old entry's stamp
+  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // plus the stamp of the old entry
   const Outcome local = cluster.put(0, key, 13);         // the entry is here now
   expect_costs(local, {5, 1});
   EXPECT_EQ(local.stats.read, 5u);

@@ -8,7 +8,7 @@ namespace loch::nessie {
 
 namespace {
 
-// What the fuzzer may do with it.
+// Adds the role and the values by which the fuzzer draws the option.
 kv::OptionSpec with(kv::OptionSpec spec, kv::OptionRole role, std::vector<std::string> fuzz_values) {
   spec.role = role;
   spec.fuzz_values = std::move(fuzz_values);

@@ -121,7 +121,7 @@ TEST(Layout, ElisionKeepsHeaderStampAndTail) {
   EXPECT_EQ(elision.keep_tail % 8, 0u);
   EXPECT_EQ(entry.stride() - elision.keep_tail, entry.tail_at());
   EXPECT_FALSE(entry.elision(16'384).on());
-  EXPECT_FALSE(EntryLayout(8, 24).elision(20).on());  // nothing worth eliding
+  EXPECT_FALSE(EntryLayout(8, 24).elision(20).on());  // the value is too small to be elided
 }
 
 TEST(Meta, RoundTrips) {
@@ -227,7 +227,7 @@ TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   stamp(ids[4], 1'000);  // once more
   EXPECT_FALSE(mine.allocate(2'000'000).has_value());
   EXPECT_EQ(mine.counts().stamps_dropped, 1u);
-  // It may have overwritten one that was right: the owner is to look.
+  // The late stamp may have overwritten a correct one: the owner must check.
   EXPECT_EQ(mine.take_doubt(), again);
   EXPECT_FALSE(mine.take_doubt().has_value());
   EntryId of_another_incarnation = *again;

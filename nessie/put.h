@@ -18,15 +18,15 @@ struct Writing {
   EntryKind kind = EntryKind::put;
   cuckoo::KeyHash hash;
   bool is_written = false;  // the entry in hand holds key and value already
-  // From here on of one attempt.
+  // The members from here on belong to one attempt.
   SeenWords seen{};
   std::uint32_t rank = no_rank;    // of the slot that was chosen
   bool is_update = false;          // that slot holds the key
   bool all_were_read = false;      // an inline MIGRATE came after the scan of all slots (H7)
   Word own = 0;                    // the word that was linked
-  Word replaced = 0;               // what the slot held before
+  Word replaced = 0;               // the slot's word before the PUT's CAS
   bool removed_any = false;        // some committed entry of the key gave way
-  bool removed_duplicate = false;  // and it was not in the own slot: a rollback does not bring it back (H1)
+  bool removed_duplicate = false;  // a duplicate that no rollback restores (H1)
   std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries that gave way: to be marked at the end
   std::uint32_t staged_count = 0;
 

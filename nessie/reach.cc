@@ -14,7 +14,7 @@ bool look_up_regions(Lane& lane, fabric::NodeId peer) {
   const Result<fabric::RemoteRegion> data = lane.store.fabric().lookup(peer, data_region);
   if (!index.has_value() || !data.has_value()) return false;
   if (lane.has(Flaw::keys_not_renewed)) return true;
-  Peer& known = lane.own.peers[peer];  // its incarnation is what the members say, whatever the connection
+  Peer& known = lane.own.peers[peer];  // has its incarnation from the members
   known.data = *data;
   known.epoch = lane.worker.epoch(peer);
   known.not_before = 0;

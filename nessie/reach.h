@@ -14,11 +14,11 @@ namespace loch::nessie {
 // Takes over what the node's copy of the members says, if it has changed since this worker last looked.
 void look_at_members(Lane& lane);
 
-// The entry's memory was declared lost since: its word is nobody's.
+// Whether the entry's memory was declared lost: its word then has no owner.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {
   return is_older(id.incarnation, lane.own.peers[id.node].incarnation);
 }
-// The same of a slot's word, occupied or a tag.
+// is_lost() of the entry that a slot's word, occupied or tagged, names.
 [[nodiscard]] bool names_lost_memory(const Lane& lane, Word word);
 
 }  // namespace loch::nessie

@@ -194,7 +194,7 @@ void lose_memory(TestCluster& cluster, fabric::NodeId node) {
   }
 }
 
-// What was acknowledged and is gone is an error, never a miss, as long as nobody has declared the loss.
+// A GET of an acknowledged value that was lost is an error, never a miss, until the loss is declared.
 TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
   for (const char* mutant : {"", "lost-memory-is-a-miss"}) {
     TestCluster cluster(shape_with({{"nessie.cache", "off"}, {"nessie.completion", "cqe"}}, 4, mutant));
@@ -286,8 +286,8 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   expect_service(cluster, keys, {0, 1, 3});
 }
 
-// A client that has read the word before the declaration, and updates by one CAS, finds that the word is
-// nobody's.
+// A client that has read the word before the declaration, and updates by one CAS, finds that the word has no
+// owner.
 TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   TestCluster cluster(
       shape_with({{"nessie.fast-update", "on"}, {"nessie.cache", "on"}, {"nessie.cache-fraction", "1"}}));
@@ -370,7 +370,7 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_FALSE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_without_a_place"), 1u);
-  // It comes back after all, with fresh memory: the same declaration again.
+  // The node comes back after all, with fresh memory, and is declared lost again.
   cluster.fabric().cut_off(2, false);
   lose_memory(cluster, 2);
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
@@ -430,7 +430,7 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
-  cluster.fabric().cut_off(2, true);  // not yet back when it is asked
+  cluster.fabric().cut_off(2, true);  // the node is not back yet when it is asked
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 1) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(2, false);

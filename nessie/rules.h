@@ -12,7 +12,7 @@
 
 namespace loch::nessie {
 
-// What a PUT that must give up after its own CAS does with its entry (H3).
+// How a PUT that gives up after its own CAS rolls back (H3).
 enum class Rollback : std::uint8_t {
   none,      // leaves it: a pending entry for ever (2015)
   restore,   // CAS back to the exact word that it replaced
@@ -50,12 +50,13 @@ enum class Flaw : std::uint8_t {
   none,
   reserved_slot_is_free,       // an insert takes the slot that an unfinished MIGRATE has emptied (H12)
   margin_ignored,              // reuse allows for no skew of clocks
-  stamps_before_commit,        // what a PUT replaces is marked before the PUT is verified
+  stamps_before_commit,        // the replaced entry is stamped before the PUT is verified
   rollback_stamps_restored,    // a rollback marks the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
   link_unknown_is_free,        // an entry whose link ended in an error is used again at once
   commit_unknown_is_conflict,  // a commit that ended in an error counts as not done
-  update_error_proves,     // another word after a one-CAS update that ended in an error: it did not happen
+  update_error_proves,     // a one-CAS update that ended in an error counts as not executed if the slot holds
+                           // another word
   move_settles_forward,    // an unfinished MIGRATE is completed whatever its source holds
   move_settles_back,       // … or taken back
   keys_not_renewed,        // a node that restarted is addressed with its old keys
@@ -85,7 +86,7 @@ struct Rules {
   // ---- PUT
   bool full_scan = true;               // reads all N slots first, prefers the one that holds the key (H1)
   bool removes_duplicates = false;     // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
-  bool removes_before_commit = false;  // mutant: empties the old entry before its own is in
+  bool removes_before_commit = false;  // mutant: empties the old slot before its own word is linked
   bool aborts_on_pending = true;       // a pending entry of the key ends the attempt (2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
@@ -156,8 +157,8 @@ struct Rules {
 // The fixes of the 2017 text that can be had one by one: what each hole alone costs, and which of them
 // a finding comes from.
 struct Fixes {
-  bool h1 =
-      false;  // and H4, H5, H7's second half: all slots are scanned first, nobody else's entry is touched
+  // With H4, H5 and half of H7: all slots are scanned first, other keys' entries are left alone.
+  bool h1 = false;
   bool h2 = false;       // EMPTY words are unique
   bool h7 = false;       // a PUT starts over after its MIGRATE
   bool h10 = false;      // a DELETE whose last CAS fails is a conflict
@@ -180,7 +181,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
   if (fixes.pending) rules.get_continues = true;
 }
 
-// With every fix.
+// The default rules, with every fix.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {
@@ -268,7 +269,7 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     for (const auto& [flaw_name, flaw] : flaws) {
       if (name == flaw_name) rules.flaw = flaw;
     }
-    // What a DELETE or an update by one CAS does wrong needs them to be done by one CAS.
+    // These flaws exist only where DELETE or update takes one CAS.
     if (rules.flaw == Flaw::update_error_proves) rules.fast_update = true;
     if (rules.flaw == Flaw::commit_unknown_is_conflict) rules.commit = Commit::cas;
     return rules.flaw != Flaw::none;

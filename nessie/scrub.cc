@@ -58,7 +58,7 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
     if (!is_written) co_return "unreachable";
-    co_return "copies_committed";  // the entry that was copied is nobody's now: the leak scan's
+    co_return "copies_committed";  // the entry that was copied has no owner now; the leak scan frees it
   }
   const Swap swap = co_await swap_index(access, finding.place, finding.word,
                                         settings.format.emptied(finding.word), Proof::expected_ours);
@@ -67,11 +67,11 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
   co_return "copies_dropped";
 }
 
-// What was done about one entry of a dead node; empty if it is committed.
+// Repairs one entry of a dead node and returns the kind of repair; empty if the entry is committed.
 coro::Task<std::string> repair(Access access, Finding finding) {
   const Settings& settings = access.settings();
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
-  if (!entry.ok) co_return "unreachable";  // or gone with its memory: declare_lost
+  if (!entry.ok) co_return "unreachable";  // unreachable, or lost with its memory: left to declare_lost
   if (is_committed(settings, finding.word, entry.meta)) {
     if (entry.meta.is_valid) co_return std::string();
     // Committed by CAS, and the client died before it wrote so into the entry: a move's source would stay

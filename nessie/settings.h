@@ -43,18 +43,18 @@ struct Settings {
   Nanos expiry = 0;        // E (2017, 4.3.1)
   Nanos clock_margin = 0;  // skew allowed between any two nodes' clocks
   Nanos backoff_start = 0, backoff_cap = 0;
-  std::uint32_t attempts = 0;       // of one operation, the first included
+  std::uint32_t attempts = 0;       // per operation, including the first
   std::uint32_t migrate_depth = 0;  // keys that one PUT may move
   Nanos recycle_interval = 0;       // between two turns of the background work
   Nanos reconnect_timeout = 0;
-  Nanos settle_timeout = 0;        // how long a worker that ends goes on with what it left unfinished
+  Nanos settle_timeout = 0;        // how long an ending worker keeps settling its unfinished work
   std::uint32_t spare_shares = 0;  // of the index: room on each node for those of lost nodes
   bool scrub_repairs = true;       // false: only counts what dead clients hold
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // The largest number of client lanes on a node: one a window slot, one a worker for its background work
-  // and one a worker for repairs, which run alongside both.
+  // The largest number of client lanes on a node: one a window slot, one per worker for its background work
+  // and one per worker for repairs, which run alongside both.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;

@@ -1,4 +1,5 @@
-// What a slot's word says to an operation on a key: whose entry it names, and whether it may be written to.
+// Classifies a slot's word for an operation on a key: whose entry it names, and whether the slot may be
+// written.
 #pragma once
 
 #include "nessie/get.h"
@@ -9,15 +10,16 @@ namespace loch::nessie {
 // Whose entry the slot names. The last two are no answer: the attempt ends.
 enum class Holder : std::uint8_t { other_key, committed, pending, expired, failed };
 
-// The key's entry under that word, or another's, by the cache or a READ of the header. `read_at`: now()
+// Whether the word names the key's entry, by the cache or a READ of the entry's header. `read_at`: now()
 // before the word was read.
 [[nodiscard]] coro::Task<Holder> who_holds(Access access, kv::Key key, Word word, Nanos read_at);
 
 // One slot, read for the key.
 struct SlotSeen {
-  Attempt ended = Attempt::ok;        // else how the attempt ends: the word, or its entry, could not be read
+  // Not ok: the word, or its entry, could not be read, and the attempt ends like this.
+  Attempt ended = Attempt::ok;
   Word word = 0;                      // once it could
-  Holder holder = Holder::other_key;  // also of an EMPTY slot
+  Holder holder = Holder::other_key;  // other_key also for an EMPTY slot
 };
 // READs the slot, and its entry if the filter says that it may be the key's.
 [[nodiscard]] coro::Task<SlotSeen> look_at_slot(Access access, cuckoo::Place place, kv::Key key,

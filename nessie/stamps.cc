@@ -15,7 +15,7 @@ coro::Task<bool> stamp(Access access, Unlinked unlinked) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
   const EntryId id = unlinked.id;
-  if (is_lost(lane, id)) co_return true;  // its memory is gone
+  if (is_lost(lane, id)) co_return true;  // the entry's memory is lost: nothing to stamp
   const std::uint64_t at = id.index * settings.entry.stride() + settings.entry.stamp_at();
   const Word word = Stamp{unlinked.deadline, unlinked.is_suspicion, id.generation, id.incarnation}.pack();
   if (id.node == lane.node.node) {

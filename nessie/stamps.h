@@ -11,7 +11,7 @@ namespace loch::nessie {
 // The entry has left the index now. Its stamp is written at once, or queued for the background where
 // nessie.stamping allows it or its node is out of reach.
 [[nodiscard]] coro::Task<void> recycle(Access access, EntryId id);
-// Nobody knows whether the entry has left the index: its owner is asked to find out (doubts.h).
+// For an entry that may or may not have left the index: asks its owner to find out (doubts.h).
 [[nodiscard]] coro::Task<void> suspect(Access access, EntryId id);
 
 // Looks at up to `most` of those that wait; one whose node is out of reach goes back into the queue, and the

@@ -51,7 +51,7 @@ struct Peer {
 struct IndexShare {
   fabric::RemoteRegion index;  // of the node that hosts it
   std::uint64_t base = 0;      // offset of its first slot in there
-  bool is_void = false;        // it lies nowhere for now
+  bool is_void = false;        // the share of the index is on no node for now
 };
 
 // A DTE that left the index, or is suspected to have, and waits to be marked.
@@ -73,9 +73,9 @@ struct Unfinished {
   Step step = Step::take_back;
   cuckoo::Place place;
   Word own = 0, back = 0;
-  EntryId entry;           // whose word `own` is
+  EntryId entry;           // the entry that the word `own` names
   bool is_commit = false;  // take_back: what may have taken place is the commit
-  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // to be marked if it has
+  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries to be stamped if the CAS took place
   std::uint32_t staged_count = 0;
   cuckoo::Place source;  // of a move
   Word source_word = 0, tag = 0;
@@ -94,9 +94,9 @@ struct Counters {
                 removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
 };
 
-// What one client worker keeps; used by its own thread alone.
+// The state of one client worker; used by its own thread only.
 struct WorkerState {
-  // Nothing of what it kept is left.
+  // Resets the node's state after a restart with fresh memory.
   void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
@@ -107,8 +107,8 @@ struct WorkerState {
   bool has_losses = false;             // some node was declared lost once
   std::deque<Unlinked> unlinked;       // to be stamped in the background
   std::deque<Unfinished> unfinished;   // to be settled in the background
-  std::vector<const InHand*> in_hand;  // of each lane of this worker's, while it lives (lane.h)
-  bool is_abandoned = false;           // its worker died: what it kept is gone, its entries stay as they are
+  std::vector<const InHand*> in_hand;  // one of each live lane of the worker (lane.h)
+  bool is_abandoned = false;  // the worker died: its volatile state is gone, its entries stay as they are
   Counters counters;
 };
 
@@ -155,7 +155,7 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] std::optional<std::uint32_t> declared_as(fabric::NodeId node) const;
   void begin_declaration(fabric::NodeId node, std::uint32_t incarnation);
   void end_declaration(fabric::NodeId node);
-  // These client workers are dead: what they kept is nobody's. Of this process's nodes.
+  // Drops the state of dead client workers of this process's nodes.
   void abandon(const std::vector<kv::ClientId>& dead);
 
  private:

@@ -165,7 +165,7 @@ class TestCluster {
     begin_migrate(w, source);
     return finish(w);
   }
-  // All client workers of these nodes are dead.
+  // Scrubs after the death of all client workers of these nodes.
   Outcome scrub(std::uint32_t w, const std::vector<fabric::NodeId>& dead) {
     std::vector<kv::ClientId> clients;
     for (const fabric::NodeId node : dead) {

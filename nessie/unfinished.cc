@@ -128,7 +128,7 @@ coro::Task<void> settle_unfinished(Lane* lane) {
       own.unfinished.push_back(left);
       continue;
     }
-    // It stays in the list meanwhile, so that its entry counts as in hand.
+    // The work stays in the list meanwhile, so that its entry counts as in use.
     const bool is_settled = co_await settle_one({.lane = *lane, .started = worker.now()}, left);
     own.unfinished.pop_front();
     if (is_settled) {

@@ -2,16 +2,13 @@
 // (2017, 4.2.2), and before a key is called absent (2017, 4.2.1; H10).
 #pragma once
 
-#include <array>
-
+#include "common/onesided/get.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// The words of a key's candidate slots, by rank, as an operation saw or left them.
-using SeenWords = std::array<Word, cuckoo::max_functions>;
-
-constexpr std::uint32_t no_rank = ~std::uint32_t{0};
+using onesided::no_rank;
+using onesided::SeenWords;
 
 // READs the slots of ranks from-1 … 0 again, but `except`; each must hold what was seen. Exact comparison: to
 // let changes pass that do not concern the key is not safe beside MIGRATE (H13). Ends in ok, conflict,

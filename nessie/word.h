@@ -79,7 +79,7 @@ class WordFormat {
 
   // The word of an EMPTY slot that never held anything.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
-  // The same of a share of the index that was laid out again when its node was declared lost.
+  // initial_empty() for a share of the index that was laid out again when its node was declared lost.
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
     return initial_empty() | Word{incarnation % incarnations} << incarnation_at;
   }

@@ -150,7 +150,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
       run.start(w, [&](Lane* lane) { return support::work(lane, 36, 400, &tally); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn + tally.foreign, 0u);
-    // Short expiry periods pass, and what rests for them may be wanted.
+    // With short expiry periods operations may find no free entry.
     if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(tally.other, 0u);
     EXPECT_EQ(tally.ok + tally.not_found + tally.other, 2'400u);
     EXPECT_GT(tally.ok, 1'200u);

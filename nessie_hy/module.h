@@ -10,7 +10,7 @@
 
 namespace loch::nessie_hy {
 
-// For the registry.
+// Adds this protocol's modules to the registry.
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
 
 }  // namespace loch::nessie_hy

@@ -3,12 +3,12 @@
 // reading the words again. On the own node by CPU loads, with the same rules.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "common/coro/task.h"
+#include "common/onesided/get.h"
 #include "nessie_hy/store.h"
 
 namespace loch::nessie_hy {
@@ -20,47 +20,43 @@ class Reader {
   [[nodiscard]] coro::Task<kv::OpResult> get(kv::Key key, fabric::OpStats* stats);
 
  private:
-  enum class Attempt : std::uint8_t { ok, not_found, conflict, expired, link_error };
-  enum class Look : std::uint8_t { value, other_key, expired, failed };
-  struct WordRead {
-    bool ok = false;
-    std::uint64_t word = 0;
-  };
+  using Look = onesided::Look;
+  using Looked = onesided::Looked;
   struct Found {
     std::uint64_t word = 0;
     Nanos read_at = 0;  // before the word was read
   };
-  // Where one row's memory is.
+  // The location of one row's memory.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;
     std::uint32_t row = 0;
   };
+  struct Tables;   // the passes of common/onesided/get.h over these tables
+  struct Reading;  // READs of words and entries (common/onesided/transfer.h)
 
-  [[nodiscard]] coro::Task<Attempt> get_once(kv::Key key);
-  [[nodiscard]] coro::Task<Attempt> verify_miss(cuckoo::KeyHash* hash,
-                                                std::array<std::uint64_t, cuckoo::max_functions> seen);
-  [[nodiscard]] coro::Task<WordRead> read_word(cuckoo::Place place);
-  [[nodiscard]] coro::Task<Look> look_up(Where where, Found found, kv::Key key);
-  [[nodiscard]] coro::Task<Look> look_here(Where where, Found found, kv::Key key);
+  [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
+  [[nodiscard]] coro::Task<Looked> look_up(Where where, Found found, kv::Key key);
+  [[nodiscard]] coro::Task<Looked> look_at_entry(Where where, Found found, kv::Key key);
+  [[nodiscard]] coro::Task<Looked> look_here(Where where, Found found, kv::Key key);
   [[nodiscard]] coro::Task<bool> read_entry(Where where, std::uint32_t entry, std::uint32_t bytes);
-  [[nodiscard]] coro::Task<Look> take_value(Where where, Found found);
-  [[nodiscard]] std::optional<Look> look_in_cache(Where where, Found found, kv::Key key);
-  void fill_cache(Where where, Found found, kv::Key key);
-  [[nodiscard]] coro::Task<fabric::WcStatus> read(fabric::WorkRequest request, std::uint64_t last_word,
-                                                  bool by_watermark);
-  [[nodiscard]] coro::Task<bool> meet(fabric::NodeId node);
+  [[nodiscard]] coro::Task<bool> read(Reading reading);
+  [[nodiscard]] coro::Task<Looked> take_value(Where where, Found found);
+  [[nodiscard]] std::optional<Looked> look_in_cache(Where where, Found found, kv::Key key);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;
   [[nodiscard]] bool is_here(const Where& where) const { return where.node == worker_.node(); }
+  // Whether this lane knows the node's current connection; another lane may have reconnected meanwhile.
+  [[nodiscard]] bool is_met(fabric::NodeId node) const {
+    return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
+  }
   [[nodiscard]] bool is_too_old(Nanos read_at) const {
     return settings_.honours_expiry && worker_.now() - read_at >= settings_.expiry;
   }
-  [[nodiscard]] bool is_key(const fabric::Region& region, std::uint64_t at, kv::Key key);
+  [[nodiscard]] kv::ValueView landed_value() const;
   [[nodiscard]] std::uint64_t cache_word(const Where& where, std::uint64_t word) const;
   [[nodiscard]] std::uint64_t word_at(LaneWord word) const { return (lane_ * lane_words + word) * 8; }
-  [[nodiscard]] kv::OpResult result_of(Attempt ended, std::uint32_t retries) const;
 
   HyStore& store_;
   const Settings& settings_;
@@ -72,9 +68,7 @@ class Reader {
   std::uint64_t lane_;
   std::uint64_t landing_;  // offset of the lane's entry
   std::vector<Peer> peers_;
-  std::vector<std::byte> key_;  // of an entry that is looked at
-  kv::WordCache::Pin pinned_;   // what value_ points into, if it came from the cache
-  kv::ValueView value_;         // of a GET that succeeded
+  kv::WordCache::Pin pinned_;  // what the value of a GET points into, if it came from the cache
   fabric::OpStats* stats_ = nullptr;
 };
 

@@ -15,7 +15,7 @@ struct Settings {
   coupled::Settings table;
   std::uint64_t cache_entries = 0;  // a node; 0: no cache
   bool reads_header_first = false;  // multiple reads (2017, 4.3.2)
-  bool polls_watermarks = true;     // else completion queue entries
+  bool polls_watermarks = true;     // false: polls completion queue entries
   Nanos expiry = 0;                 // E: age at which a GET's READ is too old
   // Mutants.
   bool verifies_misses = true;  // the reverse pass

@@ -1,6 +1,6 @@
 // NessieSD: Nessie's server-driven rival (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017; also the
-// 2015 report): requests and replies by RDMA WRITE, executed by workers that poll. docs/protocols/nessie-sd.md has
-// layouts and steps.
+// 2015 report): requests and replies by RDMA WRITE, executed by workers that poll.
+// docs/protocols/nessie-sd.md has layouts and steps.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace loch::nessie_sd {
 
-// For the registry.
+// Adds this protocol's modules to the registry.
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
 
 }  // namespace loch::nessie_sd

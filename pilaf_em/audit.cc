@@ -1,4 +1,4 @@
-// What a shard at rest must be.
+// The invariants of a shard at rest.
 #include <fmt/format.h>
 
 #include <map>

@@ -81,7 +81,7 @@ std::optional<std::uint64_t> BuddyAllocator::allocate(std::uint64_t bytes) {
     if (!number) continue;
     free_blocks_[order].erase(*number);
     const std::uint64_t at = *number * size_of(order);
-    while (order > wanted) {  // the upper half goes back, and so on
+    while (order > wanted) {  // splits the block, and frees the upper half, until it fits
       --order;
       free_blocks_[order].insert((at + size_of(order)) >> bits_of(order));
     }

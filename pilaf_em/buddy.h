@@ -37,7 +37,7 @@ class BuddyAllocator {
   // Gives back what allocate(bytes) returned.
   void free(std::uint64_t offset, std::uint64_t bytes);
 
-  [[nodiscard]] std::uint64_t block_of(std::uint64_t bytes) const;  // what an allocation of so many takes
+  [[nodiscard]] std::uint64_t block_of(std::uint64_t bytes) const;  // size of the block that is used
   [[nodiscard]] std::uint64_t arena_bytes() const { return arena_; }
   [[nodiscard]] std::uint64_t free_bytes() const { return free_; }
 

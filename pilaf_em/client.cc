@@ -101,7 +101,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::lost:  // the server's node came back empty, and was not declared lost
       result.status = kv::OpStatus::error;
       break;
-    case ReplyStatus::not_logged:  // it is not in memory, and may be there after a restart
+    case ReplyStatus::not_logged:  // the PUT is not in memory, but may be there after a restart
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
       break;

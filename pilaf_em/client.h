@@ -27,7 +27,7 @@ class PilafClient final : public kv::Client {
   // How one look over the key's buckets ended.
   enum class Scan : std::uint8_t {
     found,
-    missed,  // none of the buckets has the key
+    missed,  // no bucket has the key
     torn,    // a guard or checksum is wrong: the server is writing there
     moved,   // the table is not where it was
     failed,  // the connection broke
@@ -36,10 +36,10 @@ class PilafClient final : public kv::Client {
     kv::Key key;
     Link* link = nullptr;
     View view;               // as of this look; the worker's other lanes may renew the link's
-    std::uint32_t rank = 0;  // where to go on
+    std::uint32_t rank = 0;  // rank at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    bool is_bracketed = false;  // this look began after the version was read, and it was even
+    bool is_bracketed = false;  // this lookup began after an even version was read
     std::uint64_t version = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);
@@ -49,7 +49,7 @@ class PilafClient final : public kv::Client {
   // READs the shard's root. False: its node cannot be reached, or has lost its memory.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // After a look that found no key: is it sure? (P1)
+  // Whether a search without a result proves that the key is absent (P1).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;

@@ -13,7 +13,7 @@ using kv::OpStatus;
 coro::Task<void> put_and_get(TestRun* run, std::size_t w, std::uint64_t operations, std::uint64_t* failed) {
   Hand hand = run->hand(w);
   for (std::uint64_t i = 0; i < operations; ++i) {
-    const std::uint64_t key = i % 5 * run->workers() + w;  // nobody else's
+    const std::uint64_t key = i % 5 * run->workers() + w;  // a key that only this worker writes
     const kv::OpResult put = co_await hand.put(key, 1'000 + i);
     *failed += put.status == OpStatus::ok ? 0 : 1;
     const kv::OpResult got = co_await hand.get(key);

@@ -110,7 +110,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
     co_return Scan::moved;
   }
   const std::uint64_t stored = bucket->key_length + bucket->value_length;
-  // Nothing that a server of this deployment writes is larger.
+  // A server of this deployment writes no larger extent: the bucket is torn or stale.
   if (bucket->capacity > settings_.capacity || stored > bucket->capacity || bucket->key_length == 0 ||
       bucket->key_length > settings_.config.key_size)
     co_return Scan::torn;

@@ -15,7 +15,7 @@ bool Shard::plan_growth(Planned why) {
   return why == Planned::table_full ? grow_table() : grow_extents();
 }
 
-// All entries of the table into a larger one that nobody can see yet. False: a key finds no place.
+// Copies all entries into a larger table that is not published yet. False: some key finds no slot.
 bool Shard::build(Table& larger) {
   for (std::uint64_t slot = 0; slot < larger.root.slots; ++slot)
     store(bucket_at(larger.root, slot), Bucket{});
@@ -47,7 +47,7 @@ bool Shard::grow_table() {
     Table larger{root_, settings_.family(slots)};
     larger.root.table_at = next_table_at_;
     larger.root.slots = slots;
-    // What a larger table that did not take them has used is used up: it is as good as written.
+    // The space of a larger table that could not hold all keys is not used again.
     next_table_at_ += slots * bucket_bytes;
     if (!build(larger)) {
       LOCH_PROBE("pilaf.server.growth-too-small");
@@ -75,7 +75,7 @@ bool Shard::grow_table() {
   }
 }
 
-// In place: the extents that there are stay where they are.
+// Grows the extents' memory in place: existing extents stay where they are.
 bool Shard::grow_extents() {
   constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
   const std::uint64_t now = allocator_.arena_bytes();

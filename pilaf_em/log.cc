@@ -27,7 +27,7 @@ Result<std::unique_ptr<Log>> Log::open(LogDisk& disk, const std::string& path, c
   const RecoveryRules rules{.cuts_damage = options.repairs, .syncs = options.sync == LogSync::fsync};
   Result<Recovered> recovered = recover(*log->file_, owner, rules, visitor);
   if (!recovered) return std::unexpected(named(path, recovered.error()));
-  // Whoever made the file may have died before the disk knew its name.
+  // The process that created the file may have died before the directory was synced.
   if (const Result<> is_known = disk.sync_name(path); !is_known)
     return std::unexpected(named(path, is_known.error()));
   log->recovered_ = *recovered;

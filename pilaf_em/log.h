@@ -55,8 +55,8 @@ class Log {
   }
   [[nodiscard]] static constexpr std::uint64_t remove_bytes(std::uint64_t key) { return put_bytes(key, 0); }
 
-  // What the modelled disk takes of a record: the published log's kind, lengths, data and checksum, without
-  // what ours has besides to tell a torn tail from a damaged middle.
+  // The bytes of a record on the modelled disk: the published log's kind, lengths, data and checksum, without
+  // the additional fields by which this log tells a torn tail from a damaged middle.
   [[nodiscard]] static constexpr std::uint64_t modelled_put_bytes(std::uint64_t key, std::uint64_t value) {
     return 1 + 4 + 4 + key + value + 8;
   }
@@ -77,7 +77,7 @@ class Log {
   [[nodiscard]] std::uint64_t appended() const { return appended_; }
   // Records that the kernel (async, write) or the disk (fsync) has. Any thread may ask.
   [[nodiscard]] std::uint64_t acknowledged() const { return written_records_.load(); }
-  // What a person should know: what recovery dropped, and why the log was closed. One line each.
+  // Messages for the user, one line each: what recovery dropped, and why the log was closed.
   [[nodiscard]] std::vector<std::string> notes() const;
 
  private:
@@ -100,7 +100,7 @@ class Log {
   std::atomic<std::uint64_t> written_records_ = 0;
   std::atomic<bool> is_closed_ = false;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
   // async: what waits for the writer, and where it goes.
   std::condition_variable work_, drained_;

@@ -235,7 +235,7 @@ class Machine {
   std::uint64_t values_ = 0, replayed_ = 0, refusals_ = 0;
   // Of given_, so many are promised to be there after a kill of the process, or a power failure.
   std::uint64_t outlives_kill_ = 0, outlives_power_ = 0;
-  bool has_failed_ = false;  // a sync; what it was for may be in the kernel's memory alone
+  bool has_failed_ = false;  // a sync failed: its data may be in the page cache only
   std::vector<std::string> findings_;
 };
 
@@ -539,7 +539,7 @@ TEST(Replay, ThatIsRefusedChangesNothing) {
   EXPECT_EQ(disk.calls(), 0u);
 }
 
-// Nothing of the log's rare branches is left out by what is above.
+// Every rare branch of the log was reached by the tests above.
 TEST(Probes, EachIsReached) {
   ProbeCounts counts;
   {

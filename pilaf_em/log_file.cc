@@ -81,7 +81,7 @@ class PosixFile final : public LogFile {
 }  // namespace
 
 Result<std::unique_ptr<LogFile>> PosixDisk::open(const std::string& path) {
-  // Not to hang at a pipe that nobody reads.
+  // Non-blocking, so that opening a pipe without a reader does not hang.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
   if (*file < 0) {
     const bool is_wrong = errno == ENOENT || errno == ENOTDIR || errno == EISDIR || errno == EACCES ||

@@ -23,7 +23,7 @@ namespace loch::pilaf {
 
 using LogBytes = std::span<const std::byte>;
 
-// Whose log it is; another deployment's is refused.
+// Identifies the deployment that wrote the log; the log of another one is refused.
 struct LogOwner {
   std::uint32_t node = 0, server = 0, nodes = 1, servers = 1, key_size = 0;
   std::uint64_t seed = 0;
@@ -32,13 +32,13 @@ struct LogOwner {
 
 constexpr std::size_t log_header_bytes = 48;
 [[nodiscard]] std::vector<std::byte> log_header(const LogOwner& owner);
-// What the first log_header_bytes of a file are.
+// The kind of a file's first log_header_bytes.
 enum class LogHeader : std::uint8_t {
-  right,    // this owner's
-  other,    // a log's, but another's
+  right,    // the header of this owner's log
+  other,    // the header of another owner's log
   older,    // of another version of the format
   partial,  // bytes of it are 0: it never reached the disk as a whole
-  broken,   // none of these
+  broken,   // not a header of a log
 };
 [[nodiscard]] LogHeader compare_header(LogBytes bytes, const LogOwner& owner);
 [[nodiscard]] std::uint64_t log_salt(const LogOwner& owner);

@@ -78,7 +78,7 @@ std::vector<std::byte> play(const std::uint8_t* data, std::size_t size) {
       case 5:  // bytes from the beginning turn up elsewhere
         std::copy(file.begin(), file.begin() + std::min(some, here - file.begin()), here);
         break;
-      case 6:  // or in between
+      case 6:  // a position in between
         file.insert(here, bytes, bytes + at);
         break;
       default:  // bytes vanish

@@ -16,7 +16,7 @@ class Reader {
  public:
   Reader(LogFile& file, std::uint64_t size) : file_(file), size_(size) {}
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // What the file has from `at` on: `least` bytes, or all up to its end, and more if they are at hand.
+  // Reads the file from `at` on: `least` bytes, or all up to its end, and more if they are at hand.
   // Valid until the next call.
   [[nodiscard]] Result<LogBytes> at(std::uint64_t at, std::uint64_t least) {
     least = std::min(least, size_ - std::min(at, size_));
@@ -49,7 +49,7 @@ Result<std::optional<Record>> record_at(Reader& reader, std::uint64_t at, std::u
 
 struct Behind {
   std::uint64_t heads = 0;   // records that begin there
-  std::uint64_t intact = 0;  // and are whole
+  std::uint64_t intact = 0;  // intact records among them
 };
 
 // Looks at every byte from `at` on for a record that begins there.
@@ -71,7 +71,7 @@ Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt)
   return behind;
 }
 
-// Nothing of the file has been changed.
+// Refuses the log; the file has not been changed.
 std::unexpected<Error> refuse(std::string what) { return fail(ErrorCode::invalid_argument, std::move(what)); }
 
 std::unexpected<Error> not_ours(const LogOwner& owner) {
@@ -204,7 +204,7 @@ Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRu
   const bool writes_header = out.records == 0 || out.has_new_header;
   if (writes_header) LOCH_TRY(write_all(file, 0, log_header(owner)));
   if (rules.syncs) LOCH_TRY(write_again(file, reader, unsure_at, out.end));
-  // What was cut must not come back behind what is appended now.
+  // Syncs, so that the bytes that were cut off do not reappear after records appended now.
   if (writes_header || rules.syncs || out.bytes_dropped > 0) LOCH_TRY(file.sync());
   return out;
 }

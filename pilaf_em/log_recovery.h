@@ -16,7 +16,7 @@
 
 namespace loch::pilaf {
 
-// What is done with the records, from the first to the last; an error ends the recovery before anything of
+// Callbacks for the records, from the first to the last; an error ends the recovery before anything of
 // the file is changed.
 struct LogVisitor {
   std::function<Result<>(LogBytes key, LogBytes value)> put;
@@ -34,9 +34,9 @@ struct Recovered {
   std::uint64_t records = 0;          // done again
   std::uint64_t end = 0;              // where the next record goes
   std::uint64_t dropped_at = 0;       // from here on
-  std::uint64_t bytes_dropped = 0;    // so many were cut off
+  std::uint64_t bytes_dropped = 0;    // bytes that were cut off at the end
   std::uint64_t records_dropped = 0;  // begun in these bytes, as far as their heads are whole
-  std::uint64_t intact_dropped = 0;   // of these, intact ones: behind damage (cuts_damage)
+  std::uint64_t intact_dropped = 0;   // intact records among them, which lay behind damage (cuts_damage)
   bool has_new_header = false;        // cuts_damage: a damaged header was written anew
 };
 

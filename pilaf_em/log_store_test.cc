@@ -35,7 +35,7 @@ TestRun::Shape logged(const char* protocol, const std::string& path, const char*
   return shape;
 }
 
-// What the child tells: that an operation begins, and that it was acknowledged.
+// A message of the child: an operation begins, or was acknowledged.
 struct Note {
   std::uint64_t client = 0, key = 0, value = 0;  // value: absent: a DELETE
   bool is_done = false, has_changed = false;
@@ -82,7 +82,7 @@ struct Killed {
   std::uint64_t changes = 0;                         // acknowledged, and each a record
 };
 
-// Runs the store in a process of its own and kills it by SIGKILL after so many acknowledged operations.
+// Runs the store in a process of its own and kills it by SIGKILL after `operations` acknowledged operations.
 Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::uint64_t first) {
   int ends[2];
   LOCH_CHECK(pipe(ends) == 0, "no pipe");
@@ -97,7 +97,7 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   Note note;
   bool is_killed = false;
   std::uint64_t done = 0;
-  // What was on its way when the kill came counts: it had been acknowledged.
+  // Notes still in the pipe at the kill count: those operations had been acknowledged.
   while (read(ends[0], &note, sizeof note) == sizeof note) {
     killed.under_way.at(note.client) =
         note.is_done ? std::nullopt : std::optional(Change{note.key, note.value});
@@ -288,7 +288,7 @@ TEST(FailingDisk, ChangesAreRefusedAndTheResultSaysWhy) {
               ElementsAre(HasSubstr("closed after 1 records: its server's PUTs and DELETEs fail since")));
         }
         disk.restart();
-        // What was in doubt may be there; what was refused is not.
+        // Operations of unknown outcome may be there; refused ones are not.
         TestRun again(make_fabric("sim", 2, 1), shape);
         Contents found;
         again.start(0, [&] { return read_all(&again, &found); });

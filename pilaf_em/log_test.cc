@@ -131,7 +131,7 @@ TEST(Log, EndsAtTheFirstRecordThatIsNotWhole) {
   }
 }
 
-// What a review did to 20,000 synced records, all of which were dropped without a word: one bit at byte 300.
+// One flipped bit at byte 300 of 20,000 synced records once made recovery drop all of them silently.
 TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   const Folder folder;
   const std::string path = folder / "log";
@@ -207,7 +207,7 @@ TEST(Log, AnotherDeploymentsIsRefused) {
   EXPECT_EQ(nowhere.error().code, ErrorCode::invalid_argument);
 }
 
-// With --pilaf.log-repair too, what is no log of this server stays as it is.
+// A file that is not a log of this server is not changed, even with --pilaf.log-repair.
 TEST(Log, WhatIsNoLogIsRefusedAndLeftAlone) {
   const Folder folder;
   Contents none;

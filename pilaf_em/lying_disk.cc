@@ -1,4 +1,4 @@
-// What a power failure, a failed sync and a full disk leave behind.
+// Simulates power failures, failed syncs and full disks, and the file contents that they leave behind.
 #include "pilaf_em/lying_disk.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class LyingDisk::Handle final : public LogFile {
     if (disk_.plan.ignores_sync) return {};
     if (disk_.plan.sync_fails_at != 0 && disk_.calls_ >= disk_.plan.sync_fails_at) {
       disk_.plan.sync_fails_at = 0;
-      disk_.settle(file_);  // and what did not get there counts as written all the same
+      disk_.settle(file_);  // data that did not reach the disk counts as written all the same
       if (disk_.plan.hides_failures) return {};
       return failed("cannot be brought to the disk: Input/output error");
     }
@@ -133,7 +133,7 @@ void LyingDisk::bring(File& file) {
   file.platter.resize(file.cache.size());
 }
 
-// Each sector of the disk that a write touches gets there or not.
+// Applies a random subset of the sectors that a write touches.
 void LyingDisk::apply_part(const Change& change, std::uint64_t sector, std::vector<std::byte>& to) {
   if (change.is_truncation) return apply(change, to);
   const std::uint64_t end = change.at + change.bytes.size();

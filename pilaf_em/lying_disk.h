@@ -19,15 +19,15 @@ namespace loch::pilaf::testing {
 
 class LyingDisk final : public LogDisk {
  public:
-  // What goes wrong; 0: never.
+  // The faults to inject, by the number of the call at which they happen; 0: never.
   struct Plan {
     std::uint64_t power_fails_at = 0;  // during this call; every later one fails until restart()
     std::uint64_t sync_fails_at = 0;   // the first sync from this call on
     std::uint64_t full_at = 0;         // writes from this call on take a part, then nothing
-    bool writes_are_short = false;     // each takes as much as it likes, one byte at least
+    bool writes_are_short = false;     // every write may be short, but writes at least one byte
     bool reads_fail = false;
     bool ignores_sync = false;    // a sync does nothing, as if the log never called it
-    bool hides_failures = false;  // who calls hears of no failure, as if the log went on after it
+    bool hides_failures = false;  // failures are not reported to the caller, as if the log ignored them
   };
 
   explicit LyingDisk(std::uint64_t seed) : rng_(seed) {}
@@ -44,7 +44,7 @@ class LyingDisk final : public LogDisk {
   void kill();
   // Power fails, if it has not yet, and is back: what is read now is what the platter has. Clears the plan.
   void restart();
-  // What a process reads; may be changed (flipped bits), which is then on the platter too.
+  // The file as a process reads it. Changes (flipped bits) also reach the platter.
   [[nodiscard]] const std::vector<std::byte>& contents(const std::string& path) { return files_[path].cache; }
   void set_contents(const std::string& path, std::vector<std::byte> bytes);
 

@@ -10,7 +10,8 @@
 namespace loch::pilaf {
 namespace {
 
-// Takes so many bytes a second. It begins a megabyte behind, so that what is measured is what lasts.
+// Writes a fixed number of bytes per second. Begins with a backlog of a megabyte, so that the sustained rate
+// is measured.
 class ModelledDisk {
  public:
   explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}

@@ -113,7 +113,7 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
 
 void emulate(Settings& s, const kv::Options& options) {
   s.emulated_reads = options.real("pilaf.emulated-reads");
-  // "An unreliable transport, inlining and selective signaling" are what it is optimistic about.
+  // HERD's optimistic Pilaf assumes "an unreliable transport, inlining and selective signaling".
   if (s.messages.transport == fabric::Transport::rc) s.messages.transport = fabric::Transport::uc;
   s.messages.is_inline = true;
   s.messages.signals_every = false;

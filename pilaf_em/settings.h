@@ -25,11 +25,12 @@ enum class System : std::uint8_t {
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, and no store behind them
 };
 
-// What the published text leaves open to error, and known-bad variants (mutants.cc).
+// Rules of the hardened protocol; each can be switched off: holes of the published text, and known-bad
+// variants (mutants.cc).
 struct Rules {
-  bool confirms_misses = true;   // P1
-  bool resets_rank = true;       // P2
-  bool drops_duplicates = true;  // P3
+  bool confirms_misses = true;   // P1: a miss is confirmed by the version word
+  bool resets_rank = true;       // P2: a GET starts over at rank 0 in a new table
+  bool drops_duplicates = true;  // P3: a repeated PUT or DELETE is executed once
   // Mutants.
   bool checks_extent = true;
   bool compares_keys = true;
@@ -53,7 +54,7 @@ struct Settings {
   System system = System::pilaf;
   Rules rules;
   std::uint32_t server_nodes = 1;
-  std::uint32_t shards = 1;  // server_nodes times servers a node
+  std::uint32_t shards = 1;  // server_nodes times servers per node
 
   std::uint32_t hash_functions = 3;
   std::uint64_t first_slots = 0;     // of a shard's table
@@ -96,7 +97,7 @@ struct Settings {
   }
   // The shard of a key: by a hash of its own, so that it says nothing about the slots.
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
-  // The hash functions of a table of so many slots.
+  // The hash functions of a table of `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
   // The bytes of a lane's landing buffer: an extent, then a bucket and a root.
   [[nodiscard]] std::uint64_t landing_stride() const {

@@ -127,7 +127,7 @@ Planned Shard::plan_put(const Item& item) {
 Planned Shard::plan_update(const Item& item, std::uint64_t slot, const Bucket& old) {
   const bool fits = item.key.size() + item.value.size <= old.capacity;
   if (!fits || !settings_.updates_in_place) return plan_replacement(item, slot, old);
-  // Not at one instant: a client's READ may fall between.
+  // Two stores: a client's READ may fall between them.
   const std::uint64_t half = item.value.kept / 2;
   add({.kind = Step::Kind::write_value, .at = old.value_at, .begin = 0, .end = half});
   add({.kind = Step::Kind::write_value, .at = old.value_at, .begin = half, .end = item.value.kept});
@@ -144,7 +144,7 @@ Planned Shard::plan_replacement(const Item& item, std::uint64_t slot, const Buck
   const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
   std::optional<std::uint64_t> at = allocate(capacity);
   std::uint64_t freed = old.capacity;
-  // Its own old extent will do where nothing else is left.
+  // Reuses the key's own old extent when no other is free.
   if (!at && allocator_.block_of(capacity) == allocator_.block_of(old.capacity)) {
     LOCH_PROBE("pilaf.server.extent-reused");
     at = old.key_at;

@@ -26,7 +26,7 @@ struct Step {
     write_bucket,
     close_buckets,  // buckets [begin, end) of the old table
     write_root,
-    think,  // nothing that can be seen: what building a table costs
+    think,  // no visible change: the CPU time of building a table
   };
   Kind kind = Kind::think;
   std::uint64_t at = 0;              // extent: offset; bucket: offset in the table region
@@ -78,7 +78,7 @@ class Shard {
   [[nodiscard]] bool put_now(const Item& item);
   void remove_now(std::span<const std::byte> key);
 
-  // The key's bucket as it is now.
+  // The key's current bucket.
   [[nodiscard]] std::optional<Bucket> find(std::span<const std::byte> key);
   [[nodiscard]] const std::byte* extent(std::uint64_t at) const { return extents_.at(at); }
   [[nodiscard]] const Root& root() const { return root_; }
@@ -87,8 +87,8 @@ class Shard {
   [[nodiscard]] static std::uint64_t bucket_at(const Root& root, std::uint64_t slot) {
     return root.table_at + slot * bucket_bytes;
   }
-  // What is wrong when no change is under way: a key that is there twice or where it does not belong, extents
-  // that overlap or leaked, an odd version.
+  // Violated invariants, when no change is under way: a key that is there twice or where it does not belong,
+  // extents that overlap or leaked, an odd version.
   [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const BuddyAllocator& allocator() const { return allocator_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }

@@ -102,7 +102,8 @@ class Bench {
     }
   }
 
-  // What a client that knows this root READs now. `busy`: a checksum failed, it would start over.
+  // The result of a client's lookup that starts from this root. `busy`: a checksum failed, it would start
+  // over.
   struct Seen {
     bool is_busy = false, is_closed = false;
     std::optional<std::string> value;

@@ -21,17 +21,17 @@ constexpr std::string_view landing_region = "pilaf.landing";
 // A word for each server, then one for each client worker: what it writes into others'.
 constexpr std::string_view membership_region = "pilaf.membership";
 
-// What a server's word of it says.
+// The state of a server, as its membership word says.
 enum class Member : std::uint64_t {
   none = 0,      // zeroed memory
   declared = 1,  // the node was declared lost: the shard is laid out empty
   serves = 2,
 };
 
-// What a client worker knows of a shard's table: its root as it was last READ.
+// A client worker's copy of a shard's root, as last READ.
 struct View {
   Root root;
-  std::optional<cuckoo::HashFamily> family;  // none: never asked
+  std::optional<cuckoo::HashFamily> family;  // none: the root was never READ
 };
 
 // A shard as one client worker reaches it.
@@ -86,7 +86,7 @@ class PilafStore final : public kv::Store {
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
-  // Also replays the logs.
+  // Loads the records, and replays the logs.
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
@@ -114,7 +114,7 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] Result<> open_logs();
   [[nodiscard]] coro::Task<kv::Repair> declare_all(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   [[nodiscard]] coro::Task<bool> declare(fabric::Worker* worker, fabric::NodeId lost);
-  std::vector<Link> links_;  // what a worker begins with
+  std::vector<Link> links_;  // the links of a new worker
   std::unique_ptr<const Settings> settings_;
   PosixDisk own_disk_;
   LogDisk* disk_ = &own_disk_;

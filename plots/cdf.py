@@ -48,7 +48,7 @@ def distribution(document: dict, field: str) -> tuple[list[tuple[float, float]],
 
 
 def _samples(document: dict, field: str) -> float:
-    """How many operations a distribution under verbs.per_KIND counts; they weigh it when repeats are merged."""
+    """The number of operations behind a distribution of verbs.per_KIND: its weight when repeats are merged."""
     kind = next((part[4:] for part in field.split(".") if part.startswith("per_")), "total")
     return float(document.get("operations", {}).get(kind) or 1)
 

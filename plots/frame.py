@@ -28,7 +28,7 @@ PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
 BESIDE_IN = 0.55  # of a panel's width, for what stands left of its axes
 LEGEND_KEY_IN = 0.44  # of a legend's entry, for its key and the room around
 HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
-Y_LABEL_LETTERS = 28  # as many as stand beside a panel
+Y_LABEL_LETTERS = 28  # letters of a y label that fit next to a panel
 
 
 @dataclass
@@ -187,7 +187,7 @@ def largest(panel: Panel, shown: list[Panel]) -> float:
 
 
 def numbers(panel: Panel) -> list[float]:
-    """All values that a panel shows."""
+    """All values drawn in a panel."""
     out = [v for line in panel.lines for v in line.high if v is not None]
     return out + [v for line in panel.lines for _, v in line.published]
 

@@ -102,7 +102,7 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
         capsize=1.5,
         elinewidth=0.7,
         label=line.label,
-        clip_on=is_cut,  # else marks at 0 would be cut in half
+        clip_on=is_cut,  # without clipping marks at 0 are drawn in whole
         gid="hardened" if line.look.hardened else None,
     )
     if line.published:

@@ -1,4 +1,4 @@
-"""What a panel shows: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
+"""The data of a panel: lines of one kind (simulated or measured), with medians, intervals, gaps and published values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def groups(results: Results) -> list[Group]:
 
 
 def origins(results: Results, group: Group, place: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Those of the panel at a place, which may be of one hardware profile alone."""
+    """The origins of a panel's values at a place, which may be of one hardware profile only."""
     return _origins([origin(results, system, place) for system in group.systems])
 
 
@@ -65,7 +65,7 @@ _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, see
 
 
 def _origins(all_of_them: list[str]) -> list[str]:
-    """Once each; simulations that differ by what they model alone are one."""
+    """The distinct origins; simulations that differ only in the modelled hardware count as one."""
     models: dict[str, list[str]] = {}
     for text in dict.fromkeys(all_of_them):
         parts = _SIMULATED.fullmatch(text)

@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 COLUMN_IN = 3.4  # one column of a two-column page
-PAGE_IN = 7.0  # both
+PAGE_IN = 7.0  # inches, of two columns
 MEASURED_GROUND = "#f1f1ee"  # the panel ground of measured series; simulated ones stand on white
 
 # Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.

@@ -20,7 +20,7 @@ from .series import Group, groups, label_of, origins
 THROUGHPUT_IN, UNWRITABLE_IN, LABELS_IN, AROUND_IN = 0.95, 0.5, 0.5, 0.62
 CLOSE = 0.025  # events within this share of the window have one line and one label
 LABEL_PT = 5.5
-# What an event is to the cluster, by its name in the result.
+# Names of events in the result: failures, and repairs.
 FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), (
     "fence",
     "scrub",
@@ -42,7 +42,7 @@ class Shown:
 
 
 def shown(results: Results, group: Group) -> list[Shown]:
-    """What the columns of a group show; a system whose run failed keeps its column."""
+    """The data of a group's columns; a system whose run failed keeps its column."""
     looks = style.looks(results.experiment.systems)
     out = []
     for system in group.systems:
@@ -50,11 +50,7 @@ def shown(results: Results, group: Group) -> list[Shown]:
             rows = results.at(system.name, axes)
             documents = [row.result.document for row in rows if row.ok and row.result.document.get("timeline")]
             failures = [
-                str(row.result.document["failure"]["reason"])
-                if row.stored and row.stored.failed
-                else "has no time series"
-                if row.ok
-                else "has not run"
+                row.failure.reason if row.failure is not None else "has no time series" if row.ok else "has not run"
                 for row in rows
                 if not row.ok or not row.result.document.get("timeline")
             ]

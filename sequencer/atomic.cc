@@ -56,7 +56,7 @@ std::vector<kv::OptionSpec> option_specs() {
   };
 }
 
-// What a client worker keeps for its window slots.
+// State that the window slots of a client worker share.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const Settings& settings) : lists(worker, settings.posting) {}
   rpc::PostingLists lists;

@@ -33,7 +33,7 @@ double mops(const Result<measure::PointResult>& point) {
   return static_cast<double>(done) / point->duration_s * 1e-6;
 }
 
-// What has no values says so in one line and runs.
+// A protocol without values says in one line that it cannot verify them, and runs.
 TEST(Bench, VerifyingIsDeclinedInOneLine) {
   const kv::Registry registry = cli::make_registry();
   const auto options = cli::parse_bench({"--protocol", "seq-atomic", "--verify"}, registry);

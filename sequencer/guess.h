@@ -23,7 +23,7 @@ class Guess {
   Guess(std::uint32_t bits, Nanos lifetime, bool is_fixed)
       : bits_(bits), lifetime_(lifetime), is_fixed_(is_fixed) {}
 
-  // What the next request carries: it counts as sent.
+  // The guess for the next request, which counts as sent.
   [[nodiscard]] std::uint32_t send() {
     ++unanswered_;
     return static_cast<std::uint32_t>(high_);
@@ -61,7 +61,7 @@ class Guess {
   std::uint64_t high_ = 0;               // the guess
   std::uint32_t unanswered_ = 0;         // requests that carry it
   std::uint32_t unanswered_before_ = 0;  // requests that carry the guess before it
-  Nanos until_ = 0;                      // they are answered by then, or never
+  Nanos until_ = 0;                      // requests before this are answered by then, or never
   std::uint64_t corrections_ = 0;
 };
 

@@ -32,9 +32,9 @@ class Ledger {
   struct Counts {
     std::uint64_t given = 0;
     std::uint64_t twice = 0;         // given before
-    std::uint64_t out_of_order = 0;  // not beyond what was given before it was asked for
-    std::uint64_t unclaimed = 0;     // not given out by then: it is nobody's, or will come again
-    std::uint64_t far = 0;           // so far behind the first that the bitmap ends
+    std::uint64_t out_of_order = 0;  // numbers not above one that was given out before the request began
+    std::uint64_t unclaimed = 0;     // numbers that were not given out by the end: lost, or to be repeated
+    std::uint64_t far = 0;           // numbers beyond the end of the bitmap
   };
   [[nodiscard]] Counts counts() const;
   // Adds "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and

@@ -122,7 +122,7 @@ class RpcStore final : public ServedStore {
     std::uint32_t lane = 0;
     std::uint64_t word = 0;
   };
-  // What a server worker looks at: its row of slots, and the words that it has seen there.
+  // The slots that a server worker polls, and the words that it has seen there.
   struct Row {
     std::vector<std::uint64_t> seen;
     std::uint32_t index = 0;  // index of the server worker

@@ -175,12 +175,12 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // it overtook the number before it
+  guess.whole_reply(0x100, 20);  // this reply overtook the one before
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
   EXPECT_EQ(guess.send(), 1u);
-  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // nobody asked with the former guess is left
+  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // no request with the former guess is unanswered
   EXPECT_EQ(guess.corrections(), 1u);
 }
 

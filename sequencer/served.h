@@ -35,7 +35,7 @@ struct ServedSettings {
   }
 };
 
-// What a window slot waits for.
+// The request that a window slot waits for.
 struct Request {
   std::uint64_t sequence = 0;
   std::uint64_t number = 0;  // once it is answered
@@ -59,7 +59,7 @@ class Requests : public rpc::DatagramReader {
   [[nodiscard]] virtual fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) = 0;
   // `slot` was answered with `number`; the message's bytes and immediate count for its operation.
   std::uint32_t answer(std::uint32_t slot, std::uint64_t number, const fabric::Received& message);
-  // Of those that wait, who began first.
+  // The waiting slot whose request began first.
   [[nodiscard]] std::optional<std::uint32_t> oldest() const;
   void count_late() { ++counts_.late_replies; }
   [[nodiscard]] Request& of(std::uint32_t slot) { return requests_[slot]; }
@@ -71,7 +71,7 @@ class Requests : public rpc::DatagramReader {
   fabric::Worker& worker_;
   const ServedSettings& settings_;
   std::vector<Request> requests_;    // by window slot
-  std::deque<std::uint32_t> order_;  // of those that wait
+  std::deque<std::uint32_t> order_;  // waiting slots in the order of their requests
   rpc::PostingLists lists_;
   rpc::ReplyDesk desk_;
   RetryCounts counts_;
@@ -101,7 +101,7 @@ class ServedClient final : public NumberClient {
 class SharedCounter {
  public:
   explicit SharedCounter(std::uint64_t first) : next_(first) {}
-  // How long it takes until the worker has the line, for compute(); before its claim.
+  // The time until the worker owns the counter's cache line, to be charged before its claim.
   [[nodiscard]] Nanos wait(const fabric::Worker& worker);
   [[nodiscard]] std::atomic<std::uint64_t>& number() { return next_; }
 
@@ -111,7 +111,7 @@ class SharedCounter {
   Nanos free_at_ = 0;
 };
 
-// What a server worker keeps.
+// A server worker's state.
 struct ServerState {
   ServerState(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& replies,
               std::uint32_t index)
@@ -135,7 +135,7 @@ class ServedStore : public NumberStore {
                                                                 fabric::Region& receive) = 0;
   // Makes a server worker's state; on its own thread.
   [[nodiscard]] ServerState& server(fabric::Worker& worker, std::uint32_t index);
-  // All server workers', which are of one process.
+  // The counter that all server workers, which are in one process, share.
   [[nodiscard]] SharedCounter& counter() { return counter_; }
   void add_counters(std::map<std::string, double>& counters) const override;
 

@@ -32,7 +32,7 @@ struct DistributionSpec {
   double zipf_theta = 0.99;                    // zipfian_n, latest; YCSB's zipfian is 0.99 whatever is asked
   double hotspot_data = 0.2;                   // share of the records that are hot
   double hotspot_operations = 0.8;             // share of the operations that go there
-  double exponential_percentile = 95;          // this per cent of the operations …
+  double exponential_percentile = 95;          // this per cent of the operations fall …
   double exponential_fraction = 0.8571428571;  // … go to this fraction of the records
   // locality: this share of the operations draws from the records that belong to the client's node
   // (record i belongs to node i mod nodes, where the preload puts its value: equal parts), the rest
@@ -59,7 +59,7 @@ class Zipfian {
 // Sum of i^-theta for i = 1 … n: exact up to 10^6 terms, Euler–Maclaurin beyond.
 [[nodiscard]] double zeta(std::uint64_t n, double theta);
 
-// What a thread brings to each draw.
+// The per-thread state of drawing.
 struct Drawer {
   Rng* rng = nullptr;
   std::uint64_t records = 0;  // records that are there now (acknowledged inserts included)

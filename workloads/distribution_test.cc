@@ -169,7 +169,7 @@ TEST(Exponential, PercentileWithinItsFraction) {
   const auto hits = draw(spec, 10'000, 500'000);
   std::uint64_t near = 0;  // the newest 85.7 % of the records take 95 % of the draws, before redrawing
   for (std::uint64_t i = 10'000 - 8'571; i < 10'000; ++i) near += hits[i];
-  const double beyond = std::exp(-(-std::log(0.05) / 0.8571428571));  // what was redrawn
+  const double beyond = std::exp(-(-std::log(0.05) / 0.8571428571));  // share of redrawn draws
   EXPECT_NEAR(static_cast<double>(near) / 500'000, 0.95 / (1 - beyond), 0.005);
   EXPECT_GT(hits[9'999], hits[5'000]);
 }

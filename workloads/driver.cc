@@ -67,6 +67,11 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   if ((load.timeline > 0 && load.duration == 0) || (load.probe_keys > 0 && load.timeline == 0)) {
     return fail(ErrorCode::invalid_argument, "timeline: goes with a duration; probe_keys: with a timeline");
   }
+  if (load.multi_get == 0 || deploy.window % load.multi_get != 0 ||
+      load.multi_get > records.shape().preloaded) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("multi-get {}: expected 1 to as many keys as there are", load.multi_get));
+  }
   std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
   const Records::Shape& shape = records.shape();
   LOCH_ASSIGN(driver->chooser_,
@@ -115,7 +120,7 @@ Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
                                           fmt::format("server {}", i))));
       servers_.push_back(server);
     }
-    // Its data is reached through a worker's connections, though nothing runs on it.
+    // A node without clients and servers still needs a worker, through whose connections its data is reached.
     if (clients + servers == 0) LOCH_TRY(fabric_.add_worker(spec(node, fabric::Role::server, 0, "idle")));
   }
   return {};
@@ -141,6 +146,7 @@ void Driver::add_slots(ClientWorker& own, std::uint32_t first_number) {
     if (logs_) slot->log = logs_(static_cast<std::int32_t>(slot->number));
     slot->key.resize(deploy_.key_size);
     slot->value.resize(deploy_.kept_value_bytes);
+    slot->batch.resize(load_.multi_get);
     own.slots.push_back(std::move(slot));
   }
 }
@@ -191,6 +197,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
+    if (!probes && i % load_.multi_get != 0) continue;  // a lane of the slot before it
     scope.spawn(probes ? probe_main(own, own->slots[i].get(), i) : slot_main(own, own->slots[i].get()));
   }
   if (is_keeper(*own)) scope.spawn(keep(own));
@@ -246,6 +253,10 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       inserts_->acknowledge(record);
       continue;
     }
+    if (action == Action::get && load_.multi_get > 1) {
+      co_await multi_get(own, slot, due);
+      continue;
+    }
     const std::uint64_t record = choose_record(*own);
     if (action == Action::read_modify_write) {
       co_await operate(own, slot, OpKind::get, record, due);
@@ -290,6 +301,42 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
   const Nanos pause = pause_after(*slot, result);
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
+}
+
+// GETs of as many different records at once, on the slot's lanes. It is no snapshot: each GET takes effect at
+// an instant of its own.
+coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
+  fabric::Worker& worker = *own->worker;
+  const Nanos invoked = worker.now();
+  choose_distinct(*own, &slot->batch);
+  coro::Scope scope(worker.run_queue());
+  for (std::uint32_t i = 0; i < load_.multi_get; ++i) {
+    Slot* lane = own->slots[slot->index + i].get();
+    lane->is_measured = slot->is_measured;
+    scope.spawn(operate(own, lane, OpKind::get, slot->batch[i], due));
+  }
+  co_await scope.join();
+  const Nanos now = worker.now();
+  if (!is_in_window(*slot, now)) co_return;
+  ++own->tally.batches.total;
+  bool is_whole = true;
+  for (std::uint32_t i = 0; i < load_.multi_get; ++i)
+    is_whole = is_whole && is_completed(own->slots[slot->index + i]->last);
+  if (is_whole) own->tally.batches.latency_ns.record(now - (due < 0 ? invoked : due));
+}
+
+// As the distribution draws them; one that was drawn already is drawn again a few times, and then the next
+// record that is not there takes its place (of a skewed distribution the same few come again and again).
+void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records) {
+  constexpr int draws = 8;
+  const auto begin = records->begin();
+  for (auto at = begin; at != records->end(); ++at) {
+    const auto is_new = [&](std::uint64_t record) { return std::find(begin, at, record) == at; };
+    std::uint64_t record = choose_record(own);
+    for (int i = 1; i < draws && !is_new(record); ++i) record = choose_record(own);
+    while (!is_new(record)) record = (record + 1) % records_.count();
+    *at = record;
+  }
 }
 
 // One sweeps when all have ended: the keeper, or who ends last. The others wait for it, so that their
@@ -430,6 +477,12 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   if (kind == OpKind::put) slot.value_text = kv::value_name(slot.stamp);
 }
 
+bool Driver::is_in_window(const Slot& slot, Nanos at) const {
+  const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
+  return slot.is_measured && at >= measure_from &&
+         (load_.duration == 0 || at <= measure_from + load_.duration);
+}
+
 void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
                      const kv::OpResult& result) {
   const Nanos now = own.worker->now();
@@ -450,9 +503,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   own.latest_ns.store(now, std::memory_order_relaxed);
 
-  const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
-  if (!slot.is_measured || now < measure_from ||
-      (load_.duration > 0 && now > measure_from + load_.duration)) {
+  if (!is_in_window(slot, now)) {
     ++own.tally.unmeasured;
     own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the window as well
     return;

@@ -72,12 +72,15 @@ struct FailurePlan {
     fabric::NodeId node = 0;
   };
   std::vector<Strike> strikes;  // failures and returns, for the time series of the result
-  Nanos over = 0;               // nothing fails after this: the sweep does not begin before it
+  Nanos over = 0;               // time after which nothing fails; the final sweep begins later
 };
 
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
+  // Keys that one GET operation of the mix asks for at once, each on a lane of its own: a slot has so many of
+  // DeployConfig::window, which they divide. `rate` and `operations` count such an operation as one.
+  std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
   // Clients spin so long before the warm-up, as at a barrier: time for the scheduler to spread threads and
@@ -87,8 +90,8 @@ struct LoadConfig {
   Nanos warmup = 0;
   Nanos duration = 0;            // 0: the window ends after `operations`
   std::uint64_t operations = 0;  // of the whole cluster; 0: the window ends after `duration`
-  std::uint64_t read_only = 0;   // the first so many records are read where others would be written
-  // The last so many client workers of a node only read, and those records alone; the others leave them.
+  std::uint64_t read_only = 0;   // number of records, the first ones, that are never written
+  // The number of client workers per node, the last ones, that read the read-only records and nothing else.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
   bool verify = false;            // every GET's value
@@ -97,7 +100,7 @@ struct LoadConfig {
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
   // still in the way then is stuck. Background work goes on until then. One process only.
   bool final_sweep = false;
-  Nanos sweep_patience = 40'000'000;                // how long an operation of it is tried again
+  Nanos sweep_patience = 40'000'000;                // how long an operation of the sweep is retried
   std::optional<std::vector<std::uint64_t>> swept;  // the records that it looks at; none: every preloaded one
   bool may_be_full = false;                         // that a table is full is an answer to the sweep's PUTs
   std::optional<FailurePlan> failures;
@@ -119,7 +122,7 @@ struct LoadConfig {
 
 class Driver {
  public:
-  // All references outlive the driver. Fails on a workload that cannot be drawn.
+  // The objects behind all references outlive the driver. Fails on a workload that cannot be drawn.
   [[nodiscard]] static Result<std::unique_ptr<Driver>> make(const LoadConfig& load,
                                                             const kv::DeployConfig& deploy,
                                                             const Records& records, kv::Store& store,
@@ -145,15 +148,15 @@ class Driver {
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   // Nodes that crashed and whose memory nobody laid out again.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // What the keeper did, by kind: "scrubs", "declarations", "repair_retries", "restarts", and what the store
-  // says that it repaired.
+  // Counts of the keeper's actions, by kind: "scrubs", "declarations", "repair_retries", "restarts", and what
+  // the store says that it repaired.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Nodes that scrub_lost or the keeper declared lost, with their memory.
   [[nodiscard]] const std::vector<fabric::NodeId>& declared_lost() const { return declared_lost_; }
   // What the local nodes' clients did over time, and what was done about failures; none where nobody asked.
   [[nodiscard]] std::optional<measure::Timeline> timeline();
-  // The same of a node of another process that died, as far as it had come: with `into`. Where its memory can
+  // Adds the time series of a node whose process died, as far as it had come, to `into`. Where its memory can
   // still be reached (shm).
   void add_lost(fabric::NodeId node, measure::Timeline& into);
   // Operations that were issued and have not returned: none after a run that finished.
@@ -191,9 +194,12 @@ class Driver {
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
-  // What a slot does next: nothing more, an operation of the warm-up, or one that counts.
+  // The next turn of a slot: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
+  coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
+  void choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records);
+  [[nodiscard]] bool is_in_window(const Slot& slot, Nanos at) const;
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> tend(ClientWorker* own);
   [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;
@@ -240,7 +246,7 @@ class Driver {
   std::map<std::string, std::uint64_t> scrubbed_, repaired_;
   std::vector<fabric::NodeId> declared_lost_, tended_;
   std::optional<measure::TimelineShape> shape_;            // of the timeline
-  std::vector<std::uint32_t> rows_;                        // of one process
+  std::vector<std::uint32_t> rows_;                        // rows of one process
   std::map<fabric::NodeId, fabric::Region*> row_regions_;  // of several, which outlive theirs
   std::vector<std::uint8_t> probes_;                       // bins x keys
   std::mutex events_mutex_;

@@ -1,4 +1,4 @@
-// What a Driver keeps of each client worker. Included by the driver's own files alone.
+// A Driver's state per client worker. Included by the driver's own files alone.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
   std::uint32_t number = 0;               // in the whole cluster: the writer of its values
-  std::uint32_t index = 0;                // in its worker's window
-  std::vector<ScriptedOperation> script;  // what it does, where a script says so
+  std::uint32_t index = 0;                // index in its worker's window
+  std::vector<ScriptedOperation> script;  // the slot's operations, if a script gives them
   std::size_t next = 0;                   // index of the script's next operation
   Nanos slept_until = -1;                 // for this operation, as the script says
   bool is_sweeping = false;
@@ -29,7 +29,8 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
   bool is_measured = true;               // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
-  std::uint32_t key_size = 0;  // of the current operation's record
+  std::vector<std::uint64_t> batch;  // the records of its multi-get
+  std::uint32_t key_size = 0;        // of the current operation's record
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;
@@ -61,24 +62,24 @@ struct Driver::Ended {
 
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
-  std::uint32_t index = 0;        // on its node
+  std::uint32_t index = 0;        // index of the worker on its node
   std::uint32_t incarnation = 0;  // of its node
   Rng rng;                        // the workload's draws: keys, kinds, gaps
   std::vector<std::unique_ptr<Slot>> slots;
   bool done = false;                   // read by the store's background coroutine
-  bool is_doomed = false;              // nobody waits for it
+  bool is_doomed = false;              // will be killed: the run does not wait for it
   std::atomic<bool> has_ended{false};  // all slots of this worker have ended
   std::uint64_t quota = 0;             // operations still to start, when counting operations
-  std::uint64_t place = 0;             // sequential distribution
+  std::uint64_t place = 0;             // next record of the sequential distribution
   Nanos due = -1;                      // open loop: when the next operation is due
   bool is_reader = false;              // LoadConfig::readers
   measure::Tally tally;
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;                  // the start of the window
-  Nanos middle = 0;                         // and its middle, after which nothing ends when it has no length
+  Nanos middle = 0;                         // middle of the window; 0 where the load counts operations
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
-  std::array<Ended, 8> ended;  // not yet in the tally: the first `ended_count` of them
+  std::array<Ended, 8> ended;  // ended operations that are not in the tally yet: the first `ended_count`
   std::uint32_t ended_count = 0;
 
   Ended& next_ended() {

@@ -15,7 +15,7 @@ std::vector<ScriptedOperation> Driver::scripted(const ScriptedClient& who) const
 void Driver::transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record) {
   const ScriptedClient who{
       own.worker->node(), static_cast<std::uint16_t>(own.index), slot.index, own.incarnation, {}};
-  // Who slept wakes a little late, and will again.
+  // A sleeper wakes a little late, in every run alike: waits from the intended time.
   const Nanos at = slot.slept_until >= 0 ? slot.slept_until : own.worker->now();
   const ScriptedOperation operation{kind, record, at};
   if (slot.is_sweeping) {

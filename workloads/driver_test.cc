@@ -198,7 +198,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
     completed += bin.completed();
     failed += bin.failed;
     busy += bin.completed() > 0 ? 1 : 0;
-    EXPECT_EQ(bin.unwritable, std::nullopt);  // nobody probes
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // the prober is off
   }
   EXPECT_GT(completed, 0U);
   EXPECT_EQ(completed, sum.completed());
@@ -232,6 +232,63 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   }
   ASSERT_TRUE(outcome.timeline);
   for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
+}
+
+// A multi-get asks for different keys at once, and the next operation of its slot waits for its last answer.
+TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.deploy.window = 8;  // two slots of four lanes
+  plan_.load.multi_get = 4;
+  plan_.load.operations = 120;
+  plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  const measure::Tally sum = total(run());
+  EXPECT_EQ(sum.of(OpKind::get).completed(), 480U);
+  EXPECT_EQ(sum.batches.total, 120U);
+  EXPECT_EQ(sum.batches.latency_ns.count(), 120U);
+  EXPECT_GE(sum.batches.latency_ns.max(), sum.of(OpKind::get).latency_ns.max());
+  EXPECT_GT(sum.batches.latency_ns.mean(), sum.of(OpKind::get).latency_ns.mean());
+  std::map<std::int32_t, std::vector<check::Operation>> by_lane;
+  for (const check::Operation& each : recording.operations) by_lane[each.client].push_back(each);
+  ASSERT_EQ(by_lane.size(), 48U);
+  for (std::int32_t slot = 0; slot < 48; slot += 4) {
+    Nanos last_answer = 0;
+    for (std::size_t batch = 0; batch < by_lane[slot].size(); ++batch) {
+      std::set<std::string> keys;
+      Nanos answered = 0, begun = 0;
+      for (std::int32_t lane = slot; lane < slot + 4; ++lane) {
+        ASSERT_EQ(by_lane[lane].size(), by_lane[slot].size());
+        const check::Operation& get = by_lane[lane][batch];
+        keys.insert(get.key);
+        EXPECT_GE(get.invoke_ns, last_answer) << "before the batch ahead of it had ended";
+        begun = std::max(begun, get.invoke_ns);
+        answered = std::max(answered, get.return_ns.value_or(0));
+      }
+      EXPECT_EQ(keys.size(), 4U);
+      EXPECT_LE(begun, answered);
+      last_answer = answered;
+    }
+  }
+}
+
+// However skewed the draws are, the keys of a multi-get differ; PUTs take one lane.
+TEST_P(DriverOn, AMultiGetMayAskForEveryKey) {
+  plan_.deploy.keys = plan_.deploy.max_keys = 5;
+  plan_.records = {5, 5, 32, 200};
+  plan_.deploy.window = 5;
+  plan_.load.multi_get = 5;
+  plan_.load.operations = 60;
+  plan_.load.distribution.kind = Distribution::zipfian;
+  const measure::Tally sum = total(run());
+  EXPECT_EQ(sum.of(OpKind::get).total(), 5 * sum.batches.total);
+  EXPECT_EQ(sum.batches.total + sum.of(OpKind::put).total() + sum.of(OpKind::remove).total(), 60U);
+}
+
+TEST_P(DriverOn, AMultiGetHasALaneForEachKey) {
+  plan_.deploy.window = 6;
+  plan_.load.multi_get = 4;
+  const auto fabric = open(plan_.deploy.nodes, plan_.load.seed);
+  EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
 TEST_P(DriverOn, OpenLoopKeepsItsRate) {
@@ -274,7 +331,7 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // nothing is drawn before it is there
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no key is drawn before it was inserted
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 

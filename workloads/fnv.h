@@ -12,7 +12,7 @@ namespace loch::workloads {
     hash *= 1099511628211ULL;
     value >>= 8;
   }
-  // Java's Math.abs of a signed long; its one fixed point, the least long, stays what it is.
+  // Java's Math.abs of a signed long; its one fixed point, the least long, is its own result.
   return (hash >> 63) != 0 ? ~hash + 1 : hash;
 }
 

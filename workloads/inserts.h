@@ -38,7 +38,7 @@ class InsertLedger {
     while (early_.erase(frontier) != 0) ++frontier;
     acknowledged_.store(frontier, std::memory_order_release);
   }
-  // How many of this process's inserts, counted from the first, are all acknowledged.
+  // The number of this process's inserts, from the first on, that are acknowledged without a gap.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
   // Maps a draw from [0, first + acknowledged()) to a record number.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {

@@ -12,7 +12,7 @@ namespace loch::workloads {
 
 struct Property {
   std::string value;
-  std::string file;  // where it was set last, for messages
+  std::string file;  // file that set the property last, for messages
   int line = 0;      // of the key; 0: an override from the command line
 };
 using Properties = std::map<std::string, Property, std::less<>>;

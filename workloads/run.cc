@@ -18,7 +18,8 @@ struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
   std::string end;
-  std::vector<measure::NodePart> nodes;  // all of them: others' hold what this process caused there
+  std::vector<measure::NodePart>
+      nodes;  // counters of every node: those of other processes' nodes hold this process's share
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;  // of the store, and of repairs that were not complete

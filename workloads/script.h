@@ -17,7 +17,7 @@ namespace loch::workloads {
 struct ScriptedOperation {
   OpKind kind = OpKind::get;
   std::uint64_t record = 0;
-  Nanos at = 0;  // it does not begin before (now() time), nor before the slot's previous one has ended
+  Nanos at = 0;  // earliest begin (now() time); the operation also waits for the slot's previous one
   friend bool operator==(const ScriptedOperation&, const ScriptedOperation&) = default;
 };
 
@@ -37,7 +37,7 @@ struct ScriptedClient {
 // A slot that is not in it does nothing.
 using Script = std::vector<ScriptedClient>;
 
-// What a run's clients began, and what the final sweep did, through the first slot of one of them.
+// The operations of a run's clients, and of the final sweep through the first slot of one client.
 struct Transcript {
   Script load;
   ScriptedClient sweep;

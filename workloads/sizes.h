@@ -43,7 +43,7 @@ struct SizeSpec {
   // pareto, in bytes: location + scale * ((1-u)^-shape - 1) / shape.
   double location = 15, scale = 214.476, shape = 0.348238;
   std::string file;          // histogram
-  std::uint32_t pieces = 1;  // a size is the sum of so many draws (YCSB's fieldcount)
+  std::uint32_t pieces = 1;  // number of draws whose sum is the size (YCSB's fieldcount)
 };
 
 // Of which data: the published distributions of keys and of values differ.

@@ -1,4 +1,4 @@
-// What a load asks for: from flags, from a YAML workload file, or from YCSB property files.
+// The specification of a load: from flags, from a YAML workload file, or from YCSB property files.
 #pragma once
 
 #include <array>
@@ -30,14 +30,14 @@ enum class KeyOrder : std::uint8_t {
   ordered,  // record i is "user" + i
 };
 
-// What is asked of the sizes of keys or of values.
+// The requested sizes of keys or of values.
 struct SizeRequest {
   std::optional<SizeKind> kind;
   std::optional<std::uint32_t> least;           // bytes
   std::optional<std::array<double, 3>> pareto;  // location, scale, shape
   std::optional<std::string> histogram;         // file
   std::uint32_t pieces = 1;                     // YCSB's fieldcount
-  // The other's fields win where it has them.
+  // Fields that `other` has replace this object's.
   void override_with(const SizeRequest& other);
 };
 // "LOCATION,SCALE,SHAPE"; none if it is not that.

@@ -171,7 +171,7 @@ TEST(Yaml, SizesOfKeysAndValues) {
     ASSERT_FALSE(bad) << text;
     EXPECT_THAT(bad.error().message, HasSubstr("w.yaml:1: "));
   }
-  // What goes with another distribution is refused, and not ignored.
+  // Parameters of another distribution are refused rather than ignored.
   for (const SizeRequest& request :
        {SizeRequest{.least = 8}, SizeRequest{.kind = SizeKind::etc, .histogram = "h"},
         SizeRequest{.kind = SizeKind::histogram},

@@ -3,7 +3,6 @@
 #include "app/cli/background_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,94 +13,21 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "app/cli/flags.h"
 #include "common/background_load/cores.h"
 #include "common/background_load/cpu_group.h"
 #include "common/background_load/cpu_load.h"
 #include "common/base/output_place.h"
-#include "common/kv/options.h"
 
 namespace loch::cli {
 namespace {
 
-constexpr const char* usage =
-    "Usage: loch hog [flags] [-- COMMAND…]\n"
-    "Background CPU workers: processes that compute SHA-256 (OpenSSL) for ever, by themselves or\n"
-    "alongside COMMAND, in one scheduling group with it. Prints as JSON what each hashed and the share of\n"
-    "a core that it got.\n"
-    "\n"
-    "  --workers N          background workers on this machine (1)\n"
-    "  --pin WHERE          none (default): the kernel puts them; shared: on COMMAND's cores, in turn;\n"
-    "                       separate: on the other cores, in turn\n"
-    "  --cores LIST         COMMAND runs on these cores alone, such as 0-3,6 (all that are usable)\n"
-    "  --duration TIME      how long, without COMMAND: 500ms, 10s (10s)\n"
-    "  --quota CORES        CPU time that background workers and COMMAND together may have, in\n"
-    "                       cores: 1.5 (no limit); needs a cgroup\n"
-    "  --group KIND         auto (default): a new cgroup with the cpu controller where one can be made,\n"
-    "                       else this session; cgroup: that or nothing; session\n"
-    "  --buffer BYTES       hashed again and again: 64, 4K (64)\n"
-    "  --json FILE          write the JSON here, not to standard output\n"
-    "\n"
-    "Exit status: 0, or COMMAND's; 1 background workers were lost; 2 bad input.\n"
-    "Example: loch hog --workers 4 --pin shared -- ./my-server\n"
-    "To disturb a measured point, use loch bench --hogs: it counts in the measurement window alone.\n";
-
-std::unexpected<Error> bad(std::string_view flag, std::string_view text, std::string_view expected) {
-  return fail(ErrorCode::invalid_argument, fmt::format("{}: \"{}\" is not {}", flag, text, expected));
-}
-
-template <typename Number>
-bool parse_all(const std::string& text, Number& into) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-Result<> one_of(const std::string& flag, const std::string& text, const std::vector<std::string>& choices) {
-  for (const std::string& choice : choices) {
-    if (text == choice) return {};
-  }
-  return bad(flag, text, fmt::format("one of {}", fmt::join(choices, ", ")));
-}
-
-Result<> apply(const std::string& flag, const std::string& value, BackgroundOptions& o) {
-  if (flag == "--workers") {
-    if (!parse_all(value, o.workers) || o.workers < 1 || o.workers > 10'000)
-      return bad(flag, value, "a number of workers, 1 to 10000");
-  } else if (flag == "--pin") {
-    LOCH_TRY(one_of(flag, value, {"none", "shared", "separate"}));
-    o.pin = value;
-  } else if (flag == "--cores") {
-    LOCH_ASSIGN(o.cores, background::parse_cores(value, flag));
-  } else if (flag == "--duration") {
-    LOCH_ASSIGN(o.duration, parse_duration(value, flag));
-    if (o.duration <= 0) return bad(flag, value, "longer than nothing");
-  } else if (flag == "--quota") {
-    double cores = 0;
-    if (!parse_all(value, cores) || !(cores >= 0.01) || cores > 10'000)
-      return bad(flag, value, "a number of cores such as 0.5 or 2, at least 0.01");
-    o.quota = cores;
-  } else if (flag == "--group") {
-    LOCH_TRY(one_of(flag, value, {"auto", "cgroup", "session"}));
-    o.group = value;
-  } else if (flag == "--buffer") {
-    LOCH_ASSIGN(const std::uint64_t bytes, parse_size(value, flag));
-    if (bytes < 1 || bytes > 1 << 30) return bad(flag, value, "1 byte to 1G");
-    o.buffer_bytes = static_cast<std::uint32_t>(bytes);
-  } else {
-    o.json = value;
-  }
-  return {};
-}
-
 Result<> check(BackgroundOptions& o, bool has_duration) {
   if (!o.command.empty() && has_duration)
     return fail(ErrorCode::invalid_argument, "--duration: with COMMAND, it lasts as long as COMMAND does");
-  if (!has_duration) o.duration = 10'000'000'000;
   if (o.quota && o.group == "session")
     return fail(ErrorCode::invalid_argument, "--quota: a session has none; with --group cgroup");
   const std::vector<std::uint32_t> usable = background::usable_cores();
@@ -133,7 +59,7 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
 std::atomic<int> caught = 0;
 void note(int number) { caught = number; }
 
-// COMMAND's end and what it used, its own children included.
+// COMMAND's exit status and CPU time, including its own children.
 struct Ended {
   int status = 0;  // exit status, 128 plus the signal's number where a signal ended the command
   double cpu_s = 0;
@@ -302,38 +228,83 @@ int run(const BackgroundOptions& o) {
 
 }  // namespace
 
+settings::Command background_command(BackgroundFlags& flags) {
+  using settings::choice;
+  using settings::in_unit;
+  using settings::of;
+  using settings::shown;
+  using settings::Type;
+  BackgroundOptions& o = flags.options;
+  return {
+      .name = "hog",
+      .usage = {"[flags] [-- COMMAND…]"},
+      .about =
+          "Background CPU workers: processes that compute SHA-256 (OpenSSL) for ever, by themselves or "
+          "alongside COMMAND, in "
+          "one scheduling group with it. Prints as JSON what each hashed and the share of a core that it "
+          "got.",
+      .flags =
+          {
+              {.setting = of(Type::integer, "workers", "1", "background workers on this machine", 1, 10'000),
+               .place = &o.workers},
+              {.setting =
+                   choice("pin", {"none", "shared", "separate"},
+                          "none: the kernel puts them; shared: on COMMAND's cores, in turn; separate: on "
+                          "the other cores, in turn",
+                          "WHERE"),
+               .place = &o.pin},
+              {.setting = shown(of(Type::text, "cores", "",
+                                   "COMMAND runs on these cores alone, such as 0-3,6 (all that are usable)"),
+                                "LIST"),
+               .place = &flags.cores},
+              {.setting = of(Type::duration, "duration", "10s", "how long, without COMMAND", 1),
+               .place = &o.duration},
+              {.setting = shown(in_unit(of(Type::real, "quota", "",
+                                           "CPU time that background workers and COMMAND together may have: "
+                                           "1.5 (no limit); needs a "
+                                           "cgroup",
+                                           0.01, 10'000),
+                                        "cores"),
+                                "CORES"),
+               .place = &o.quota},
+              {.setting =
+                   choice("group", {"auto", "cgroup", "session"},
+                          "auto: a new cgroup with the cpu controller where one can be made, else this "
+                          "session; cgroup: that or nothing",
+                          "KIND"),
+               .place = &o.group},
+              {.setting = of(Type::size, "buffer", "64", "hashed again and again", 1, 1 << 30),
+               .place = &o.buffer_bytes},
+              {.setting = of(Type::output, "json", "", "write the JSON here, not to standard output"),
+               .place = &o.json},
+          },
+      .rest = "COMMAND",
+      .notes =
+          "To disturb a measured point, use loch bench --hogs: it counts in the measurement window alone.",
+      .statuses = {{"0", "done, or COMMAND's own"},
+                   {"1", "background workers were lost"},
+                   {"2", "bad input"},
+                   {"130", "interrupted"}},
+      .example = "hog --workers 4 --pin shared -- ./my-server"};
+}
+
 Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments) {
-  static const std::vector<std::string> flags = {"--workers", "--pin",   "--cores",  "--duration",
-                                                 "--quota",   "--group", "--buffer", "--json"};
-  BackgroundOptions o;
-  bool has_duration = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--") {
-      o.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-      if (o.command.empty()) return fail(ErrorCode::invalid_argument, "--: expected COMMAND after it");
-      break;
-    }
-    auto [flag, value, has_value] = split_flag(arguments[i]);
-    LOCH_TRY(known_flag(flag, flags, " (COMMAND comes after --)"));
-    if (!has_value) {
-      if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
-      value = arguments[i];
-    }
-    if (value.empty()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
-    has_duration = has_duration || flag == "--duration";
-    LOCH_TRY(apply(flag, value, o));
+  BackgroundFlags flags;
+  LOCH_ASSIGN(settings::Given given, settings::parse(background_command(flags), arguments));
+  BackgroundOptions& o = flags.options;
+  if (given.has("cores")) {
+    LOCH_ASSIGN(o.cores, background::parse_cores(flags.cores, "--cores"));
   }
-  LOCH_TRY(check(o, has_duration));
+  o.command = std::move(given.rest);
+  LOCH_TRY(check(o, given.has("duration")));
   return o;
 }
 
 int run_background_command(const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (argument == "--help" || argument == "-h") {
-      fmt::print("{}", usage);
-      return 0;
-    }
+  if (settings::asks_for_help(arguments)) {
+    BackgroundFlags flags;
+    fmt::print("{}", settings::help(background_command(flags)));
+    return 0;
   }
   const auto options = parse_background(arguments);
   return options ? run(*options) : complain(options.error());

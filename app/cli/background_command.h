@@ -7,20 +7,30 @@
 
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/settings/command.h"
 
 namespace loch::cli {
 
 struct BackgroundOptions {
-  std::uint32_t workers = 1;
-  std::string pin = "none";          // none, shared, separate
+  std::uint32_t workers = 0;
+  std::string pin;                   // --pin: none, shared or separate
   std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
-  Nanos duration = 0;                // without a command
-  std::uint32_t buffer_bytes = 64;
-  std::string group = "auto";   // auto, cgroup, session
+  Nanos duration = 0;                // how long, without a command
+  std::uint32_t buffer_bytes = 0;
+  std::string group;            // auto, cgroup, session
   std::optional<double> quota;  // CPU seconds a second, of background workers and command together
   std::string json;             // empty: standard output
   std::vector<std::string> command;
 };
+
+// As they were given. Defaults are in the table.
+struct BackgroundFlags {
+  BackgroundOptions options;
+  std::string cores;  // "0-3,6"
+};
+
+// The table of loch hog's flags. Its places are in `flags`, which outlives it.
+[[nodiscard]] settings::Command background_command(BackgroundFlags& flags);
 
 // Everything after "hog". The error is one line, for exit status 2.
 [[nodiscard]] Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments);

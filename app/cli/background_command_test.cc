@@ -43,7 +43,7 @@ TEST(BackgroundCommand, RefusesInOneLineThatNamesTheFlag) {
            {{"--cores", "1000"}, "--cores: core 1000"},
            {{"--pin", "separate"}, "with --cores"},
            {{"--pin", "separate", "--cores", everything}, "no core is left"},
-           {{"--duration", "10"}, "number with a unit"},
+           {{"--duration", "10"}, "with its unit"},
            {{"--duration", "0s"}, "--duration"},
            {{"--duration", "1s", "--", "true"}, "as long as COMMAND"},
            {{"--quota", "0"}, "--quota"},

@@ -151,8 +151,8 @@ nlohmann::ordered_json background_json(const BenchOptions& o, const measure::Poi
   return out;
 }
 
-// A rate that more than a hundredth of went into waiting for room says more of the settings than of the
-// design.
+// If more than a hundredth of the time was spent waiting for queue slots, the rate reflects the settings, not
+// the design.
 std::string name_trouble(const measure::PointResult& point) {
   std::uint64_t all = 0, retries = 0, full = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -231,6 +231,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.duration_s = outcome.window_s;
   point.value_size = module.useful_bytes(deploy_config(o));
   point.sizes = space_json(o, module);
+  point.multi_get = o.load.multi_get;
   point.nodes = std::move(outcome.nodes);
   point.sim = outcome.sim;
   point.protocol_counters = std::move(outcome.protocol_counters);
@@ -571,7 +572,7 @@ int run_bench(const std::vector<std::string>& arguments, const kv::Registry& reg
       if (!text) return complain(text.error());
       fmt::print("{}", *text);
     } else {
-      fmt::print("{}", bench_help(registry));
+      fmt::print("{}", settings::help(bench_command()));
     }
     return 0;
   }

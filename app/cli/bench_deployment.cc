@@ -1,4 +1,4 @@
-// What a bench run deploys, and what of it can be refused before there is a fabric.
+// Derives the deployment of a bench run from its flags, and refuses bad ones before there is a fabric.
 #include <fmt/format.h>
 
 #include "app/cli/bench_options.h"
@@ -12,7 +12,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.nodes = o.nodes;
   config.client_workers = o.clients;
   config.server_workers = o.servers;
-  config.window = o.window;
+  config.window = o.window * o.load.multi_get;
   config.key_size = o.key_size;
   config.value_size = o.value_size;
   config.keys = o.keys;
@@ -48,6 +48,15 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   LOCH_TRY(workloads::Records::make(record_shape(o)));
   LOCH_ASSIGN(const kv::SlotUse use, workloads::slots_of(module, o.protocol_options, record_shape(o)));
   LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
+  if (o.load.multi_get > o.keys) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--multi-get {}: expected at most as many as --keys, {}", o.load.multi_get, o.keys));
+  }
+  if (o.load.multi_get > 1 && !module.data(o.protocol_options).multi_get) {
+    return fail(ErrorCode::invalid_argument, fmt::format("--multi-get {}: {} takes one key a GET; expected 1",
+                                                         o.load.multi_get, module.name()));
+  }
   LOCH_TRY(module.deploy(kv::slotted(deploy_config(o), use), o.protocol_options, o.mutant));
   return {};
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -14,7 +13,11 @@
 namespace loch::cli {
 namespace {
 
+using settings::choice;
+using settings::listed;
+using settings::of;
 using settings::Setting;
+using settings::shown;
 using settings::Type;
 
 constexpr double forever_many = 1ULL << 60;
@@ -22,37 +25,16 @@ constexpr double forever_many = 1ULL << 60;
 // The place of a member, given as an expression of o.
 #define LOCH_PLACE(expression) [](BenchOptions& o) -> FlagPlace { return &o.expression; }
 
-Setting of(Type type, std::string key, std::string initial, std::string help, double minimum = 0,
-           double maximum = 9e18) {
-  return {.key = std::move(key),
-          .type = type,
-          .initial = std::move(initial),
-          .help = std::move(help),
-          .choices = {},
-          .minimum = minimum,
-          .maximum = maximum};
-}
-Setting choice(std::string key, std::vector<std::string> choices, std::string help, std::string placeholder) {
-  Setting setting = of(Type::choice, std::move(key), choices.front(), std::move(help));
-  setting.choices = std::move(choices);
-  setting.placeholder = std::move(placeholder);
-  return setting;
-}
-Setting shown(Setting setting, std::string placeholder) {
-  setting.placeholder = std::move(placeholder);
-  return setting;
-}
-
-// Who runs where.
+// Flags of nodes, workers and processes.
 std::vector<BenchFlag> cluster_flags() {
   return {
-      {.setting = shown(of(Type::text, "protocol", "nessie", "a protocol: loch list protocols"), "NAME"),
+      {.setting = listed(shown(of(Type::text, "protocol", "nessie", "a protocol"), "NAME"), "protocols"),
        .place = LOCH_PLACE(protocol)},
-      {.setting = shown(of(Type::text, "fabric", "sim", "sim, shm, verbs"), "NAME"),
+      {.setting = listed(shown(of(Type::text, "fabric", "sim", "sim, shm, verbs"), "NAME"), "fabrics"),
        .place = LOCH_PLACE(fabric)},
       {.setting =
-           shown(of(Type::file, "hardware", "connectx3-10gbe", "sim: hardware profile: loch list hardware"),
-                 "NAME|FILE"),
+           listed(shown(of(Type::file, "hardware", "connectx3-10gbe", "sim: hardware profile"), "NAME|FILE"),
+                  "hardware"),
        .place = LOCH_PLACE(hardware),
        .is_recorded = false},
       {.setting = of(Type::integer, "nodes", "3", "nodes of the cluster", 1, 1024),
@@ -91,6 +73,10 @@ std::vector<BenchFlag> data_flags() {
        .place = LOCH_PLACE(load.mix.get),
        .is_derived = true,
        .is_recorded = false},
+      {.setting = shown(of(Type::integer, "multi-get", "1",
+                           "keys that one GET operation asks for at once, each on a lane of its own", 1, 256),
+                        "N"),
+       .place = LOCH_PLACE(load.multi_get)},
       {.setting = shown(of(Type::real, "delete", "0", "share of DELETEs", 0, 1), "SHARE"),
        .place = LOCH_PLACE(load.mix.remove),
        .is_derived = true,
@@ -210,7 +196,7 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
-// The machines, and what else runs on them.
+// Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
       {.setting =
@@ -249,7 +235,7 @@ std::vector<BenchFlag> machine_flags() {
   };
 }
 
-// What is looked at, what goes wrong on purpose, and what is written.
+// Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
       {.setting = of(Type::boolean, "verify", "false",
@@ -273,7 +259,7 @@ std::vector<BenchFlag> observation_flags() {
        .experiment_key = "-"},
       {.setting = of(Type::file, "faults", "", "YAML of faults to inject: loch list faults"),
        .place = LOCH_PLACE(faults)},
-      {.setting = shown(of(Type::text, "mutant", "", "a known-bad variant: loch list mutants"), "NAME"),
+      {.setting = listed(shown(of(Type::text, "mutant", "", "a known-bad variant"), "NAME"), "mutants"),
        .place = LOCH_PLACE(mutant),
        .is_derived = true,
        .is_recorded = false},
@@ -329,6 +315,23 @@ const std::vector<BenchFlag>& bench_flags() {
   return all;
 }
 
+settings::Command bench_command() {
+  settings::Command command{
+      .name = "bench",
+      .usage = {"[flags]", "--help PROTOCOL"},
+      .about =
+          "Runs one point: a cluster under one load. Prints a summary on a terminal, and else the result as "
+          "JSON. --help PROTOCOL prints that protocol's options, which are flags too.",
+      .statuses = {{"0", "it ran"},
+                   {"1", "a value was wrong, or it ended in a deadlock or at its deadline"},
+                   {"2", "bad input"},
+                   {"130", "interrupted"}},
+      .example = "bench --protocol herd --nodes 4 --clients 3 --servers 1 --get 0.95 --duration 20ms"};
+  for (const BenchFlag& flag : bench_flags())
+    command.flags.push_back({.setting = flag.setting, .is_list = flag.is_list, .letter = flag.letter});
+  return command;
+}
+
 const BenchFlag* find_bench_flag(std::string_view name) {
   for (const BenchFlag& flag : bench_flags()) {
     if (flag.setting.key == name ||
@@ -345,47 +348,11 @@ std::string experiment_key(const BenchFlag& flag) {
   return key;
 }
 
-namespace {
-
-// Of the alternatives of FlagPlace but the first: writes a value there.
-struct Writer {
-  const settings::Value& value;
-  void operator()(std::monostate) const {}
-  void operator()(bool* into) const { *into = std::get<bool>(value); }
-  void operator()(std::optional<bool>* into) const { *into = std::get<bool>(value); }
-  void operator()(double* into) const { *into = std::get<double>(value); }
-  void operator()(std::string* into) const { *into = std::get<std::string>(value); }
-  void operator()(std::optional<Nanos>* into) const { *into = std::get<std::int64_t>(value); }
-  template <typename T>
-  void operator()(T* into) const {
-    *into = static_cast<T>(std::get<std::int64_t>(value));
-  }
-};
-
-// And reads it.
-struct Reader {
-  std::optional<settings::Value> operator()(std::monostate) const { return std::nullopt; }
-  std::optional<settings::Value> operator()(const bool* from) const { return *from; }
-  std::optional<settings::Value> operator()(const double* from) const { return *from; }
-  std::optional<settings::Value> operator()(const std::string* from) const { return *from; }
-  template <typename T>
-  std::optional<settings::Value> operator()(const std::optional<T>* from) const {
-    if (!*from) return std::nullopt;
-    return settings::Value(**from);
-  }
-  template <typename T>
-  std::optional<settings::Value> operator()(const T* from) const {
-    return static_cast<std::int64_t>(*from);
-  }
-};
-
-}  // namespace
-
 void store(const BenchFlag& flag, const settings::Value& value, BenchOptions& options) {
   if (flag.place == nullptr)
     options.others[flag.setting.key] = value;
   else
-    std::visit(Writer{value}, flag.place(options));
+    settings::store(flag.place(options), value);
 }
 
 std::optional<settings::Value> stored(const BenchFlag& flag, BenchOptions& options) {
@@ -393,7 +360,7 @@ std::optional<settings::Value> stored(const BenchFlag& flag, BenchOptions& optio
     const auto found = options.others.find(flag.setting.key);
     return found == options.others.end() ? std::nullopt : std::optional(found->second);
   }
-  return std::visit(Reader{}, flag.place(options));
+  return settings::stored(flag.place(options));
 }
 
 }  // namespace loch::cli

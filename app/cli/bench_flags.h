@@ -11,20 +11,21 @@
 #include <vector>
 
 #include "app/cli/bench_options.h"
+#include "common/settings/command.h"
+#include "common/settings/place.h"
 #include "common/settings/setting.h"
 
 namespace loch::cli {
 
 // Where a flag's value goes. monostate: BenchOptions::others, or code of its own where `is_derived`.
-using FlagPlace = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*, std::uint64_t*, Nanos*,
-                               double*, std::string*, std::optional<bool>*, std::optional<Nanos>*>;
+using FlagPlace = settings::Place;
 
 struct BenchFlag {
   settings::Setting setting;
   FlagPlace (*place)(BenchOptions&) = nullptr;
   bool is_derived = false;  // parsed with others: --get and --delete make the mix
   bool is_list = false;     // may be repeated
-  bool is_recorded = true;  // a part of a result's configuration, by its name
+  bool is_recorded = true;  // recorded in a result's configuration under its name
   // A key of experiments; empty: the flag's name with _ for -. "-": of the command line alone.
   std::string experiment_key = {};
   char letter = '\0';  // a short form
@@ -32,10 +33,13 @@ struct BenchFlag {
 
 [[nodiscard]] const std::vector<BenchFlag>& bench_flags();
 
+// `loch bench` as --help, `loch-bench describe` and the parser have it, without the protocols' options.
+[[nodiscard]] settings::Command bench_command();
+
 // The flag of this name or former name, or nullptr.
 [[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);
 
-// What an experiment calls it; empty: only the command line has it.
+// The flag's key in an experiment's YAML; empty: only the command line has the flag.
 [[nodiscard]] std::string experiment_key(const BenchFlag& flag);
 
 // Writes the value to where the flag says, or reads it from there.

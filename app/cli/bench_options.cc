@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <cmath>
 #include <filesystem>
 #include <ranges>
 #include <set>
-#include <sstream>
 
 #include "app/cli/bench_flags.h"
 #include "app/cli/registry.h"
@@ -27,71 +25,23 @@
 namespace loch::cli {
 namespace {
 
-namespace po = boost::program_options;
-
-// "nodes of the cluster (3)".
-std::string help_of(const settings::Setting& setting) {
-  return setting.initial.empty() ? setting.help : fmt::format("{} ({})", setting.help, setting.initial);
-}
-
-// Values are kept as text, and parsed by the table: every error is one line that names the flag.
-void add_flag(po::options_description& all, const BenchFlag& flag, const std::string& name) {
-  const std::string names = flag.letter == '\0' ? name : fmt::format("{},{}", name, flag.letter);
-  const std::string shown = settings::placeholder(flag.setting), help = help_of(flag.setting);
-  if (flag.is_list) {
-    all.add_options()(names.c_str(), po::value<std::vector<std::string>>()->composing()->value_name(shown),
-                      help.c_str());
-    return;
-  }
-  auto* value = po::value<std::string>()->value_name(shown);
-  if (flag.setting.type == settings::Type::boolean) value->implicit_value("true");
-  all.add_options()(names.c_str(), value, help.c_str());
-}
-
-po::options_description described_flags() {
-  po::options_description all("loch bench: one point", 100, 50);
-  for (const BenchFlag& flag : bench_flags()) add_flag(all, flag, flag.setting.key);
-  return all;
-}
-
-std::vector<std::string> flag_names(const kv::Registry& registry) {
-  std::vector<std::string> names = {"help"};
-  for (const BenchFlag& flag : bench_flags()) names.push_back(flag.setting.key);
-  for (const auto& [name, module] : registry) {
-    for (const kv::OptionSpec& spec : module->options()) names.push_back(spec.key);
-  }
-  return names;
-}
-
-std::string unknown_flag(std::string name, const kv::Registry& registry) {
-  const std::string shown = name.substr(0, name.find('='));
-  while (name.starts_with("-")) name.erase(0, 1);
-  name = name.substr(0, name.find('='));
-  const std::string near = nearest(name, flag_names(registry));
-  return fmt::format("{}: no such flag{}", shown.starts_with("-") ? shown : "--" + shown,
-                     near.empty() ? "" : fmt::format("; did you mean --{}?", near));
-}
-
 // A simulated cluster has work in every millisecond, even if nobody asks it for anything.
 constexpr double longest_simulated_s = 3600;
 
 // The flags as given, --set folded in.
 struct Given {
-  po::variables_map map;
+  std::map<std::string, std::vector<std::string>> texts;
   std::map<std::string, std::string> settings;
 
   [[nodiscard]] std::optional<std::string> text(const std::string& key) const {
     if (const auto found = settings.find(key); found != settings.end()) return found->second;
-    if (map.count(key) != 0) return map[key].as<std::string>();
-    const BenchFlag* flag = find_bench_flag(key);
-    for (const std::string& former : flag == nullptr ? std::vector<std::string>() : flag->setting.aliases) {
-      if (map.count(former) != 0) return map[former].as<std::string>();
-    }
+    if (const auto found = texts.find(key); found != texts.end()) return found->second.front();
     return std::nullopt;
   }
   [[nodiscard]] std::vector<std::string> list(const std::string& key) const {
     if (const auto found = settings.find(key); found != settings.end()) return {found->second};
-    return map.count(key) == 0 ? std::vector<std::string>() : map[key].as<std::vector<std::string>>();
+    const auto found = texts.find(key);
+    return found == texts.end() ? std::vector<std::string>() : found->second;
   }
 };
 
@@ -135,49 +85,35 @@ Result<> set_given(const Given& given, BenchOptions& o) {
   return {};
 }
 
-Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  po::options_description all = described_flags();
-  for (const BenchFlag& flag : bench_flags()) {
-    for (const std::string& former : flag.setting.aliases) add_flag(all, flag, former);
-  }
+// With the options of all protocols: one that is of another protocol is told so.
+settings::Command command_with(const kv::Registry& registry) {
+  settings::Command command = bench_command();
   std::set<std::string> keys;  // two protocols of one module may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
-      if (keys.insert(spec.key).second) all.add_options()(spec.key.c_str(), po::value<std::string>(), "");
+      // Parsed by its protocol, in the end.
+      if (keys.insert(spec.key).second)
+        command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
     }
   }
+  return command;
+}
+
+Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  const settings::Command command = command_with(registry);
+  LOCH_ASSIGN(settings::Given words, settings::parse(command, arguments));
   Given given;
-  try {
-    namespace style = po::command_line_style;
-    po::command_line_parser parser(arguments);
-    // No positional arguments: boost would otherwise take a stray word in silence.
-    const auto parsed = parser.options(all)
-                            .positional(po::positional_options_description())
-                            .style(style::unix_style & ~style::allow_guessing)
-                            .run();
-    po::store(parsed, given.map);
-  } catch (const po::unknown_option& error) {
-    return fail(ErrorCode::invalid_argument, unknown_flag(error.get_option_name(), registry));
-  } catch (const po::too_many_positional_options_error&) {
-    return fail(ErrorCode::invalid_argument,
-                "bench: a word that belongs to no flag; loch bench --help lists the flags");
-  } catch (const po::error_with_option_name& error) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: given more than once or without its value", error.get_option_name()));
-  } catch (const po::error& error) {
-    return fail(ErrorCode::invalid_argument, fmt::format("bench: {}", error.what()));
+  for (auto& [key, texts] : words.texts) {
+    if (texts.size() > 1 && !settings::find_flag(command, key)->is_list)
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: given more than once", key));
+    given.texts[key] = std::move(texts);
   }
-  const auto names = flag_names(registry);
-  if (given.map.count("set") == 0) return given;
-  for (const std::string& text : given.map["set"].as<std::vector<std::string>>()) {
+  for (const std::string& text : given.list("set")) {
     LOCH_ASSIGN(auto setting, split_setting(text));
-    const bool is_known =
-        find_bench_flag(setting.first) != nullptr || std::ranges::find(names, setting.first) != names.end();
-    if (!is_known || setting.first == "set") {
-      return fail(ErrorCode::invalid_argument, unknown_flag(setting.first, registry));
-    }
-    const BenchFlag* flag = find_bench_flag(setting.first);
-    given.settings[flag == nullptr ? setting.first : flag->setting.key] = setting.second;
+    const settings::Flag* flag = settings::find_flag(command, setting.first);
+    if (flag == nullptr || setting.first == "set")
+      return fail(ErrorCode::invalid_argument, settings::unknown_flag(command, "--" + setting.first));
+    given.settings[flag->setting.key] = setting.second;
   }
   return given;
 }
@@ -238,7 +174,7 @@ Result<> apply_distribution(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Before flags are set: what their defaults depend on.
+// Called before the flags are set: reads the workload files that their defaults depend on.
 Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_mix(given, o));
   LOCH_TRY(apply_distribution(given, o));
@@ -253,7 +189,7 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// After flags were set: what they are together.
+// Called after the flags were set: checks their combinations.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";
@@ -352,7 +288,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
   return check_timeline(given, o);
 }
 
-// For messages: "12.5 GB", where parse_size's exact spelling would be long.
+// A rounded size for messages ("12.5 GB"), where the exact one would be long.
 std::string rounded(double bytes) {
   constexpr std::array units = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
@@ -360,7 +296,7 @@ std::string rounded(double bytes) {
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
-// How many nodes have to share this machine's memory: all, unless their processes are elsewhere.
+// The number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   if (o.fabric == "verbs") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
@@ -516,19 +452,6 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
     }
   }
   return o;
-}
-
-std::string bench_help(const kv::Registry& registry) {
-  std::ostringstream out;
-  out << "Usage: loch bench [flags]\n\n" << described_flags();
-  out << "\nProtocol options: loch bench --help PROTOCOL, for ";
-  std::vector<std::string> names;
-  for (const auto& each : registry) names.push_back(each.first);
-  out << fmt::format("{}\n", fmt::join(names, ", "));
-  out << "Exit status 0: it ran; 1: a value was wrong, or it ended in a deadlock or at its deadline;\n"
-         "2: bad input; 130: interrupted.\n"
-         "Example: loch bench --protocol herd --nodes 4 --clients 3 --servers 1 --get 0.95 --duration 20ms\n";
-  return out.str();
 }
 
 Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol) {

@@ -40,8 +40,8 @@ struct BenchOptions {
   std::uint64_t memory_bytes = 0;  // per node
   std::uint32_t kept_value_bytes = 0;
   std::string search;                 // a latency goal; empty: none
-  std::optional<bool> scrub;          // not given: when several processes run
-  std::optional<Nanos> repair_after;  // not given: after the load alone
+  std::optional<bool> scrub;          // not given: on if several processes run
+  std::optional<Nanos> repair_after;  // not given: lost nodes are repaired only after the load
   bool dry_run = false;               // check everything, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   std::map<std::string, settings::Value> others;  // flags without a member of their own
@@ -55,14 +55,13 @@ struct BenchOptions {
                                                const kv::Registry& registry);
 
 // The text of `bench --help` and `bench --help PROTOCOL`.
-[[nodiscard]] std::string bench_help(const kv::Registry& registry);
 [[nodiscard]] Result<std::string> protocol_help(const kv::Registry& registry, const std::string& protocol);
 
 // What deploy() is asked for.
 [[nodiscard]] kv::DeployConfig deploy_config(const BenchOptions& options);
 // The records that it is asked to hold.
 [[nodiscard]] workloads::Records::Shape record_shape(const BenchOptions& options);
-// What the fabric-free part of validation can refuse: shapes, memory, the module's own checks.
+// The checks that need no fabric: shapes, memory, the protocol module's own.
 [[nodiscard]] Result<> validate(const BenchOptions& options, const kv::Module& module);
 
 // Splits "--set key=value" into what the flag "--key value" would give; '_' and '-' are the same.

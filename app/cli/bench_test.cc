@@ -1,6 +1,8 @@
 // The command line: what is refused and how, and whole runs in this process with a toy store.
 #include "app/cli/bench.h"
 
+#include "app/cli/bench_flags.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -249,7 +251,7 @@ TEST(BenchOptions, ATimelineNeedsADurationThatItCutsIntoBins) {
 TEST(BenchHelp, ListsEveryFlagAndEveryProtocolOption) {
   const kv::Registry registry = toys();
   for (const char* flag : {"--protocol", "--hog-pin", "--value-size", "--history", "--set"}) {
-    EXPECT_THAT(bench_help(registry), HasSubstr(flag));
+    EXPECT_THAT(settings::help(bench_command()), HasSubstr(flag));
   }
   EXPECT_THAT(protocol_help(registry, "slots").value(),
               AllOf(HasSubstr("--slots.spare"), HasSubstr("no-lock")));

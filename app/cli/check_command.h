@@ -6,8 +6,8 @@
 
 namespace loch::cli {
 
-// [--model M] [--initial any|absent|present] HISTORY… Exit status: 0 holds; 1 violated; 2
-// unreadable, undecided or bad flags.
+// Flags as in check_flags.h, and histories. Exit status: 0 holds; 1 violated; 2 unreadable, undecided or bad
+// flags.
 [[nodiscard]] int run_check_command(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

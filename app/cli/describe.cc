@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "app/cli/bench_flags.h"
-#include "app/cli/flags.h"
 #include "app/cli/list.h"
 #include "common/fabric/fault/fault_file.h"
 #include "common/fabric/sim/hardware.h"
@@ -23,6 +22,22 @@ using settings::Type;
 bool has_range(const Setting& setting) {
   return setting.type == Type::integer || setting.type == Type::real || setting.type == Type::size ||
          setting.type == Type::duration;
+}
+
+ordered_json command_flag_json(const settings::Flag& flag) {
+  ordered_json out = to_json(flag.setting);
+  out["is_list"] = flag.is_list;
+  if (flag.is_value_optional) out["is_value_optional"] = true;
+  if (!flag.goes_with.empty()) out["goes_with"] = flag.goes_with;
+  if (flag.letter != '\0') out["letter"] = std::string(1, flag.letter);
+  return out;
+}
+
+ordered_json operand_json(const settings::Operand& operand) {
+  ordered_json out = to_json(operand.setting);
+  out["is_required"] = operand.is_required;
+  out["is_repeated"] = operand.is_repeated;
+  return out;
 }
 
 ordered_json flag_json(const BenchFlag& flag) {
@@ -46,6 +61,19 @@ ordered_json array_of(const std::vector<Each>& settings, ordered_json (*as_json)
   return out;
 }
 
+ordered_json command_json(const settings::Command& command) {
+  ordered_json out;
+  out["name"] = command.name;
+  out["about"] = command.about;
+  out["usage"] = command.usage;
+  out["operands"] = array_of(command.operands, operand_json);
+  out["flags"] = array_of(command.flags, command_flag_json);
+  out["exit_statuses"] = ordered_json::object();
+  for (const auto& [status, when] : command.statuses) out["exit_statuses"][status] = when;
+  out["example"] = fmt::format("{} {}", command.program, command.example);
+  return out;
+}
+
 ordered_json protocol_json(const kv::Module& module) {
   ordered_json out = protocol_facts(module);
   out["options"] = array_of(module.options(), to_json);
@@ -61,33 +89,40 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-std::string range_cell(const Setting& setting) {
-  if (setting.type == Type::choice) return fmt::format("{}", fmt::join(setting.choices, ", "));
-  if (!has_range(setting)) return "";
-  const std::string least = settings::bound_text(setting, setting.minimum);
-  return setting.maximum >= 1e18
-             ? fmt::format("≥ {}", least)
-             : fmt::format("{} … {}", least, settings::bound_text(setting, setting.maximum));
-}
-
+// `before`: a flag's dashes. Other names of flags stay; those of other settings are former ones.
 std::string table_of(const std::vector<Setting>& settings, std::string_view before) {
   std::string out = "| name | type | range | default | meaning |\n|---|---|---|---|---|\n";
   for (const Setting& each : settings) {
-    const std::string former =
-        each.aliases.empty() ? "" : fmt::format(" (formerly `{}`)", fmt::join(each.aliases, "`, `"));
+    const std::string former = each.aliases.empty()
+                                   ? ""
+                                   : fmt::format(" ({} `{}{}`)", before.empty() ? "formerly" : "also", before,
+                                                 fmt::join(each.aliases, fmt::format("`, `{}", before)));
     const std::string unit = each.unit.empty() ? "" : fmt::format(" in {}", each.unit);
-    out +=
-        fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type), unit,
-                    cell(range_cell(each)), each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
-                    cell(each.help), former);
+    out += fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type),
+                       unit, cell(settings::range_text(each)),
+                       each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
+                       cell(settings::meaning(each)), former);
   }
   return out;
 }
 
-std::vector<Setting> bench_settings() {
-  std::vector<Setting> out;
-  for (const BenchFlag& flag : bench_flags()) out.push_back(flag.setting);
-  return out;
+std::string command_section(const settings::Command& command) {
+  std::vector<Setting> operands, flags;
+  for (const settings::Operand& operand : command.operands) operands.push_back(operand.setting);
+  for (const settings::Flag& flag : command.flags) {
+    flags.push_back(flag.setting);
+    if (!flag.goes_with.empty())
+      flags.back().help += fmt::format("; goes with {}", settings::list_of_flags(flag.goes_with));
+  }
+  std::string out = fmt::format("\n## Flags of `{} {}`\n\n", command.program, command.name);
+  if (command.name == "bench")
+    out +=
+        "An experiment's YAML calls them the same with `_` for `-`; `--set KEY=VALUE` takes either "
+        "spelling.\n\n";
+  else
+    out += fmt::format("{}\n\n", command.about);
+  if (!operands.empty()) out += table_of(operands, "") + "\n";
+  return out + table_of(flags, "--");
 }
 
 std::vector<Setting> fault_rows() {
@@ -99,18 +134,15 @@ std::vector<Setting> fault_rows() {
   return out;
 }
 
-std::string page() {
+std::string page(const std::vector<settings::Command>& commands) {
   std::string out =
       "# Settings\n\n"
       "Every flag, protocol option, fault, hardware constant and workload key, with its range and default. "
       "The page is\n"
       "made by `./loch-bench describe --markdown`, from the tables that the program itself parses by; a test "
       "compares.\n"
-      "`loch-bench describe --json` is the same for programs.\n\n"
-      "## Flags of `loch bench`\n\n"
-      "An experiment's YAML calls them the same with `_` for `-`; `--set KEY=VALUE` takes either "
-      "spelling.\n\n";
-  out += table_of(bench_settings(), "--");
+      "`loch-bench describe --json` is the same for programs.\n";
+  for (const settings::Command& command : commands) out += command_section(command);
   out +=
       "\n## Faults\n\nKeys of a file of `--faults`; [formats.md](formats.md) has the entries of its "
       "`schedule`.\n\n";
@@ -137,6 +169,7 @@ ordered_json to_json(const Setting& setting) {
     if (setting.maximum < 1e18) out["maximum"] = setting.maximum;
   }
   if (!setting.choices.empty()) out["choices"] = setting.choices;
+  if (!setting.named_by.empty()) out["named_by"] = setting.named_by;
   if (!setting.unit.empty()) out["unit"] = setting.unit;
   if (setting.role != settings::Role::none) out["role"] = settings::name(setting.role);
   if (!setting.source.empty()) out["source"] = setting.source;
@@ -144,10 +177,11 @@ ordered_json to_json(const Setting& setting) {
   return out;
 }
 
-ordered_json describe(const kv::Registry& registry) {
+ordered_json describe(const kv::Registry& registry, const std::vector<settings::Command>& commands) {
   ordered_json out;
   out["schema"] = 1;
   out["flags"] = array_of(bench_flags(), flag_json);
+  out["commands"] = array_of(commands, command_json);
   out["protocols"] = ordered_json::array();
   for (const auto& [name, module] : registry) out["protocols"].push_back(protocol_json(*module));
   out["faults"] = array_of(fabric::fault_keys(), fault_json);
@@ -156,24 +190,35 @@ ordered_json describe(const kv::Registry& registry) {
   return out;
 }
 
-int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  bool as_json = false;
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") {
-      fmt::print(
-          "Usage: loch-bench describe [--json|--markdown]\n\n"
-          "Every flag, option, fault, hardware constant and workload key with its type, range and default,\n"
-          "as the page docs/settings.md (--markdown, the default) or as JSON.\n"
-          "Exit status 0, or 2 on bad input. Example: loch-bench describe --json\n");
-      return 0;
-    }
-    if (auto ok = known_flag(argument, {"--json", "--markdown"}); !ok) {
-      fmt::print(stderr, "loch describe: {}\n", ok.error().message);
-      return 2;
-    }
-    as_json = argument == "--json";
+settings::Command describe_command(DescribeFlags& flags) {
+  using settings::of;
+  return {.name = "describe",
+          .usage = {"[--json|--markdown]"},
+          .about =
+              "Every flag, option, fault, hardware constant and workload key with its type, range and "
+              "default.",
+          .flags = {{.setting = of(Type::boolean, "json", "", "as JSON"), .place = &flags.as_json},
+                    {.setting = of(Type::boolean, "markdown", "",
+                                   "as the page docs/settings.md, which is the default"),
+                     .place = &flags.as_page}},
+          .statuses = {{"0", "printed"}, {"2", "bad input"}},
+          .example = "describe --json",
+          .program = "loch-bench"};
+}
+
+int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry,
+                 const std::vector<settings::Command>& commands) {
+  DescribeFlags flags;
+  const settings::Command command = describe_command(flags);
+  if (settings::asks_for_help(arguments)) {
+    fmt::print("{}", settings::help(command));
+    return 0;
   }
-  fmt::print("{}", as_json ? describe(registry).dump(1) + "\n" : page());
+  const auto given = settings::parse(command, arguments);
+  if (!given) return settings::refuse(command, given.error().message);
+  if (flags.as_json && flags.as_page)
+    return settings::refuse(command, "--json and --markdown: give one of them");
+  fmt::print("{}", flags.as_json ? describe(registry, commands).dump(1) + "\n" : page(commands));
   return 0;
 }
 

@@ -1,6 +1,6 @@
-// loch-bench describe: every setting of this build (flags, protocols' options, faults, constants of hardware
-// profiles, keys of workload files) with its type, range, default and help, in one document. The Python side,
-// the JSON Schema of experiments and docs/settings.md are made from it.
+// loch-bench describe: every setting of this build (commands' flags, protocols' options, faults, constants of
+// hardware profiles, keys of workload files) with its type, range, default and help, in one document. The
+// Python side, the JSON Schema of experiments and docs/settings.md are made from it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/kv/protocol.h"
+#include "common/settings/command.h"
 #include "common/settings/setting.h"
 
 namespace loch::cli {
@@ -16,10 +17,20 @@ namespace loch::cli {
 // (bytes, nanoseconds), choices, unit, role, source, aliases (former names that stay accepted).
 [[nodiscard]] nlohmann::ordered_json to_json(const settings::Setting& setting);
 
-// The document: "schema" (1), "flags" of bench, "protocols", "faults", "hardware" and "workload" keys.
-[[nodiscard]] nlohmann::ordered_json describe(const kv::Registry& registry);
+// The document: "schema" (1), "flags" of bench, "commands" (each with its operands, flags, exit statuses and
+// an example), "protocols", "faults", "hardware" and "workload" keys.
+[[nodiscard]] nlohmann::ordered_json describe(const kv::Registry& registry,
+                                              const std::vector<settings::Command>& commands);
 
-// describe [--json|--markdown]: the document, the page docs/settings.md, or both kinds of text for people.
-[[nodiscard]] int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry);
+struct DescribeFlags {
+  bool as_json = false, as_page = false;
+};
+// The table of its flags. Its places are in `flags`, which outlives it.
+[[nodiscard]] settings::Command describe_command(DescribeFlags& flags);
+
+// describe [--json|--markdown]: the document, or the page docs/settings.md. `commands` are all of the
+// program's.
+[[nodiscard]] int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry,
+                               const std::vector<settings::Command>& commands);
 
 }  // namespace loch::cli

@@ -7,61 +7,12 @@
 #include <map>
 #include <optional>
 
-#include "app/cli/explore_options.h"
-#include "app/cli/flags.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/progress.h"
 #include "app/explore/family.h"
 
 namespace loch::cli {
 namespace {
-
-struct FamilyOptions {
-  std::string family;
-  std::uint64_t every = 1;   // explores each scenario whose number is a multiple of this
-  std::uint64_t starts = 3;  // operations that may come before the clients' own, at most
-  std::uint64_t shown = 3;   // how many findings are printed
-  ExploreOptions each;
-};
-
-// Takes out what is a family's own; the rest are flags of each exploration.
-Result<FamilyOptions> parse(const std::vector<std::string>& arguments) {
-  constexpr std::uint64_t most = 1'000'000, most_starts = 6;
-  FamilyOptions o;
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    auto [flag, value, has_value] = split_flag(arguments[i]);
-    if (flag != "--family" && flag != "--every" && flag != "--starts" && flag != "--show") {
-      rest.push_back(arguments[i]);
-      continue;
-    }
-    if (!has_value) {
-      if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
-      value = arguments[i];
-    }
-    if (flag == "--family") o.family = value;
-    if (flag == "--every") {
-      LOCH_ASSIGN(o.every, parse_whole(flag, value, 1, most));
-    } else if (flag == "--starts") {
-      LOCH_ASSIGN(o.starts, parse_whole(flag, value, 0, most_starts));
-    } else if (flag == "--show") {
-      LOCH_ASSIGN(o.shown, parse_whole(flag, value, 0, most));
-    }
-  }
-  LOCH_ASSIGN(o.each, parse_explore(rest));
-  if (o.each.has_scenario) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--family: \"{}\": a family has its own scenarios", o.each.scenario));
-  }
-  if (!o.each.before.empty())
-    return fail(ErrorCode::invalid_argument, "--before: a family has its own (--starts)");
-  if (!o.each.json.empty()) return fail(ErrorCode::invalid_argument, "--json: a family writes none");
-  if (o.each.keys.empty()) {
-    o.each.keys = "K X";
-    o.each.share = std::max(o.each.share, 1U);
-  }
-  return o;
-}
 
 struct Sum {
   std::uint64_t scenarios = 0, complete = 0, bounded = 0, found = 0, states = 0;
@@ -70,7 +21,7 @@ struct Sum {
 
 class FamilyRun {
  public:
-  FamilyRun(const FamilyOptions& options, const kv::Registry& registry)
+  FamilyRun(const ExploreFlags& options, const kv::Registry& registry)
       : options_(options), registry_(registry) {}
   Result<int> run();
 
@@ -80,7 +31,7 @@ class FamilyRun {
   Result<explore::Plan> plan_for(const ExploreOptions& each);
   void note(const ExploreOptions& each, const explore::Exploration& all);
 
-  const FamilyOptions& options_;
+  const ExploreFlags& options_;
   const kv::Registry& registry_;
   std::map<std::uint32_t, explore::Plan> plans_;
   Sum sum_;
@@ -162,13 +113,9 @@ Result<int> FamilyRun::run() {
 
 }  // namespace
 
-int run_explore_family(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const auto run = [&]() -> Result<int> {
-    LOCH_ASSIGN(const FamilyOptions options, parse(arguments));
-    const InterruptScope guard(nullptr);
-    return FamilyRun(options, registry).run();
-  };
-  const Result<int> status = run();
+int run_explore_family(const ExploreFlags& flags, const kv::Registry& registry) {
+  const InterruptScope guard(nullptr);
+  const Result<int> status = FamilyRun(flags, registry).run();
   if (status) return *status;
   fmt::print(stderr, "loch explore: {}\n", status.error().message);
   return 2;

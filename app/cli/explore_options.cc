@@ -1,119 +1,15 @@
-// The flags of an exploration.
+// What an exploration is planned from, and how it is written in one line.
 #include "app/cli/explore_options.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <ranges>
 
-#include "app/cli/bench_options.h"
-#include "app/cli/flags.h"
 #include "app/cli/judging.h"
 #include "app/cli/registry.h"
 #include "common/base/nearest.h"
 
 namespace loch::cli {
-
-Result<std::uint64_t> parse_whole(const std::string& flag, const std::string& text, std::uint64_t least,
-                                  std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: \"{}\"; expected a whole number from {} to {}", flag, text, least, most));
-  }
-  return value;
-}
-
-namespace {
-
-constexpr const char* default_scenario = "PUT K | DELETE K; GET K";
-
-Result<> apply(const std::string& flag, const std::string& value, ExploreOptions& o) {
-  constexpr std::uint64_t most_events = 8, most_switches = 1000, most_value_bytes = 1024;
-  const auto small = [&](std::uint32_t& into) -> Result<> {
-    LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_events));
-    into = static_cast<std::uint32_t>(number);
-    return {};
-  };
-  if (flag == "--fail") return small(o.bounds.fails);
-  if (flag == "--cut") return small(o.bounds.cuts);
-  if (flag == "--kill") return small(o.bounds.kills);
-  if (flag == "--clock") return small(o.bounds.clocks);
-  if (flag == "--late") return small(o.bounds.late);
-  if (flag == "--torn") return small(o.bounds.torn);
-  if (flag == "--share") return small(o.share);
-  if (flag == "--value-size") {
-    LOCH_ASSIGN(const std::uint64_t bytes,
-                parse_whole(flag, value, explore::least_value_bytes, most_value_bytes));
-    o.value_bytes = static_cast<std::uint32_t>(bytes);
-  }
-  if (flag == "--window") {
-    LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 1, most_events));
-    o.window = static_cast<std::uint32_t>(number);
-  }
-  if (flag == "--switches") {
-    LOCH_ASSIGN(const std::uint64_t number, parse_whole(flag, value, 0, most_switches));
-    o.bounds.switches = static_cast<std::uint32_t>(number);
-  }
-  if (flag == "--keys") o.keys = value;
-  if (flag == "--before") o.before = value;
-  if (flag == "--mutant") o.mutant = value;
-  if (flag == "--json") o.json = value;
-  if (flag == "--states") {
-    LOCH_ASSIGN(o.limits.states, parse_whole(flag, value, 1, 1'000'000'000));
-  } else if (flag == "--time") {
-    LOCH_ASSIGN(o.limits.time, parse_duration(value, flag));
-  } else if (flag == "--set") {
-    LOCH_ASSIGN(auto setting, split_setting(value));
-    o.settings.push_back(std::move(setting));
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> flags = {
-      "--set",          "--mutant",       "--absent",     "--before", "--fail",  "--cut",
-      "--kill",         "--torn",         "--value-size", "--window", "--clock", "--late",
-      "--switches",     "--share",        "--keys",       "--states", "--time",  "--json",
-      "--no-reduction", "--no-snapshots", "--keep-going", "--help"};
-  ExploreOptions o;
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].starts_with('-')) {
-      words.push_back(arguments[i]);
-      continue;
-    }
-    auto [flag, value, has_value] = split_flag(arguments[i]);
-    LOCH_TRY(known_flag(flag, flags));
-    const bool is_switch =
-        flag == "--absent" || flag == "--no-reduction" || flag == "--no-snapshots" || flag == "--keep-going";
-    if (is_switch && has_value) return fail(ErrorCode::invalid_argument, flag + ": takes no value");
-    if (flag == "--absent") o.is_absent = true;
-    if (flag == "--no-reduction") o.limits.reduces = false;
-    if (flag == "--no-snapshots") o.limits.saves = false;
-    if (flag == "--keep-going") o.limits.keeps_going = true;
-    if (is_switch) continue;
-    if (!has_value) {
-      if (++i == arguments.size()) return fail(ErrorCode::invalid_argument, flag + ": expected a value");
-      value = arguments[i];
-    }
-    LOCH_TRY(apply(flag, value, o));
-  }
-  if (words.empty() || words.size() > 2) {
-    return fail(ErrorCode::invalid_argument,
-                words.empty()
-                    ? "expected a protocol: loch list protocols"
-                    : fmt::format("\"{}\": expected a protocol and one scenario in quotes", words[2]));
-  }
-  o.has_scenario = words.size() > 1;
-  o.protocol = words[0];
-  o.scenario = words.size() > 1 ? words[1] : default_scenario;
-  return o;
-}
 
 Result<explore::Plan> plan_of(const ExploreOptions& o, const kv::Registry& registry) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));

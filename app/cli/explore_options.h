@@ -25,10 +25,8 @@ struct ExploreOptions {
   bool has_scenario = false;  // false: the default scenario
 };
 
-// PROTOCOL [SCENARIO] [flags]. The error names the flag and what was expected.
+// PROTOCOL [SCENARIO] [flags], as on a line of a suite. The error names the flag and what was expected.
 [[nodiscard]] Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments);
-[[nodiscard]] Result<std::uint64_t> parse_whole(const std::string& flag, const std::string& text,
-                                                std::uint64_t least, std::uint64_t most);
 [[nodiscard]] Result<explore::Plan> plan_of(const ExploreOptions& options, const kv::Registry& registry);
 [[nodiscard]] check::CheckOptions judging_of(const explore::Plan& plan);
 // "nessie "PUT K | GET K" --fail 1": what parse_explore() reads, without limits.

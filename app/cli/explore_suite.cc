@@ -7,8 +7,6 @@
 #include <optional>
 #include <ranges>
 
-#include "app/cli/bench_options.h"
-#include "app/cli/flags.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/list.h"
 #include "app/cli/progress.h"
@@ -18,13 +16,11 @@
 namespace loch::cli {
 namespace {
 
-constexpr Nanos mutant_time = 10'000'000'000;  // for each scenario
-
 std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-// Words; "…" is one. None where a quote stays open.
+// Splits a line into words; a quoted text is one word. None if a quote is not closed.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool is_quoted = false, is_word = false;
@@ -65,45 +61,6 @@ Result<SuiteEntry> parse_entry(const std::vector<std::string>& words, const kv::
   return entry;
 }
 
-struct SuiteOptions {
-  std::string file = default_suite();
-  std::string protocol, mutants, mutant;
-  bool is_quick = false;
-  std::optional<std::uint64_t> states;
-  Nanos time = mutant_time;
-};
-
-Result<SuiteOptions> parse(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> flags = {"--suite",  "--quick",  "--protocol", "--mutants",
-                                          "--mutant", "--states", "--time"};
-  SuiteOptions o;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    auto [flag, value, has_value] = split_flag(arguments[i]);
-    LOCH_TRY(known_flag(flag, flags, "a suite takes flags alone"));
-    if (flag == "--quick") {
-      if (has_value) return refuse("--quick: takes no value");
-      o.is_quick = true;
-      continue;
-    }
-    const bool is_next = i + 1 < arguments.size() && !arguments[i + 1].starts_with('-');
-    if (!has_value && is_next) value = arguments[++i];
-    if (value.empty()) {
-      if (flag == "--suite" && !has_value) continue;
-      return refuse(flag + ": expected a value");
-    }
-    if (flag == "--suite") o.file = value;
-    if (flag == "--protocol") o.protocol = value;
-    if (flag == "--mutants") o.mutants = value;
-    if (flag == "--mutant") o.mutant = value;
-    if (flag == "--states") {
-      LOCH_ASSIGN(o.states, parse_whole(flag, value, 1, 1'000'000'000));
-    } else if (flag == "--time") {
-      LOCH_ASSIGN(o.time, parse_duration(value, flag));
-    }
-  }
-  return o;
-}
-
 Result<explore::Exploration> explored(const ExploreOptions& options, const kv::Registry& registry,
                                       const std::string& what) {
   LOCH_ASSIGN(const explore::Plan plan, plan_of(options, registry));
@@ -120,7 +77,7 @@ std::size_t moves_of(const explore::Exploration& all) {
 }
 
 // Runs the file's scenarios. 1: one was not as expected.
-Result<int> run_entries(const SuiteOptions& o, const std::vector<SuiteEntry>& entries,
+Result<int> run_entries(const ExploreFlags& o, const std::vector<SuiteEntry>& entries,
                         const kv::Registry& registry) {
   int status = 0;
   double seconds = 0;
@@ -159,25 +116,25 @@ std::vector<ExploreOptions> scenarios_for(const std::string& protocol,
 }
 
 // A line as a suite has it, for the first scenario that finds the variant; and where none does, that.
-Result<int> run_mutants(const SuiteOptions& o, const std::vector<SuiteEntry>& entries,
+Result<int> run_mutants(const ExploreFlags& o, const std::vector<SuiteEntry>& entries,
                         const kv::Registry& registry) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.mutants));
   const auto mutants = module->mutants();
-  if (!o.mutant.empty() && !mutants.contains(o.mutant))
-    return refuse(fmt::format("--mutant: {} has no mutant \"{}\"", o.mutants, o.mutant));
+  if (!o.each.mutant.empty() && !mutants.contains(o.each.mutant))
+    return refuse(fmt::format("--mutant: {} has no mutant \"{}\"", o.mutants, o.each.mutant));
   const std::vector<ExploreOptions> scenarios = scenarios_for(o.mutants, entries);
-  if (scenarios.empty()) return refuse(fmt::format("{}: no scenario of {}", o.file, o.mutants));
+  if (scenarios.empty()) return refuse(fmt::format("{}: no scenario of {}", o.suite, o.mutants));
   std::size_t found = 0, looked_for = 0;
   fmt::print("# {:<26} {:>9} {:>6} {:>7}\n", "mutant", "states", "moves", "s");
   for (const std::string& mutant : mutants | std::views::keys) {
-    if (!o.mutant.empty() && mutant != o.mutant) continue;
+    if (!o.each.mutant.empty() && mutant != o.each.mutant) continue;
     ++looked_for;
     bool is_found = false;
     for (ExploreOptions options : scenarios) {
       options.mutant = mutant;
       options.limits.shortens = false;
-      if (o.states) options.limits.states = *o.states;
-      options.limits.time = o.time;
+      if (o.given.has("states")) options.limits.states = o.each.limits.states;
+      options.limits.time = o.given.has("time") ? o.each.limits.time : time_for_mutant;
       LOCH_ASSIGN(const explore::Exploration all, explored(options, registry, describe(options)));
       if (all.ending == explore::Ending::interrupted) return 130;
       if (!all.violation) continue;
@@ -225,13 +182,13 @@ bool is_as_expected(const SuiteEntry& entry, const explore::Exploration& all) {
   return verdict == entry.expected || (verdict == "complete" && entry.expected == "bound");
 }
 
-int run_explore_suite(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+int run_explore_suite(ExploreFlags flags, const kv::Registry& registry) {
+  if (flags.suite.empty()) flags.suite = default_suite();
   const auto run = [&]() -> Result<int> {
-    LOCH_ASSIGN(const SuiteOptions options, parse(arguments));
-    LOCH_ASSIGN(const std::vector<SuiteEntry> entries, read_suite(options.file, registry));
+    LOCH_ASSIGN(const std::vector<SuiteEntry> entries, read_suite(flags.suite, registry));
     const InterruptScope guard(nullptr);
-    if (!options.mutants.empty()) return run_mutants(options, entries, registry);
-    return run_entries(options, entries, registry);
+    if (!flags.mutants.empty()) return run_mutants(flags, entries, registry);
+    return run_entries(flags, entries, registry);
   };
   const Result<int> status = run();
   if (status) return *status;

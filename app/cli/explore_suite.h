@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/cli/explore_flags.h"
 #include "app/cli/explore_options.h"
 
 namespace loch::cli {
@@ -27,6 +28,6 @@ struct SuiteEntry {
 [[nodiscard]] bool is_as_expected(const SuiteEntry& entry, const explore::Exploration& all);
 
 // Exit status 0: all as expected, or every variant was looked for; 1: some not as expected; 2: bad input.
-[[nodiscard]] int run_explore_suite(const std::vector<std::string>& arguments, const kv::Registry& registry);
+[[nodiscard]] int run_explore_suite(ExploreFlags flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

@@ -34,7 +34,7 @@ struct OpenFabric {
   std::string hardware;                                     // profile name, sim only
   std::uint32_t cores = 0;                                  // to pin workers to; 0: not pinned
   const background::BackgroundFabric* alongside = nullptr;  // `fabric`, where it runs in real time
-  std::vector<ProcessKill> kills;                           // of real processes, one a node
+  std::vector<ProcessKill> kills;                           // of real processes, one per node
 };
 
 // The cores of this machine that --hogs are pinned to in real time; none: not pinned. On sim they are the

@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,6 @@
 #include "app/cli/bench_flags.h"
 #include "app/cli/bench_options.h"
 #include "app/cli/registry.h"
-#include "common/base/nearest.h"
 #include "common/base/probe.h"
 #include "workloads/distribution.h"
 
@@ -171,7 +171,7 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// Each once, though several places may share a name.
+// Every probe name once, though several code places may share it.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {
@@ -205,14 +205,15 @@ std::vector<Entry> faults() {
   return out;
 }
 
-// What an experiment's YAML may set of a point, and the flags of the same meaning.
+// The keys that an experiment's YAML may set, and the flags of the same meaning.
 std::vector<Entry> keys(const kv::Registry& registry) {
   std::vector<Entry> out;
   for (const BenchFlag& flag : bench_flags()) {
     const settings::Setting& setting = flag.setting;
     const std::string name = experiment_key(flag);
     if (name.empty()) continue;
-    Entry entry{name, fmt::format("--{} {}: {}{}", setting.key, settings::placeholder(setting), setting.help,
+    Entry entry{name, fmt::format("--{} {}: {}{}", setting.key, settings::placeholder(setting),
+                                  settings::meaning(setting),
                                   setting.initial.empty() ? "" : fmt::format(" ({})", setting.initial))};
     entry.more["flag"] = setting.key;
     out.push_back(std::move(entry));
@@ -288,6 +289,30 @@ void print(const std::vector<Entry>& entries, bool as_json) {
   fmt::print("{}\n", out.dump(1));
 }
 
+struct Kind {
+  std::string_view name;
+  std::vector<Entry> (*entries)(const kv::Registry&);
+};
+
+// Of a list that does not depend on the protocols.
+template <std::vector<Entry> (*entries)()>
+std::vector<Entry> of_any(const kv::Registry&) {
+  return entries();
+}
+
+constexpr std::array kinds = {Kind{"protocols", protocols},
+                              Kind{"fabrics", of_any<fabrics>},
+                              Kind{"hardware", of_any<hardware>},
+                              Kind{"workloads", of_any<workload_list>},
+                              Kind{"experiments", of_any<experiments>},
+                              Kind{"mutants", mutants},
+                              Kind{"holes", holes},
+                              Kind{"probes", probes},
+                              Kind{"faults", of_any<faults>},
+                              Kind{"fields", of_any<fields>},
+                              Kind{"keys", keys},
+                              Kind{"counters", counters}};
+
 }  // namespace
 
 std::string fault_fabrics(const fabric::FaultKey& key) {
@@ -307,6 +332,7 @@ ordered_json protocol_facts(const kv::Module& module) {
                              kv::name(data.values));
   out["keys"] = kv::name(data.keys);
   out["values"] = kv::name(data.values);
+  out["multi_get"] = data.multi_get ? "concurrent GETs" : "none";
   out["needs"] = needs_of(module.requirements(options));
   return out;
 }
@@ -316,61 +342,33 @@ std::string home_folder() {
   return home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
 }
 
+settings::Command list_command(bool& as_json) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds) names.emplace_back(kind.name);
+  settings::Setting what = settings::choice("WHAT", std::move(names), "what is listed");
+  what.initial.clear();
+  return {.name = "list",
+          .usage = {"WHAT [--json]"},
+          .about = "Prints what this build has, one line each.",
+          .operands = {{.setting = std::move(what)}},
+          .flags = {{.setting = settings::of(settings::Type::boolean, "json", "",
+                                             "as JSON, with what else is known of each"),
+                     .place = &as_json}},
+          .statuses = {{"0", "listed"}, {"2", "bad input"}},
+          .example = "list protocols"};
+}
+
 int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry) {
-  const std::vector<std::string> kinds = {"protocols",   "fabrics", "hardware", "workloads",
-                                          "experiments", "mutants", "holes",    "probes",
-                                          "faults",      "fields",  "keys",     "counters"};
-  std::string kind;
   bool as_json = false;
-  for (const std::string& argument : arguments) {
-    if (argument == "--help") {
-      fmt::print(
-          "Usage: loch list {} [--json]\n"
-          "Exit status 0, or 2 on bad input. Example: loch list protocols\n",
-          fmt::join(kinds, "|"));
-      return 0;
-    }
-    if (argument == "--json") {
-      as_json = true;
-    } else if (kind.empty() && std::ranges::find(kinds, argument) != kinds.end()) {
-      kind = argument;
-    } else {
-      const std::string near = nearest(argument, kinds);
-      fmt::print(stderr, "loch list: \"{}\": {}\n", argument,
-                 near.empty() || !kind.empty()
-                     ? fmt::format("expected one of {}, and --json", fmt::join(kinds, ", "))
-                     : fmt::format("no such list; did you mean {}?", near));
-      return 2;
-    }
+  const settings::Command command = list_command(as_json);
+  if (settings::asks_for_help(arguments)) {
+    fmt::print("{}", settings::help(command));
+    return 0;
   }
-  if (kind.empty()) {
-    fmt::print(stderr, "loch list: expected one of {}\n", fmt::join(kinds, ", "));
-    return 2;
-  }
-  if (kind == "protocols")
-    print(protocols(registry), as_json);
-  else if (kind == "fabrics")
-    print(fabrics(), as_json);
-  else if (kind == "hardware")
-    print(hardware(), as_json);
-  else if (kind == "workloads")
-    print(workload_list(), as_json);
-  else if (kind == "experiments")
-    print(experiments(), as_json);
-  else if (kind == "probes")
-    print(probes(registry), as_json);
-  else if (kind == "faults")
-    print(faults(), as_json);
-  else if (kind == "fields")
-    print(fields(), as_json);
-  else if (kind == "keys")
-    print(keys(registry), as_json);
-  else if (kind == "counters")
-    print(counters(registry), as_json);
-  else if (kind == "holes")
-    print(holes(registry), as_json);
-  else
-    print(mutants(registry), as_json);
+  const auto given = settings::parse(command, arguments);
+  if (!given) return settings::refuse(command, given.error().message);
+  const auto kind = std::ranges::find(kinds, given->words.front(), &Kind::name);
+  print(kind->entries(registry), as_json);
   return 0;
 }
 

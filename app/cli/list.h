@@ -7,9 +7,12 @@
 
 #include "common/fabric/fault/fault_file.h"
 #include "common/kv/protocol.h"
+#include "common/settings/command.h"
 
 namespace loch::cli {
 
+// The table of its operand and its flag, whose place is `as_json`.
+[[nodiscard]] settings::Command list_command(bool& as_json);
 // protocols, fabrics, hardware, workloads, experiments, mutants, holes. Returns the exit status.
 [[nodiscard]] int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry);
 

@@ -61,7 +61,7 @@ class Processes : public ::testing::Test {
     for (int tick = 0; tick < 6000; ++tick) {
       int begun = 0;
       for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-        std::error_code gone;  // a part may get its last name meanwhile
+        std::error_code gone;  // a part may be renamed meanwhile
         const auto size = entry.file_size(gone);
         begun += entry.path().extension() == ".partial" && !gone && size > 0 ? 1 : 0;
       }

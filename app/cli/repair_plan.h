@@ -1,4 +1,4 @@
-// What is done about failures that a simulation has in its schedule, by what the protocol promises.
+// The repairs planned for the failures of a simulation's schedule, according to the protocol's promises.
 #pragma once
 
 #include "common/fabric/sim/faults.h"

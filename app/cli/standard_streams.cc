@@ -52,7 +52,7 @@ int flush_output() {
 void prepare_standard_streams() {
   for (const auto& [descriptor, how] : {std::pair{STDIN_FILENO, O_RDONLY}, std::pair{STDOUT_FILENO, O_RDONLY},
                                         std::pair{STDERR_FILENO, O_WRONLY}}) {
-    // Nothing can be written to a standard output that is open for reading: it stays what it was, no output.
+    // A closed stream is opened read-only: writing to it fails, as before.
     if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", how);
   }
   struct sigaction action{};

@@ -24,8 +24,9 @@ constexpr bool is_possible = false;
 constexpr bool is_possible = true;
 #endif
 
-constexpr std::size_t range_bytes = std::size_t{1} << 30U;  // of addresses; pages come as they are touched
-constexpr std::size_t head_bytes = 16;                      // before each piece: its class
+// Reserved address range; pages are mapped when touched.
+constexpr std::size_t range_bytes = std::size_t{1} << 30U;
+constexpr std::size_t head_bytes = 16;  // header before each allocation: its size class
 constexpr std::size_t frame_chunk_bytes = 16'384;
 constexpr std::size_t small_bytes = 1024;  // up to here classes are 16 bytes apart, then powers of two
 constexpr std::size_t small_classes = small_bytes / 16 + 1;
@@ -70,7 +71,7 @@ Arena::Arena() : state_(new(range.load()) State), pool_(nullptr) {
   pool_ = new (pool) coro::FramePool(frame_chunk_bytes);
 }
 
-// What lies in it is gone without having been destroyed.
+// Unmaps the range; objects in it are not destroyed.
 Arena::~Arena() {
   madvise(range.load(), range_bytes, MADV_DONTNEED);
   is_taken = false;
@@ -119,7 +120,7 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// Only by the thread that uses the arena, or while nobody does.
+// Called by the thread that uses the arena, or while no thread does.
 void Arena::release(void* pointer) {
   auto* aligned = static_cast<std::byte*>(pointer);
   std::uint64_t head[2];
@@ -177,7 +178,7 @@ void Arena::restore_blocks(const Saved* saved) {
 
 #if !defined(LOCH_ASAN) && !defined(LOCH_TSAN)
 
-// The program's: outside of a Use they are malloc's, as the library's own.
+// The program's operator new and delete: outside of a Use they call malloc and free, as the library's own.
 
 using loch::explore::Arena;
 

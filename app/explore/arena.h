@@ -61,7 +61,7 @@ class Arena {
   void restore(const Saved& saved);
   [[nodiscard]] std::size_t used() const;
 
-  // For operator new and delete.
+  // Called by operator new and delete.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment);
   static void release(void* pointer);
   [[nodiscard]] static bool owns(const void* pointer);
@@ -74,9 +74,9 @@ class Arena {
   Arena();
   void restore_blocks(const Saved* saved);
 
-  State* state_;                          // at the range's beginning: saved with everything else
-  coro::FramePool* pool_;                 // inside
-  std::vector<std::byte> first_;          // as of mark()
+  State* state_;                          // at the beginning of the range, so that it is saved with the rest
+  coro::FramePool* pool_;                 // frame pool, allocated in the range
+  std::vector<std::byte> first_;          // contents of the range at mark()
   std::vector<std::uint32_t> different_;  // blocks that save() found changed
 };
 

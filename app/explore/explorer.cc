@@ -149,7 +149,7 @@ void Search::enter(const Footprint& print, const Move& move) {
       }
     }
   } else if (const std::uint64_t again = **known & ~mask; again != 0) {
-    // What was asleep then and is not now.
+    // The moves that were in the sleep set then and are not now.
     **known &= mask;
     moves = run.moves();
     std::erase_if(moves, [&](const Move& each) { return (each.bit() & again) == 0; });

@@ -23,14 +23,14 @@ struct Limits {
   std::uint64_t states = 10'000'000;
   Nanos time = 0;            // real; 0: none
   bool reduces = true;       // sleep sets
-  bool saves = true;         // goes back by saved memory; else by making the moves again
+  bool saves = true;         // rewinds by restoring saved memory; false: by repeating the moves
   bool shortens = true;      // looks for the shortest trace of a violation
-  bool keeps_going = false;  // on after a violation, to count all states and outcomes
+  bool keeps_going = false;  // continues after a violation, to count all states and outcomes
 };
 
 struct Violation {
   std::vector<Move> moves;
-  std::vector<std::string> reasons;           // what is wrong, one line each
+  std::vector<std::string> reasons;           // the violated properties, one line each
   std::vector<check::Operation> sub_history;  // the operations that contradict each other, if they do
   bool is_shortest = false;                   // no shorter sequence of moves shows any violation
 };

@@ -70,7 +70,7 @@ TEST(Scrub, WaitsForADeath) {
   const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
   EXPECT_EQ(all.ending, Ending::complete);
   EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
-  // Nobody can die: it is an operation that does nothing.
+  // No client can die here, so SCRUB does nothing.
   EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
 }
 
@@ -166,7 +166,7 @@ TEST(Explorer, ADeadClientsLockIsFoundAtRest) {
   ASSERT_TRUE(all.violation.has_value());
   EXPECT_NE(all.violation->reasons.front().find("at rest: GET K answers conflict"), std::string::npos)
       << all.violation->reasons.front();
-  // Without the lock a dead client is in nobody's way.
+  // Without a lock a dead client blocks no other.
   EXPECT_EQ(explored({"PUT K | GET K", "correct", {.kills = 1}}).ending, Ending::complete);
 }
 

@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string_view>& parts, std::string_view 
   return fmt::format("{}", fmt::join(parts, by));
 }
 
-// Of one operation, or of one or two.
+// Programs of one operation, or also those of two.
 Programs programs_of(const Programs& operations, bool has_pairs) {
   Programs all = operations;
   for (const std::string& first : has_pairs ? operations : Programs{}) {

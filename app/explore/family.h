@@ -13,7 +13,7 @@ namespace loch::explore {
 
 struct Family {
   std::string_view name;
-  std::string_view what;  // for people
+  std::string_view what;  // description for the user
   std::uint32_t clients = 0;
 };
 [[nodiscard]] const std::vector<Family>& families();

@@ -22,7 +22,8 @@ constexpr const char* clock_margin = "1ms";
 constexpr const char* backoff_cap = "10us";
 // What waits for a peer that is back by then (Bounds::cuts) tries again soon: every try is a state.
 constexpr const char* reconnect_timeout = "50us";
-constexpr std::uint64_t most_extra_keys = 16;    // by which the table grows until the protocol accepts it
+// Keys by which the table is enlarged until the protocol accepts it.
+constexpr std::uint64_t most_extra_keys = 16;
 constexpr std::uint32_t most_candidates = 3000;  // keys that are tried for one name
 constexpr Nanos longest_period = 10'000'000'000;
 
@@ -121,7 +122,7 @@ Result<> choose_shape(Plan& plan, std::uint32_t window) {
   return std::unexpected(*first);
 }
 
-// Where a GET looks for a key in an empty table.
+// The places at which a GET looks for a key, observed on an empty table.
 Places places_of(const Plan& plan, const std::vector<std::byte>& key) {
   Plan alone = plan;
   alone.scenario.clients.assign(1, {Step{Verb::get, 0}});

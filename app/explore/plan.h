@@ -22,9 +22,8 @@ constexpr std::uint32_t least_value_bytes = 32;  // the least size with room for
 
 // What the clients and their surroundings may do beside their operations.
 struct Bounds {
-  std::uint32_t fails = 0;  // requests that fail, executed or not (UC, UD: messages that are lost)
-  std::uint32_t cuts =
-      0;  // requests that fail, after which the connection cannot be made again in time, once
+  std::uint32_t fails = 0;   // requests that fail, executed or not (UC, UD: messages that are lost)
+  std::uint32_t cuts = 0;    // failing requests after which reconnecting times out once
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
   std::uint32_t late = 0;    // deadlines that pass although what is awaited may still come
@@ -46,7 +45,7 @@ struct Plan {
   std::uint32_t share = 0;  // candidate slots that keys of different letters share
   std::uint32_t value_bytes = least_value_bytes;
   std::vector<std::vector<std::byte>> keys;  // the bytes of the keys that scenario.keys names
-  Nanos jump = 0;                            // of the clocks, for Bounds::clocks
+  Nanos jump = 0;                            // how far clocks jump (Bounds::clocks)
   // Options that were chosen for the size of the exploration, for the report.
   std::map<std::string, std::string> chosen;
 

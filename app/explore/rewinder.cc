@@ -18,7 +18,7 @@ void Rewinder::make_run() {
   static_cast<void>(run_->id());  // the hashes of memory, once
 }
 
-// In the arena nothing is destroyed: it goes as a whole.
+// A run in the arena is not destroyed: the arena is reset as a whole.
 void Rewinder::drop_run() {
   if (arena_ == nullptr) delete run_;
   run_ = nullptr;

@@ -20,7 +20,7 @@ class Rewinder {
   Rewinder& operator=(const Rewinder&) = delete;
 
   [[nodiscard]] bool saves() const { return arena_ != nullptr; }
-  // What is asked of it must change nothing in it: apply() and end() are here.
+  // Callers may only read the run; apply() and end() of this class change it.
   [[nodiscard]] Run& run() { return *run_; }
   Footprint apply(const Move& move);
   [[nodiscard]] std::vector<std::string> end();

@@ -295,7 +295,7 @@ void Run::begin(Client& client) {
   worker(client.worker).run_queue().push(std::exchange(client.gate, {}));
 }
 
-// What the request will touch, and which memory is not what it was.
+// Adds the memory that the request will access to the footprint.
 void Run::note_request(std::uint8_t w, const WorkRequest& request, Footprint& print) const {
   print.target = static_cast<std::uint8_t>(request.peer);
   print.is_message = request.verb == fabric::Verb::send;
@@ -335,7 +335,7 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
-// … without what nobody else can reach: where its READs land says which one came last.
+// As hash of `node`, without regions that no peer accesses: the landing area only shows which READ came last.
 Hash Run::shared_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -386,7 +386,7 @@ void Run::tear(const Move& move, Footprint& print) {
   fabric_->execute_half(who, move.request, tear_of(move));
   if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
   mark_node(who.node());
-  print.fails = true;  // it takes of what is left, as a failure does
+  print.fails = true;  // uses up one of the allowed failures
   --left_.torn;
 }
 
@@ -496,7 +496,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
   finish_move(move, done, print);
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(move.worker, print);
-  print.is_global = print.is_global || is_over();  // nothing can be done after it
+  print.is_global = print.is_global || is_over();  // no move is possible after this one
   if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }
@@ -515,7 +515,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
 
 // The step of the CPU: the worker's coroutines go on until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
-  if (move.kind == Kind::tear) return;  // no worker is told that a transfer was torn
+  if (move.kind == Kind::tear) return;  // a torn transfer gives no worker a completion
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;

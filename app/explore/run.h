@@ -41,8 +41,8 @@ enum class Kind : std::uint8_t {
   not_executed,  // a request fails without having been executed
   unheard_cut,   // … and connecting anew fails the first time
   not_executed_cut,
-  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for who looks
-         // again and again
+  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for a worker
+         // that polls repeatedly
   kill,  // the client dies; what it posted is lost
   kill_executed,  // … and the request that it posted is executed
   clock,          // every clock passes the expiry period
@@ -51,8 +51,8 @@ enum class Kind : std::uint8_t {
 
 struct Move {
   Kind kind = Kind::begin;
-  std::uint8_t worker = 0;   // of Run's
-  std::uint8_t request = 0;  // of what the worker has posted
+  std::uint8_t worker = 0;   // index among the run's workers
+  std::uint8_t request = 0;  // index among the worker's posted requests
   std::uint8_t half =
       0;  // tear: 4 * the piece that it is torn before, + 2: the upper half first, + 1: at the landing
   friend bool operator==(const Move&, const Move&) = default;
@@ -63,17 +63,17 @@ struct Move {
   }
 };
 
-// What a move touched: two moves that touch nothing in common can be made in either order.
+// The state that a move accessed: two moves that touch nothing in common can be made in either order.
 struct Footprint {
   bool is_global = false;   // everything
   bool is_idle = false;     // a timer after which nothing is different but the time
-  bool polls = false;       // a background looks again (Run::has_polled)
+  bool polls = false;       // the background coroutine polls (Run::has_polled)
   bool is_ordered = false;  // its order with every other move matters (Bounds::switches)
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // whose memory, as far as its CPU may touch it
+  std::uint8_t node = 0;        // node whose memory the move's CPU code may access
   std::uint64_t changed = 0;    // regions that the step of the CPU changed
   std::int32_t region = -1;     // id of the region that the request touches; -1: none
-  bool region_is_seen = false;  // whether the region's node looks at the region by CPU
+  bool region_is_seen = false;  // whether the region's node reads the region by CPU
   bool is_write = false;
   std::uint8_t target = 0;  // node
   bool is_message = false;
@@ -81,12 +81,12 @@ struct Footprint {
 };
 [[nodiscard]] bool are_independent(const Footprint& a, const Footprint& b);
 
-// An operation as it went.
+// An operation of the run, with its interval and outcome.
 struct Operation {
   std::uint32_t client = 0;
   Step step;
   std::uint64_t predecessors = 0;  // operations, by number, that had returned when it was begun
-  std::uint64_t dead = 0;          // of a SCRUB: clients that were dead when it was begun
+  std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients that were dead when it began
   std::uint64_t begun = 0;         // move
   // A request or reply of its own failed while it ran, or its time passed while somebody could go on, or a
   // deadline before another one that comes sooner: it may end without an answer. No part of the state: of two
@@ -107,7 +107,7 @@ class Run {
 
   // Everything that may happen now; empty: all clients have ended, or nobody can go on (is_over()).
   [[nodiscard]] std::vector<Move> moves();
-  // With `text`, says what happens.
+  // Makes a move. With `text`, describes it there.
   Footprint apply(const Move& move, std::string* text = nullptr);
   // All clients have done their operations, or are dead.
   [[nodiscard]] bool is_over() const;

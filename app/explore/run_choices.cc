@@ -153,7 +153,7 @@ std::vector<Move> Run::moves() {
     if (!waits || (!is_quiet && left_.late == 0)) continue;
     all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
   }
-  // Who looks again and again until a time of its own is over: each look changes nothing, and is no move.
+  // A worker that polls until its own deadline: a poll changes nothing, and is no move.
   for (std::uint8_t w = 0; all.empty() && w < workers; ++w) {
     if (fabric_->timers(worker(w)) > 0 && waits_in_vain_ < most_waits) all.push_back({Kind::late, w, 2});
   }

@@ -119,7 +119,7 @@ coro::Task<void> Run::visit_all(Client* client, std::uint32_t keys, bool writes)
   }
 }
 
-// Every key, with what is wrong of the answers.
+// Reads every key (and writes it, with `writes`); adds wrong answers to the messages.
 void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) {
   fabric::Worker& who = worker(survivor.worker);
   const std::size_t first = operations_.size();

@@ -26,7 +26,7 @@ std::string Run::stopped() const {
   // Where time has gone by while somebody could go on, a deadline says nothing.
   if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
   const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
-  // What a dead client held is in the way of others until it is repaired.
+  // Locks and entries of a dead client block others until they are repaired.
   const bool is_held =
       has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
   if (is_held) return {};
@@ -57,7 +57,8 @@ bool Run::is_early(std::uint8_t w) {
   return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
 }
 
-// Its time passes while somebody could go on: what it gives up for may only be slow.
+// The worker's deadline passes while another worker could still go on: the operation that it gives up may
+// only be slow.
 void Run::note_impatience(std::uint8_t w) {
   const Client* client = client_of(w);
   if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;

@@ -1,4 +1,4 @@
-// What a move does, for people; and which moves can be made in either order.
+// Describes moves in words, and decides which moves commute.
 #include <fmt/format.h>
 
 #include "app/explore/run.h"
@@ -110,7 +110,7 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
   return text;
 }
 
-// Of the request of one and the step of the other's CPU.
+// Whether a request and a CPU step access the same memory.
 static bool touches(const Footprint& request, const Footprint& step) {
   if (request.target != step.node) return false;
   if (request.is_message) return true;
@@ -125,7 +125,7 @@ bool are_independent(const Footprint& a, const Footprint& b) {
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
   const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };
   if ((a.polls && is_change(b)) || (b.polls && is_change(a))) return false;
-  if (a.fails && b.fails) return false;  // they may want the same last failure
+  if (a.fails && b.fails) return false;  // both may use the last allowed failure
   if (touches(a, b) || touches(b, a)) return false;
   if (a.is_message && b.is_message && a.target == b.target) return false;
   const bool same_bytes = a.region >= 0 && a.region == b.region && a.from < b.to && b.from < a.to;

@@ -23,7 +23,7 @@ struct Step {
 struct Scenario {
   std::vector<std::vector<Step>> clients;
   std::vector<std::string> keys;  // in order of appearance; those of one letter compete for the same slots
-  std::uint32_t prepared = 0;     // of the first client's operations: they are over before exploring begins
+  std::uint32_t prepared = 0;     // number of the first client's operations that end before exploring begins
   [[nodiscard]] std::uint32_t operations() const;
   // "PUT K": without the client.
   [[nodiscard]] std::string describe(const Step& step) const;

@@ -1,5 +1,5 @@
 // The states that an exploration has been in, each with the moves that were asleep when it was there last:
-// open addressing, 24 bytes a slot.
+// open addressing, 24 bytes per slot.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace loch::fuzz {
 
 class Campaign {
  public:
-  // Both outlive it.
+  // `options` and `module` outlive the campaign.
   Campaign(const FuzzOptions& options, const kv::Module& module);
 
   // Until all seeds are done, or something is found (unless it keeps going, or looks for one finding
@@ -23,7 +23,7 @@ class Campaign {
   void run();
 
   [[nodiscard]] double seconds() const;
-  // By seed; the first alone where that ends it.
+  // The findings by seed; only the first one if it ends the campaign.
   [[nodiscard]] std::vector<FuzzFinding> findings() const;
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }

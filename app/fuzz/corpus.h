@@ -62,7 +62,7 @@ class Corpus {
   std::string protocol_, mutant_, hardware_;
   std::map<std::string, std::string> settings_;
   std::vector<Entry> entries_;
-  std::vector<FuzzScenario> scenarios_;  // of the entries
+  std::vector<FuzzScenario> scenarios_;  // the entries' scenarios
   std::set<std::string> marks_;
 };
 

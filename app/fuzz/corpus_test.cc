@@ -80,7 +80,7 @@ TEST_F(LongRun, GoesOnWhereItStoppedAndCanBeMoved) {
   EXPECT_EQ((*corpus)->next_step, 120U);
 }
 
-// Of one thread; twice the same work.
+// Two runs with one thread do the same work.
 TEST_F(LongRun, IsDeterministic) {
   ASSERT_EQ(run(), 0);
   const std::string first = text_of(fs::path(options_.corpus) / "corpus.json");

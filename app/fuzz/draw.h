@@ -8,7 +8,7 @@
 
 namespace loch::fuzz {
 
-// Both ends included.
+// A uniform integer in [least, most].
 [[nodiscard]] inline std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) {
   return least + rng.below(most - least + 1);
 }

@@ -115,7 +115,7 @@ class FailureDrawer {
     if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
   }
 
-  // Without what its kind does not use.
+  // The fault with the fields reset that its kind does not use.
   [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
     if (fault.kind != Kind::one_way) fault.peer = 0;
     if (fault.kind != Kind::lossy) fault.chance = 0;
@@ -161,7 +161,7 @@ bool promises_something(const kv::Module& module) {
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
-  // Where entries are in each other's way they move, which takes the most steps that may fail.
+  // In an overfull table entries are moved often, and a move has the most steps that may fail.
   const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
   if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();

@@ -80,7 +80,7 @@ class FieldReader {
   static constexpr bool is_reading = true;
   // `error` is empty until something is wrong. All three outlive it.
   FieldReader(const nlohmann::json& in, std::string where, std::string& error);
-  // Says what is there beyond the fields that were read.
+  // Complains about keys that no field has read.
   ~FieldReader();
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
@@ -92,7 +92,7 @@ class FieldReader {
   void seed(const char* key, std::uint64_t& value);
   void real(const char* key, double& value, double least, double most);
   void flag(const char* key, bool& value);
-  // A value that was read is not what it should be.
+  // Reports that the value of `key` is not as expected.
   void refuse(const char* key, std::string_view expected) { complain(key, expected); }
   void text(const char* key, std::string& value);
   void dictionary(const char* key, std::map<std::string, std::string>& value);

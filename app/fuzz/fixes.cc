@@ -10,7 +10,7 @@
 namespace loch::fuzz {
 namespace {
 
-// As many runs as show the finding a few times, so that none of them with a fix means something.
+// Enough runs to show the finding several times, so that its absence with a fix is significant.
 constexpr std::uint32_t least_timings = 12, most_timings = 48, enough_found = 5;
 
 class Trials {

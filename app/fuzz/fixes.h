@@ -14,7 +14,7 @@ namespace loch::fuzz {
 
 struct FixEvidence {
   std::uint32_t timings = 0;  // runs of each trial; the first has the finding's own timing
-  std::uint32_t found = 0;    // of them, without any fix: those with the finding's verdict
+  std::uint32_t found = 0;    // runs without any fix that have the finding's verdict
   // The smallest sets of fixes with which no run has that verdict; empty: no fix, or pair, helps.
   std::vector<std::vector<kv::Fix>> cures;
 };

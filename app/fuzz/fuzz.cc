@@ -37,7 +37,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
       finding.ran = std::move(*scenario);
       break;
     }
-    // Or be unable to carry its values.
+    // The table may also be unable to hold values of this size.
     const bool is_full = done.error().code == ErrorCode::exhausted;
     if (!is_full && room.has_modest_values) break;
     if (is_full)

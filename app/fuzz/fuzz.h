@@ -27,19 +27,19 @@ struct FuzzOptions {
   std::uint64_t timing = 0;          // the same scenarios at other instants; 0: the seed's own
   bool all_mutants = false;          // measure them instead
   bool all_holes = false;            // measure those of the published design instead
-  std::uint64_t starts = 100;        // of each that is measured
-  std::string results;               // of measuring, in JSON lines; empty: not kept
+  std::uint64_t starts = 100;        // finds after which measuring a variant ends
+  std::string results;               // file for measurements of variants, in JSON lines; empty: not stored
   bool shrunk = false;               // measure how small their findings become
   Nanos time = 0;                    // stop after this much real time; 0: no limit
-  std::uint32_t jobs = 0;            // threads; 0: one a core
+  std::uint32_t jobs = 0;            // threads; 0: one per core
   bool first_only = false;           // the first finding ends it, and is not explained
-  bool keep_going = false;           // else the first finding ends it, or the first of each hole is reported
+  bool keep_going = false;           // false: the first finding ends the campaign, or the first of each hole
   bool verbose = false;              // one line a seed
   bool coverage = false;             // a table of the probes that were reached, by the first seed that did
-  std::uint64_t shrink_runs = 4000;  // that a finding may take to be made small; 0: it is left as it is
-  bool until_covered = false;        // and it is over when the last of them was
+  std::uint64_t shrink_runs = 4000;  // runs that shrinking a finding may take; 0: no shrinking
+  bool until_covered = false;        // the campaign ends when the last probe was reached
   bool unfair_clock = false;         // clocks differ by more than the margin that the protocol was told
-  std::string history;               // of the first finding, for loch check
+  std::string history;               // file for the history of the first finding, for loch check
   std::string findings;              // folder where they are stored and drawn
   std::string replay, html;          // a stored scenario to run instead, and where to draw it
   std::string corpus;                // folder of a long campaign
@@ -48,10 +48,10 @@ struct FuzzOptions {
 
 enum class FuzzVerdict : std::uint8_t {
   holds,
-  violated,   // the history is not what the protocol claims
+  violated,   // the history violates the protocol's consistency claim
   corrupt,    // a GET returned bytes that nobody wrote
   stuck,      // after the failures were over, some key could not be read or written, as the store promises
-  unsound,    // at rest its tables are not what they should be (Store::audit)
+  unsound,    // at rest the tables violate an invariant (Store::audit)
   deadlock,   // the simulation ran dry with operations outstanding
   overtime,   // operations were still going on long after the faults were healed, or after most_events
   undecided,  // the checker gave up
@@ -63,7 +63,7 @@ struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string scenario;  // what ran, in one line
-  std::string reason;    // one line: what is wrong
+  std::string reason;    // one line: the violation
   std::string cause;     // the hole that it comes from ("H1: …"), or what the counters point to, or empty
   std::vector<std::string> fixed;  // options that make the finding go away
   std::uint64_t trace_hash = 0, events = 0, operations = 0;

@@ -91,7 +91,7 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   EXPECT_GT(with_links, reborn / 4);
 }
 
-// Its own check would not know what became of a lock whose holder is dead.
+// The protocol's own check cannot judge a lock whose holder is dead.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
   const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));
@@ -233,7 +233,7 @@ TEST(Fuzz, FlagsAreChecked) {
             "accepted");
   EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
   EXPECT_EQ(refusal({"--coverage", "--unfair", "clock"}), "accepted");
-  EXPECT_THAT(refusal({"--unfair", "fire"}), HasSubstr("--unfair: \"fire\"; expected clock"));
+  EXPECT_THAT(refusal({"--unfair", "fire"}), HasSubstr("--unfair: \"fire\" is not clock"));
   EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
   EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));
   EXPECT_THAT(refusal({"--time", "5"}), HasSubstr("--time"));

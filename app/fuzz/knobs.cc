@@ -13,14 +13,14 @@ namespace {
 using fabric::sim::SimFaults;
 using Role = kv::OptionRole;
 
-// Each value is something that every protocol says it stays correct under.
+// Every protocol claims to stay correct under each of these values.
 struct Knob {
   Role role;
   double chance;  // probability that the knob is drawn and not left at its default
   std::vector<std::string> values;
 };
 
-// What a profile draws before the others, for its table.
+// The options that a profile draws first, because its kind of table depends on them.
 const std::vector<Knob>& knobs_of(FuzzTable table) {
   static const std::vector<Knob> any,
       recycling =
@@ -221,7 +221,7 @@ class KnobDrawer {
     if (depth && s_.plan.options.integer(depth->key) < thorough) s_.plan.load.may_be_full = true;
   }
 
-  // What is served again is served within a few of the longest spans that something may take.
+  // Sets the time-outs to a few times the longest delay that the faults can cause.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     Nanos& patience = s_.plan.load.sweep_patience;

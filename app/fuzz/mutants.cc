@@ -36,7 +36,7 @@ class Stretch {
            (options_.time > 0 && Clock::now() - started_ > std::chrono::nanoseconds(options_.time));
   }
 
-  // Nothing where it was interrupted.
+  // None if the run was interrupted.
   std::optional<Sightings> run_part() {
     part_ = {
         .seeds = std::min(part_seeds, options_.seeds - so_far_.seeds), .finds = {}, .by = {}, .errors = 0};
@@ -55,7 +55,7 @@ class Stretch {
     return part_;
   }
 
-  // From another thread.
+  // May be called from another thread.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 
@@ -87,7 +87,7 @@ class Stretch {
   std::mutex mutex_;
 };
 
-// What was drawn and what was fixed, as far as it is not in other fields of the key.
+// The drawn and the fixed settings that other fields of the key do not hold.
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";
@@ -95,7 +95,7 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// Of the way in which most seeds found it.
+// The way (verdict and profile) in which most seeds found the mutant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;

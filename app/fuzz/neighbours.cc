@@ -17,7 +17,7 @@ using Kind = ScheduledFault::Kind;
 
 void change_option(FuzzScenario& s, Rng& rng) {
   std::vector<kv::OptionSpec> specs = s.plan.module->options();
-  // Not those that were fixed: a knob that was drawn, or one that could have been.
+  // Leaves the options that can be drawn; those fixed on the command line stay as they are.
   std::erase_if(specs, [&](const kv::OptionSpec& spec) {
     const bool is_own = spec.role == kv::OptionRole::none || spec.role == kv::OptionRole::search_depth;
     return spec.fuzz_values.empty() || !is_own || !s.knobs.contains(spec.key);

@@ -158,7 +158,7 @@ class Drawing {
   std::string out_;
 };
 
-// What the history says of a key's beginning; empty: nothing.
+// The initial value of a key as the history records it; empty: not recorded.
 std::string beginning_of(const std::string& key, const std::vector<Operation>& history) {
   for (const Operation& o : history) {
     if (o.client == check::preload_client && o.key == key && o.kind != OpKind::lost)

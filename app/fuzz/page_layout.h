@@ -33,7 +33,7 @@ struct Layout {
   std::vector<DrawnFailure> failures;
   std::vector<std::string> lanes;  // names of the clients
   std::vector<std::string> nodes;  // rows of failures: nodes of which something fails, and repairs
-  std::vector<std::string> keys;   // their full names
+  std::vector<std::string> keys;   // full names of the keys
   std::map<Nanos, double> ticks;   // instants at which something begins or ends, and their x
   double width = 0;
   std::uint64_t left_out = 0;  // operations that are not drawn

@@ -21,7 +21,7 @@ struct OperationAt {
 // All operations of the scenario's script, by instant.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// Only those operations; clients without any are left out.
+// The scenario with only these operations; clients without any are left out.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
 // The operations of a run's history (and so of its transcript, which is the scenario's script) that a
@@ -32,9 +32,9 @@ struct OperationAt {
 // The sweep's operations become the script's, and none are left to the sweep.
 [[nodiscard]] FuzzScenario sweep_in_script(FuzzScenario scenario, const workloads::ScriptedClient& sweep);
 
-// Without the failure with this place in the schedule.
+// The scenario without the failure at this index of the schedule.
 [[nodiscard]] FuzzScenario without_failure(FuzzScenario scenario, std::size_t place);
-// Without one kind of weak behaviour, by number from 0; nothing: there is no such number, or it is not on.
+// The scenario without the weak behaviour of this number; none if it is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
 // Options that were drawn and that no other piece of the scenario relies on.

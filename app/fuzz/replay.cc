@@ -1,4 +1,4 @@
-// Replay files as text: what stands in one.
+// Reads and writes replay files: a scenario, its settings and its finding.
 #include "app/fuzz/replay.h"
 
 #include <fmt/format.h>

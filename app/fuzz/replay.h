@@ -18,8 +18,8 @@ struct Replay {
   std::string protocol, mutant, hardware;
   std::map<std::string, std::string> settings;  // options that were fixed, not drawn
   FuzzScenario scenario;                        // without module and options until make_runnable() gives them
-  // What it showed.
-  std::uint64_t seed = 0;     // that it was drawn from
+  // The finding: the verdict and its cause.
+  std::uint64_t seed = 0;     // seed from which the scenario was drawn
   std::string commit, cause;  // of the program; the hole that it comes from
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string reason;

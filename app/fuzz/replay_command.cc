@@ -13,7 +13,7 @@
 namespace loch::fuzz {
 namespace {
 
-// What the command line says instead of the file.
+// Options of the command line override those of the file.
 Result<> override_with(const FuzzOptions& o, Replay& r) {
   const kv::Module& module = *r.scenario.plan.module;
   if (!o.mutant.empty()) {

@@ -44,7 +44,7 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-// Says of every key what it began with.
+// Records every key's initial value in the history.
 Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<check::Operation>& history) {
   LOCH_ASSIGN(const workloads::Records records, workloads::Records::make(shape));
   std::vector<std::byte> key(shape.key_size), value(shape.value_size);
@@ -77,7 +77,7 @@ double violations(const workloads::RunOutcome& outcome) {
 // Sets verdict, reason and sub-history. The graver verdict wins.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  // Of each key the history says what it began with.
+  // The history records each key's initial value.
   const check::CheckOptions judged =
       cli::judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
   const check::CheckReport report = check::check_operations(finding.history, judged);
@@ -120,7 +120,7 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
   }
 }
 
-// What failed, and what came of it.
+// Counts the injected failures and their effects, by name.
 void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, FuzzFinding& finding) {
   auto& all = finding.events_by_kind;
   for (const fabric::sim::ScheduledFault& fault : scenario.sim.faults.schedule)

@@ -37,7 +37,7 @@ constexpr std::array<Profile, 10> profiles = {{
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
     // More keys than a bucket has ways.
     {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
-    // As churn without any fault: fine interleavings alone.
+    // As churn, without faults: only the interleavings vary.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
     // Readers against movers.
     {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},
@@ -47,7 +47,7 @@ constexpr std::array<Profile, 10> profiles = {{
     // Between two steps of a straggler the others move a key away and back: what looks unchanged has
     // changed twice (H2). Only a key that nobody deletes meanwhile shows it.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // The same, and nothing else: no client is slow but those who read the keys that are moved (H2).
+    // As above, but only the clients that read the moved keys are slow (H2).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
     // Between two steps of a straggler the entry that it is about to look at expires and is written anew.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
@@ -82,7 +82,7 @@ bool has_tight_table(const kv::Module& module) {
   return has_sized_table(module) || has_growing_table(module);
 }
 
-// Who reads and who writes: one writer a node is enough to keep the keys on the move.
+// Chooses readers and writers: one writer per node is enough to keep the keys moving.
 void draw_seesaw(Rng& rng, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
   d.nodes = rng.chance(0.75) ? 3 : 2;
@@ -231,7 +231,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, room, s);
   draw_servers(shape, profile, module, s);
-  // A few keys in one table are more in each other's way than in one a node.
+  // A few keys in one table are more in each other's way than in one per node.
   Rng kinds(seed, "fuzz kinds of nodes");
   if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);

@@ -20,7 +20,7 @@ struct FuzzRetries {
   std::uint32_t count = 0;
   Nanos rnr_timer = 0;
   std::uint32_t rnr_count = 0;
-  // Until a request has failed.
+  // The longest time until a request has failed.
   [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
 };
 
@@ -34,7 +34,7 @@ struct FuzzFailures {
   [[nodiscard]] bool is_calm() const { return !retries && !has_schedule; }
 };
 
-// What the regions of a node of a fuzz run fit in.
+// Upper bound of the memory of one node in a fuzz run.
 constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
@@ -42,7 +42,7 @@ struct FuzzScenario {
   workloads::RunPlan plan;                   // logs are the runner's to set
   fabric::sim::SimConfig sim;                // without hardware
   std::map<std::string, std::string> knobs;  // the protocol options that were drawn
-  bool keeps_memory_in_order = true;         // else: the profile's in-order placement is off
+  bool keeps_memory_in_order = true;         // false: DMA writes may become visible out of address order
   FuzzFailures failures;
   [[nodiscard]] std::string describe() const;  // one line
 };
@@ -55,7 +55,7 @@ enum class Unfair : std::uint8_t {
   clock,  // clocks differ by more than the margin that the protocol was told
 };
 
-// What a first draw turned out to lack.
+// How much larger the table, or how modest the values, must be in the next draw.
 struct FuzzRoom {
   std::uint32_t slack = 0;         // slots added to a table that was too small for its keys
   bool has_modest_values = false;  // values were larger than the protocol carries

@@ -1,4 +1,4 @@
-// Delta debugging of a scenario: what is taken away in which order, and when what is left counts.
+// Delta debugging of a scenario: the order of reductions, and when a reduced scenario is accepted.
 #include "app/fuzz/shrink.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class Shrinker {
 
   Shrunk shrink() {
     Shrunk shrunk;
-    // A long campaign has a line of its own.
+    // none in a long campaign, which prints its own progress line
     std::optional<cli::Progress> progress;
     if (options_.corpus.empty()) progress.emplace([this] { return line(); });
     shrunk.reproduced = list_operations(shrunk.operations_from);
@@ -89,7 +89,7 @@ class Shrinker {
     if (!done || attempt.finding.verdict != verdict_ || !is_of_the_cause(s)) return std::nullopt;
     return attempt;
   }
-  // Without what is known to cause it the run shows nothing.
+  // Whether the run shows no finding once its known cause is switched off.
   bool is_of_the_cause(const FuzzScenario& s) {
     if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;
@@ -101,7 +101,7 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // Other holes may show something else.
+    // Another hole of the published variant may give another verdict.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
@@ -152,7 +152,7 @@ class Shrinker {
     found_.events_by_kind = std::move(finding.events_by_kind);
   }
 
-  // From a mix to a list: the same run again.
+  // Replaces the random mix by the list of the operations that it drew: the same run again.
   bool list_operations(std::uint64_t& count) {
     FuzzScenario listed = best_;
     const std::optional<Attempt> original = shows(listed);
@@ -167,7 +167,7 @@ class Shrinker {
     const workloads::ScriptedClient sweep = original->transcript.sweep;
     count = operations_left(listed) + sweep.operations.size();
     if (!accept(listed, 4)) return false;
-    // What the sweep did may be done by a client, and then be taken away piece by piece.
+    // Moves the final sweep's operations to a client, whose operations can be removed one by one.
     if (verdict_ != FuzzVerdict::stuck && !sweep.operations.empty()) accept(sweep_in_script(best_, sweep), 4);
     return true;
   }
@@ -241,7 +241,7 @@ class Shrinker {
                 });
   }
 
-  // All operations of a client, and all of a key.
+  // Removes all operations of a client, or all of a key, at once.
   void take_in_groups() {
     take_groups([this] { return best_.plan.load.script->size(); },
                 [this](std::size_t from, std::size_t to) -> std::optional<FuzzScenario> {
@@ -278,7 +278,7 @@ class Shrinker {
     const std::vector<std::uint64_t> used = records_in_use(best_);
     for (std::size_t i = used.size(); i-- > 1 && has_budget();)
       accept(merge_records(best_, used[i], used[0]));
-    // Only where a tighter table cannot be what goes wrong.
+    // Skipped where a tighter table could itself be the cause.
     if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && fixes_.empty()) return;
     for (std::uint64_t count = best_.plan.records.most; count-- > 1 && has_budget();) {
       if (auto candidate = with_records(best_, count)) accept(std::move(*candidate));

@@ -16,7 +16,7 @@
 namespace loch::fuzz {
 
 struct Shrunk {
-  FuzzFinding finding;                // of what is left, which is in finding.ran
+  FuzzFinding finding;                // the finding of the reduced scenario, which is in finding.ran
   std::uint64_t runs = 0;             // that it took
   std::uint64_t operations_from = 0;  // of the clients and of the sweep, in the run that was found
   bool reproduced = false;  // false: the list of its operations did not show it; nothing was changed

@@ -14,7 +14,7 @@
 
 namespace loch::fuzz {
 
-// Of one stretch of seeds.
+// The finds of one stretch of seeds.
 struct Sightings {
   std::uint64_t seeds = 0;                  // were run, from the first on
   std::vector<std::uint64_t> finds;         // which of them found it, counted from 1, ascending

@@ -27,7 +27,7 @@ class SendEchoStore final : public kv::Store {
  private:
   friend class SendEchoClient;
   struct Node {
-    fabric::Region* source = nullptr;    // what is sent: nobody looks at it
+    fabric::Region* source = nullptr;    // payload of the requests; its contents are not used
     fabric::Region* messages = nullptr;  // receive buffers: clients' first, then servers'
   };
   [[nodiscard]] fabric::Traffic traffic(std::uint32_t bytes, const fabric::Capabilities& device) const;

@@ -1,4 +1,4 @@
-// What the options of micro-echo decide.
+// Settings of micro-echo, derived from its options.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace loch::micro {
 
 struct EchoSettings {
   kv::DeployConfig shape;
-  bool by_write = true;       // else by SEND
+  bool by_write = true;       // false: by SEND
   bool keeps_server = false;  // a window slot asks one server worker all the time; else all in turn
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t small_bytes = 8;  // of a GET's request and of a PUT's reply; the other has the value's size

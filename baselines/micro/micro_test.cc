@@ -23,7 +23,7 @@ Result<measure::PointResult> run(const Words& flags) {
   LOCH_ASSIGN(auto result, run_point(options, *module, 0, Place{}));
   return std::move(result.point);
 }
-// Flags with their values; what is given later replaces what was there.
+// Flags with their values; a flag of `more` replaces the same flag of `flags`.
 Words with(Words flags, const Words& more) {
   for (std::size_t i = 0; i + 1 < more.size(); i += 2) {
     const auto there = std::ranges::find(flags, more[i]);

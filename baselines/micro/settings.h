@@ -1,4 +1,4 @@
-// What the options of micro-verbs and micro-atomic decide.
+// Settings of micro-verbs and micro-atomic, derived from their options.
 #pragma once
 
 #include <cstdint>

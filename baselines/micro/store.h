@@ -32,7 +32,7 @@ class TrafficStore final : public kv::Store {
     fabric::Region* places = nullptr;    // read, written, counted in; of a node that serves
     fabric::Region* landing = nullptr;   // one place for each client slot; of a node that drives
     fabric::Region* messages = nullptr;  // receive buffers; of a node that serves, for SENDs
-    std::size_t first_received = 0;      // of received_, its server workers' in order
+    std::size_t first_received = 0;      // index in received_ of the node's first server worker
   };
   [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
                                             std::uint32_t buffers) const;

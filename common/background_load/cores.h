@@ -14,7 +14,7 @@ namespace loch::background {
 // "0-3,6", as taskset and the kernel write it: sorted, each once. `what` names the flag for the error.
 [[nodiscard]] Result<std::vector<std::uint32_t>> parse_cores(std::string_view text, std::string_view what);
 [[nodiscard]] std::string format_cores(const std::vector<std::uint32_t>& cores);
-// Those that this process may run on, in order.
+// The cores that this process may run on, ascending.
 [[nodiscard]] std::vector<std::uint32_t> usable_cores();
 
 // The cores for background workers that are pinned as `pin` says alongside something on the cores `theirs`.

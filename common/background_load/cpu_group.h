@@ -17,7 +17,7 @@
 
 namespace loch::background {
 
-// What the kernel schedules this process with.
+// The scheduling group of this process.
 struct GroupFacts {
   std::string kind;  // "cgroup v2", "cgroup v1", "session" (by autogroup), "none" (every task alone)
   std::string path;  // of the cgroup, "" where there is none with the cpu controller
@@ -34,7 +34,7 @@ struct CgroupPaths {
   std::string mounts = "/proc/self/mountinfo";
 };
 
-// This process's cgroup of the cpu controller.
+// A cgroup with the cpu controller.
 struct Cgroup {
   int version = 2;
   std::string folder;  // in the file system
@@ -53,7 +53,7 @@ class CpuGroup {
   // `unsupported`, with the reason, where no cgroup with the cpu controller can be made.
   [[nodiscard]] static Result<std::unique_ptr<CpuGroup>> make(std::optional<double> quota,
                                                               const CgroupPaths& paths = {});
-  ~CpuGroup();  // this process goes back; the cgroup goes unless others are in it
+  ~CpuGroup();  // moves this process back, and removes the cgroup unless others are in it
   CpuGroup(const CpuGroup&) = delete;
   CpuGroup& operator=(const CpuGroup&) = delete;
 

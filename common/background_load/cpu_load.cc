@@ -20,7 +20,7 @@
 namespace loch::background {
 namespace {
 
-// What a worker says over the pipe before it waits for go().
+// The message of a worker over the pipe before it waits for go().
 enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
 
 [[nodiscard]] Nanos cpu_of(pid_t pid) {
@@ -56,7 +56,7 @@ struct alignas(64) CpuLoad::Counter {  // a line each: workers share nothing but
 
 namespace {
 
-// What a worker does until it is killed. Never returns.
+// The work of a background worker, until it is killed. Never returns.
 [[noreturn]] void hash_for_ever(std::atomic<std::uint64_t>& hashes, std::uint32_t buffer_bytes) {
   EVP_MD_CTX* const context = EVP_MD_CTX_new();
   const EVP_MD* const sha256 = EVP_sha256();
@@ -122,7 +122,7 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
                 fmt::format("background workers: cannot start worker {}: {}", i, std::strerror(errno)));
     } else if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // it died before the line above
+      if (getppid() != parent) _exit(1);  // the parent died before this process asked to die with it
       for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
       prctl(PR_SET_NAME, "loch-hog");
       close(go.to);
@@ -171,7 +171,7 @@ std::uint32_t CpuLoad::stop() {
   std::vector<Nanos> cpu;
   for (const pid_t pid : pids_) {
     siginfo_t info{};
-    // Not reaped, so that the number is still its own, and so is its clock.
+    // Not reaped yet, so that the process id and its CPU clock are still valid.
     if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
       ++lost_;
     cpu.push_back(cpu_of(pid));

@@ -47,7 +47,7 @@ class CpuLoad {
   struct Counter;
   CpuLoad() = default;
 
-  Counter* counters_ = nullptr;  // one a worker, in memory that they share with us
+  Counter* counters_ = nullptr;  // one per worker, in memory that they share with us
   std::size_t counters_bytes_ = 0;
   int go_ = -1;  // end of a pipe: closing it starts the processes
   std::vector<pid_t> pids_;

@@ -37,7 +37,7 @@ constexpr std::size_t op_statuses = static_cast<std::size_t>(OpStatus::error) + 
 // Whether an operation that did not return ok or not_found took effect.
 enum class Effect : std::uint8_t { none, unknown };
 
-// What a history says of an operation: what a checker may conclude from its status and effect.
+// The outcome of an operation in a history: what a checker may conclude from its status and effect.
 enum class Outcome : std::uint8_t {
   ok,
   not_found,  // GET or DELETE: the key was absent

@@ -1,4 +1,4 @@
-// What a history concludes from how an operation ended, for every kind, status and effect.
+// Tests the outcome in a history for every kind, status and effect of an operation.
 #include "common/base/operation.h"
 
 #include <gtest/gtest.h>

@@ -13,10 +13,10 @@ namespace loch {
 struct OutputPlace {
   std::string path;     // of a file, device or pipe; symbolic links are followed to it
   bool is_file = true;  // false: a device, a pipe or a descriptor
-  int descriptor = -1;  // one of this process's own, of - (standard output), /dev/stdout, /dev/fd/N
+  int descriptor = -1;  // own file descriptor, where the name is -, /dev/stdout or /dev/fd/N
 };
 
-// What a name stands for. Fails for a folder, and for what cannot be looked at.
+// The output that a name denotes. Fails for a folder, and for a path that stat() refuses.
 [[nodiscard]] Result<OutputPlace> output_place(const std::string& path);
 
 // Of a place that is no file: a descriptor to write to, which the caller closes.

@@ -47,7 +47,7 @@ TEST(Probe, CountsInsideItsScopeAlone) {
   EXPECT_EQ(seen["test.one"], 2u);
   EXPECT_EQ(seen["test.template"], 2u);
   EXPECT_EQ(seen["test.two"], 0u);
-  EXPECT_EQ(seen.size(), 3u);  // each name is there once it is passed or not
+  EXPECT_EQ(seen.size(), 3u);  // every probe name is listed, reached or not
 }
 
 }  // namespace

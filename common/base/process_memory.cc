@@ -1,4 +1,4 @@
-// What the kernel says about memory: of this process and of the machine.
+// Reads the memory use of this process, and the machine's available memory, from /proc.
 #include "common/base/process_memory.h"
 
 #include <sys/resource.h>

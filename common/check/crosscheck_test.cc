@@ -325,7 +325,7 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   EXPECT_GT(because, 300U / fewer);
 }
 
-// What the minimiser keeps contradicts itself by the oracle's reading too, and nothing is to spare.
+// The oracle agrees that the minimised history is a violation, and that no operation of it can be left out.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};

@@ -19,7 +19,7 @@ struct Configuration {
   std::uint32_t last_absent = 0;  // the step at which the key was last seen absent (while present)
   std::uint32_t free_puts = 0;    // optional points used so far
   std::uint32_t free_removes = 0;
-  std::uint64_t losses = 0;  // those under way that were not used, a bit each
+  std::uint64_t losses = 0;  // bit mask of the pending losses that were not used yet
   Pending puts;
   Pending removes;
 };
@@ -178,7 +178,7 @@ class GapSearch {
     }
   }
 
-  // It took the key along just now, or did not.
+  // The loss ends: it removed the key just now, or had no effect.
   void end_loss(const Configuration& from, std::uint64_t loss) {
     Configuration to = from;
     to.losses &= ~loss;
@@ -186,12 +186,12 @@ class GapSearch {
     lose_after_puts(from, from.losses & loss);
   }
 
-  // One of the losses, after using up any number of the pending puts.
+  // Applies one of the pending losses, after any number of the pending puts.
   void lose_after_puts(const Configuration& from, std::uint64_t losses) {
     if (losses == 0) return;
     Configuration to = from;
     if (!to.present) {
-      if (to.puts.empty()) return;  // nothing would change
+      if (to.puts.empty()) return;  // the key is absent already
       use_put(&to);
     }
     for (;;) {
@@ -277,7 +277,7 @@ class GapSearch {
 
   void remove_dominated() {
     if (next_.size() < 2) return;
-    // Those that may dominate come first, so that most others are compared with few.
+    // Configurations that may dominate others come first, so that most are compared with few.
     const auto promise = [](const Configuration& c) {
       return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
                         ~c.last_absent, ~c.losses);

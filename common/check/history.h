@@ -47,7 +47,7 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// The same, borrowing its names: what the recording side passes, without a copy.
+// An Operation that borrows its strings: passed by the recording side without a copy.
 struct OperationView {
   std::int32_t client = 0;
   OpKind kind = OpKind::get;
@@ -130,7 +130,7 @@ class HistoryWriter {
   HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
   void write_out(std::string_view lines);
 
-  std::string path_;   // as it was given
+  std::string path_;   // the path as given by the caller
   std::string whole_;  // what PATH.partial is renamed to, links followed; empty: no regular file
   Options options_;
   int descriptor_;

@@ -59,7 +59,7 @@ class HistoryTable {
   std::vector<Entry> all_;
   std::vector<KeyOp> losses_;  // `value` names the node
   std::vector<KeyOp> grouped_;
-  std::vector<std::uint64_t> first_;  // of each key in grouped_, and the end
+  std::vector<std::uint64_t> first_;  // index in grouped_ of each key's first operation, and the end
 };
 
 }  // namespace loch::check

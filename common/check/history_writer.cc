@@ -176,7 +176,7 @@ HistoryWriter::HistoryWriter(std::string path, std::string whole, Options option
 HistoryWriter::~HistoryWriter() {
   if (closed_) return;
   ::close(descriptor_);
-  std::error_code ignored;  // nothing more can be done in a destructor
+  std::error_code ignored;  // a destructor cannot report the error
   if (!options_.durable && !whole_.empty()) std::filesystem::remove(whole_ + ".partial", ignored);
 }
 

@@ -27,7 +27,7 @@ struct KeyOp {
   friend bool operator==(const KeyOp&, const KeyOp&) = default;
 };
 
-// What the key held at the beginning of time.
+// The state of the key before the first operation.
 enum class Start : std::uint8_t { any, absent, present };
 
 struct KeyRules {

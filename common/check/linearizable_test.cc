@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A history as it is read aloud. Each operation: client, interval, what happened.
+// Builds a history operation by operation: client, interval, kind, value, outcome.
 class Story {
  public:
   Story& put(std::string value, Nanos from, Nanos to, Outcome outcome = Outcome::ok) {

@@ -1,4 +1,4 @@
-// Removes operations from a violating history of a key while what is left still contradicts itself.
+// Removes operations from a violating history of a key while the remaining ones still violate.
 #include "common/check/minimise.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace loch::check {
 namespace {
 
-// How much the history of one operation counts.
+// Whether an operation is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
 class Minimiser {

@@ -16,7 +16,7 @@ namespace loch::check {
 
 struct Minimal {
   std::vector<KeyOp> operations;  // the operations that contradict each other, by invocation
-  std::vector<KeyOp> judged;      // those and the weakened ones: what `judgement` indexes
+  std::vector<KeyOp> judged;      // kept and weakened operations, in the order that `judgement` indexes
   Judgement judgement;            // of `judged`
   Start start = Start::any;       // that it was judged with
 };

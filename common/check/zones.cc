@@ -87,7 +87,7 @@ class ZoneFinder {
       }
       if (op.kind == OpKind::put) {
         if (cluster.put != none) {
-          zones_.repeated_values = true;  // nothing below holds for such a value
+          zones_.repeated_values = true;  // the following argument does not hold for repeated values
           return;
         }
         cluster.put = i;

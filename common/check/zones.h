@@ -43,7 +43,7 @@ struct Point {
 };
 
 struct Zones {
-  Judgement judgement;               // other than holds: already decided
+  Judgement judgement;               // not `holds`: the violation was found already
   bool repeated_values = false;      // some value was put twice: zones do not apply
   bool starts_present = false;       // the initial value was read
   std::vector<ForwardZone> forward;  // by time, interiors disjoint

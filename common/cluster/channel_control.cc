@@ -12,7 +12,8 @@
 namespace loch::cluster {
 namespace {
 
-// What is kept for those who are behind; a rank that floods another gets no further than this.
+// Messages kept for ranks that are behind in the meetings; a rank that floods another gets no further than
+// this.
 constexpr std::uint64_t meetings_ahead_max = 4096;
 constexpr std::size_t held_bytes_max = std::size_t{1} << 30;
 constexpr std::size_t waiting_texts_max = 65'536;

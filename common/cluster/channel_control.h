@@ -47,7 +47,7 @@ class ChannelControl final : public Control, private ChannelListener {
 
  private:
   using Key = std::pair<std::uint64_t, std::uint32_t>;  // meeting, rank
-  // What a handler is to hear.
+  // A message, loss or return that waits to be passed to its handler.
   struct Event {
     enum class What : std::uint8_t { text, loss, back };
     What what = What::text;
@@ -85,7 +85,7 @@ class ChannelControl final : public Control, private ChannelListener {
   std::atomic<std::uint64_t> dropped_ = 0;
 
   std::mutex mutex_;                 // over all that follows
-  std::condition_variable arrived_;  // a part, or somebody's fate
+  std::condition_variable arrived_;  // a part of a meeting, or a rank's loss or return
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
   std::size_t held_bytes_ = 0;                // texts in parts_

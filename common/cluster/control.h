@@ -35,7 +35,7 @@ class Control {
   // is on its way, or at once when rank 0 is lost.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view what,
                                                                 const std::string& mine, Nanos within) = 0;
-  // Nobody returns before every live rank has come.
+  // A barrier: returns when every live rank has called it.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
 
   // The rank's process, or its machine, died: certainly silent until it is back. A relaxed load.

@@ -137,7 +137,7 @@ int outlive(Control& control) {
   if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
   const std::int64_t began = now();
   while (ends < 3 && now() - began < 50 * second) {
-    // What is said to an incarnation that has just ended is for nobody.
+    // A text to an incarnation that has just ended reaches no process.
     const std::uint32_t meant = incarnation;
     if (!control.is_lost(1) && control.incarnation(1) == meant)
       control.send(1, fmt::format("incarnation {}", meant));

@@ -19,7 +19,7 @@ enum class FrameKind : std::uint32_t {
   text = 3,     // Kind::text to or from `rank`
   lost = 4,     // to the working process: `rank` is lost; payload: Notice
   left = 5,     // to the working process: `rank` has ended; payload: Notice
-  back = 6,     // to it: `rank` lives again; payload: Notice. From it: the same, once it knows
+  back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: its acknowledgement
 };
 
 struct Frame {

@@ -12,7 +12,7 @@ namespace loch::cluster {
 struct LaunchEnv {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
-  std::uint32_t ranks_here = 0;  // of them on this machine; 0: the launcher does not say
+  std::uint32_t ranks_here = 0;  // ranks of the launch on this machine; 0: the launcher does not say
   std::uint32_t rank_here = 0;   // among those on this machine; 0 too where the launcher does not say
   std::string job;               // the same text in every process of the launch, letters, digits, '-' and '_'
   std::string launcher;          // "mpirun", "srun", "pmi", or "none": a single process

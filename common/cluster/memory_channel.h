@@ -95,7 +95,7 @@ class MemoryNetwork {
     changed_.notify_all();
   }
 
-  // Of each sender the oldest may be next, once it is due: in order per pair, in any order between.
+  // Messages of one sender arrive in order; those of different senders in any order.
   void deliver(std::uint32_t rank, ChannelListener& listener) {
     std::unique_lock lock(mutex_);
     Box& box = boxes_[rank];

@@ -31,7 +31,7 @@ inline constexpr std::size_t host_bytes_max = 255;
 
 enum class Kind : std::uint16_t {
   hello = 1,      // a rank's first message; payload: its host name
-  heartbeat = 2,  // nothing but a sign of life
+  heartbeat = 2,  // says only that the sender is alive
   part = 3,       // what a rank brings to a meeting; payload: Part
   text = 4,       // Control::send
   lost = 5,       // payload: Notice about a rank that died
@@ -99,7 +99,7 @@ class Opener {
       : secret_(secret), self_(self), seen_(ranks) {}
   // `from` is who the transport says has sent it; the message must say the same.
   [[nodiscard]] std::expected<Message, Refusal> open(std::string_view bytes, std::uint32_t from);
-  // How many were refused, by Refusal.
+  // The number of refused messages, by reason.
   [[nodiscard]] const std::array<std::uint64_t, refusals>& refused() const { return refused_; }
 
  private:

@@ -102,7 +102,7 @@ TEST(Parts, AreRefusedWhenTheyAreNone) {
   bad[8] = 4;  // no such meeting
   EXPECT_FALSE(parse_part(bad).has_value());
   bad = good;
-  bad[12] = 3;  // a name longer than what is there
+  bad[12] = 3;  // the name's length exceeds the message
   EXPECT_FALSE(parse_part(bad).has_value());
   EXPECT_FALSE(parse_part(good + std::string(300, 'x')).value().text.empty());
 }

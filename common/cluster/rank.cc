@@ -110,7 +110,7 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
 
 // ---- A child that is started again ---------------------------------------------------------------
 
-constexpr const char* rejoin_variable = "LOCH_REJOIN";  // its incarnation and its launcher's process
+constexpr const char* rejoin_variable = "LOCH_REJOIN";  // "INCARNATION LAUNCHER-PID"
 constexpr int rejoin_socket = 3;
 
 struct Rejoin {
@@ -118,7 +118,8 @@ struct Rejoin {
   pid_t launcher = 0;
 };
 
-// What the launcher that started this process again says; none in any other process.
+// The rejoin variable as set by the launcher that restarted this process; none in a process that was not
+// restarted.
 std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);
   Rejoin rejoin;
@@ -132,7 +133,7 @@ std::optional<Rejoin> read_rejoin() {
 int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& rejoin,
                  const std::function<int(Control&)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != rejoin.launcher) return 1;  // it died before the line above
+  if (getppid() != rejoin.launcher) return 1;  // the launcher died before this process asked to die with it
   unsetenv(rejoin_variable);
   return run_work(env, config, rejoin_socket, rejoin.incarnation, work);
 }
@@ -165,7 +166,7 @@ Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
   return pid;
 }
 
-// Whoever sends one of these wants the work to end.
+// Signals that ask the whole run to end.
 bool is_request(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
 // The launcher process of one rank.

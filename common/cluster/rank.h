@@ -1,4 +1,4 @@
-// What the main of a rank calls when its fabric spans machines.
+// The entry point of a rank whose fabric spans several machines.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace loch::cluster {
 struct RankConfig {
   std::string label;                    // "node 1": named in messages; empty: "node RANK"
   Nanos heartbeat = 250'000'000;        // between two signs of life of a rank's launcher process
-  Nanos lost_after = 5'000'000'000;     // of silence a rank is lost
+  Nanos lost_after = 5'000'000'000;     // silence after which a rank counts as lost
   Nanos setup_within = 60'000'000'000;  // every rank must have come, MPI_Init included
   // How often a child that was killed by a signal (SIGINT, SIGTERM and SIGHUP excepted) is started again.
   std::uint32_t restarts = 0;

@@ -132,7 +132,7 @@ std::optional<Frame> SocketChild::hear() {
   for (;;) {
     auto frame = frames_.next();
     if (!frame) {
-      is_open_ = false;  // nothing sensible comes any more: it is not our child's program
+      is_open_ = false;  // a malformed frame: the peer does not speak this protocol
       return std::nullopt;
     }
     if (*frame) return std::move(*frame);

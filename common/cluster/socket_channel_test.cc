@@ -60,7 +60,7 @@ TEST_F(Sockets, NoWelcomeIsAnErrorInTime) {
   EXPECT_EQ(worker_->await_welcome(1000 * ms).error().code, ErrorCode::unavailable);
 }
 
-// More than the socket holds, to a worker that does not read yet: telling does not wait.
+// Sends more than the socket's buffer holds to a worker that does not read yet: sending does not block.
 TEST_F(Sockets, TheLauncherNeverWaitsForItsWorker) {
   const std::string large(3'000'000, 'x');
   for (int i = 0; i < 10; ++i) launcher_->tell({FrameKind::text, 2, large});
@@ -68,7 +68,7 @@ TEST_F(Sockets, TheLauncherNeverWaitsForItsWorker) {
   Heard heard;
   worker_->start(heard);
   for (int i = 0; i < 10'000 && !heard.is_told; ++i) {
-    EXPECT_FALSE(launcher_->hear().has_value());  // writes what is left too
+    EXPECT_FALSE(launcher_->hear().has_value());  // also writes the frames that were queued
     launcher_->wait(1 * ms);
   }
   EXPECT_TRUE(heard.is_told);

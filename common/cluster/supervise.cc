@@ -30,7 +30,7 @@ void forward(int signal) {
 
 int run_child(const std::function<int()>& child, pid_t supervisor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) _exit(1);  // it died before the line above
+  if (getppid() != supervisor) _exit(1);  // the supervisor died before this process asked to die with it
   const int status = child();
   std::fflush(nullptr);
   _exit(status);
@@ -50,7 +50,7 @@ void supervise_instead(pid_t child) { supervised.store(child); }
 
 int supervise(const std::function<int()>& child, const SuperviseConfig& config) {
   LOCH_CHECK(supervised.load() == 0, "a process supervises one child at a time");
-  std::fflush(nullptr);  // or both processes would write what is buffered
+  std::fflush(nullptr);  // without it parent and child would both write the buffered output
   // Signals that come before the child is known wait until it is.
   sigset_t mask, before;
   sigemptyset(&mask);

@@ -14,7 +14,7 @@ namespace loch::cluster {
 namespace {
 
 constexpr std::size_t early_frames_max = 65'536;
-// What one step passes on, at most, in each direction; a message counts as something though it be empty.
+// The most bytes that one step forwards in each direction; an empty message counts as well.
 constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t message_overhead = 1024;
 
@@ -23,7 +23,7 @@ FrameKind frame_of(Fate fate) {
   return fate == Fate::ended ? FrameKind::left : FrameKind::lost;
 }
 
-// What a rank says of itself goes with the kind of the message.
+// Whether `kind` is the message that announces `fate`.
 bool is_said_in(Kind kind, Fate fate) {
   return (kind == Kind::left && fate == Fate::ended) || (kind == Kind::lost && fate == Fate::killed) ||
          (kind == Kind::back && fate == Fate::back);
@@ -50,7 +50,7 @@ Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink&
 
 bool Switchboard::step(Nanos now) {
   was_busy_ = false;
-  // Who was stopped himself has heard nobody meanwhile, and may not blame them for it.
+  // A rank that was itself stopped has received nothing meanwhile, and must not declare others silent for it.
   if (now - last_step_ > config_.lost_after / 2) {
     for (Peer& peer : peers_) peer.heard = now;
   }
@@ -205,7 +205,7 @@ void Switchboard::welcome_when_complete() {
   early_.clear();
 }
 
-// Others may know all names, and begin, before this rank does.
+// Other ranks may know all host names, and begin, before this rank does: frames wait until then.
 void Switchboard::tell_child(Frame frame) {
   if (has_child_ended_) return;
   if (is_welcome_told_) {

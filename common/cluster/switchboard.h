@@ -29,7 +29,7 @@ class Wire {
   virtual void send(std::uint32_t to, std::string bytes, bool is_urgent) = 0;
   // The next message that has come in, and its sender.
   virtual std::optional<std::pair<std::uint32_t, std::string>> receive() = 0;
-  // Nothing more is sent to, or expected from, this rank.
+  // Sends nothing more to `rank` and expects nothing from it.
   virtual void give_up(std::uint32_t rank) = 0;
 };
 
@@ -60,7 +60,8 @@ class Switchboard {
   // What can be done now, up to a bound, so that signs of life are never long in coming. `now` never goes
   // back. Returns whether anything but signs of life came by.
   bool step(Nanos now);
-  // After the child was reaped: `fate` ended or killed. What it has sent is passed on first.
+  // Called after the child was reaped, with `fate` ended or killed. Forwards the frames that it had sent
+  // first.
   void child_ended(Fate fate, std::uint32_t detail);
   // After child_ended(killed): its work was started again. The new child is welcomed, hears who is gone,
   // and the others hear that it is back.
@@ -68,9 +69,9 @@ class Switchboard {
   // Which incarnation of the child this is, from 0.
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
 
-  // All host names are known, and the child knows them.
+  // Whether all host names have arrived and were passed to the child.
   [[nodiscard]] bool is_complete() const { return is_welcome_told_; }
-  // Those whose host name has not come.
+  // The ranks whose host name has not arrived yet.
   [[nodiscard]] std::vector<std::uint32_t> unheard_of() const;
   // The work of every rank has ended or is lost: nothing remains to be passed on.
   [[nodiscard]] bool is_over() const;

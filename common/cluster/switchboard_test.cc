@@ -33,7 +33,7 @@ class FakeChild final : public ChildLink {
     return frame;
   }
   void kill() override { is_killed = true; }
-  // "lost 1", "text 2 hello", … of what it was told after the welcome.
+  // "lost 1", "text 2 hello", … : the frames that the child received after the welcome.
   [[nodiscard]] std::vector<std::string> heard() const {
     std::vector<std::string> out;
     for (const Frame& frame : told) {
@@ -218,7 +218,7 @@ TEST(Switchboard, ASilentMachineIsLostForAllAndEndsItself) {
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1"));
   EXPECT_THAT(cluster.children[2].heard(), ElementsAre("lost 1"));
   EXPECT_TRUE(cluster.boards[0]->has_silent());
-  EXPECT_TRUE(cluster.children[1].is_killed);  // it hears nobody
+  EXPECT_TRUE(cluster.children[1].is_killed);  // its launcher hears no other
   EXPECT_TRUE(cluster.boards[1]->is_cut_off());
   EXPECT_THAT(cluster.reports, Contains("node 1 (host1) is lost: nothing was heard of it for 2s"));
   EXPECT_FALSE(cluster.children[0].is_killed);
@@ -239,7 +239,7 @@ TEST(Switchboard, WhoIsTakenForLostEndsItsWorkWhenItComesBack) {
   cluster.stopped.clear();
   cluster.run(50 * ms);
   EXPECT_TRUE(cluster.children[1].is_killed);
-  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // it blames nobody
+  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // it reports no other rank as lost
   EXPECT_THAT(
       cluster.reports,
       Contains(testing::ContainsRegex("node 1 .host1. ends: rank [02] .host[02]. has taken it for lost")));
@@ -264,14 +264,15 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   Sealer stranger(secret_of(9), 3);
   cluster.inject(1, 0, stranger.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::silent, 0})}));
   cluster.inject(1, 0, "nonsense");
-  // The right secret, and still not believed: a rank's death is its own launcher's to tell.
+  // The secret is right, and the message is still refused: only a rank's own launcher may report its death.
   Sealer liar(secret_of(7), 3);
   for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::text, 1, 0, ""});
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::left, 1, 0, to_bytes(Notice{1, Fate::killed, 9})}));
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, "x"}));
   cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{2, Fate::back, 1})}));
-  cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));  // it was not lost
+  cluster.inject(1, 0,
+                 liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));  // it was never lost
   cluster.run(20 * ms);
   EXPECT_THAT(cluster.children[0].heard(), IsEmpty());
   EXPECT_EQ(cluster.boards[0]->refused(), "1 size, 1 tag, 5 malformed");

@@ -65,7 +65,8 @@ void nested_task_pooled(benchmark::State& state) {
 }
 BENCHMARK(nested_task_pooled)->Arg(1)->Arg(1000);
 
-// The same with plain frames: what the pool saves. Written out, since Task always uses the pool.
+// A coroutine without pooled frames, to measure the pool's gain. Written out, since Task always uses the
+// pool.
 struct Plain {
   struct promise_type {
     std::coroutine_handle<> continuation;

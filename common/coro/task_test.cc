@@ -15,7 +15,7 @@ namespace loch::coro {
 namespace {
 
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr int deep = 200'000;  // every frame is its own malloc there
+constexpr int deep = 200'000;  // sanitized builds allocate each frame by malloc
 #else
 constexpr int deep = 1'000'000;
 #endif

@@ -68,7 +68,7 @@ enum class Say : std::uint8_t {
   not_found = 3,   // GET, DELETE
   table_full = 4,  // no place in the index
   busy = 5,        // no entry is free until others expire
-  refused = 6,     // not a request of this deployment
+  refused = 6,     // a request that this deployment does not know
   lost = 7,        // the node has lost its memory, and nobody has declared it lost yet
 };
 

@@ -21,7 +21,7 @@ namespace loch::coupled {
 // as many.
 constexpr Nanos drift_share = 1000;
 
-// What a server worker's stores must look like. The defaults are NessieSD's, whose tables nobody else reads.
+// How a server worker writes its tables. The defaults are NessieSD's, whose tables nobody else reads.
 struct Rules {
   bool has_readers = false;  // clients READ words and entries: entries are replaced, never changed
   Nanos expiry = 0;          // E: an entry that left the index is free after it
@@ -56,7 +56,7 @@ struct Settings {
   // length of a run changes no address, and with it no prediction.
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
-  std::uint32_t attempts = 0;  // of one operation, the first included
+  std::uint32_t attempts = 0;  // per operation, including the first
   Nanos backoff_start = 0, backoff_cap = 0;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }

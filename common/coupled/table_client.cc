@@ -79,7 +79,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
       return result;
     case rpc::WriteReply::Outcome::timed_out:
     case rpc::WriteReply::Outcome::stopping:
-      // It may have been executed, or lie in its slot and be executed yet.
+      // The request may have been executed, or be executed later from its slot.
       result.status = kv::OpStatus::timeout;
       result.effect = changes && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none;
       return result;

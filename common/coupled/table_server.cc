@@ -156,7 +156,7 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
-    // Each store takes its time, whichever comes first.
+    // Both stores cost CPU time, in either order.
     if (rules_.clears_first)
       store(from, emptied());
     else

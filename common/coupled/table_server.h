@@ -55,7 +55,7 @@ class TableServer final : public rpc::Handler {
   NodeTables& node_;
   std::uint32_t index_;
   Row* row_;                    // of the request in hand
-  std::vector<std::byte> key_;  // and its key
+  std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
   std::optional<Deferred> deferred_;  // mutant
 };

@@ -67,10 +67,10 @@ struct Row {
   ServerCounts counts;
 };
 
-// What a server worker's word of the membership region says.
+// The state of a server worker, as its word of the membership region says.
 enum class Member : std::uint64_t {
   none = 0,      // zeroed memory
-  declared = 1,  // its keys are lost: lay the row out
+  declared = 1,  // declared lost: the row's keys are lost and it must be initialised
   serves = 2,
 };
 

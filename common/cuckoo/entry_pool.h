@@ -16,7 +16,7 @@ class EntryPool {
   // Entries 0 … entries-1, the first `used` of them in use.
   EntryPool(std::uint32_t entries, std::uint32_t used) : entries_(entries), fresh_(used) {}
 
-  // Nothing: every entry is in use or retired.
+  // Allocates an entry; none if all are in use or retired.
   [[nodiscard]] std::optional<std::uint32_t> allocate(Nanos now);
   // Free at once: nobody else can know it.
   void release(std::uint32_t entry) { free_.push_back(entry); }

@@ -82,7 +82,7 @@ class KeyHash {
     while (known_ <= i) compute_next();
     return places_[i];
   }
-  // How many functions have been computed so far (CPU time is charged by it).
+  // The number of functions computed so far, by which CPU time is charged.
   [[nodiscard]] std::uint32_t known() const { return known_; }
 
   // The key's low `bits` filter bits (at most 32).

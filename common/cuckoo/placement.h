@@ -28,7 +28,7 @@ struct PlacementStats {
   [[nodiscard]] double mean_probes() const;
 };
 
-// The planned table: the owner of each slot, and nothing else (4 bytes a slot).
+// The planned table: the owner of each slot, and nothing else (4 bytes per slot).
 class Placement {
  public:
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;

@@ -21,7 +21,7 @@ struct Capabilities {
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
-  std::uint32_t send_queue_depth = 128;  // of one queue pair
+  std::uint32_t send_queue_depth = 128;  // outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
   std::uint32_t datagram_queue_pairs = 1;  // of a worker: its lanes of datagrams share them
   // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.

@@ -12,7 +12,7 @@
 namespace loch::fabric {
 
 constexpr std::uint32_t pcie_line = 64;           // work requests are padded to it; a write-combined MMIO
-constexpr std::uint32_t doorbell_bytes = 8;       // what the CPU writes to say that there is work
+constexpr std::uint32_t doorbell_bytes = 8;       // MMIO write that rings the doorbell
 constexpr std::uint32_t recv_request_bytes = 16;  // a RECV work request, on every transport
 
 // Header bytes of a packet, and how much a read's answer carries in one.

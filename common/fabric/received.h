@@ -18,7 +18,7 @@ struct Received {
   std::uint32_t immediate = 0;
   LocalSlice buffer;  // the number that was given when the buffer was posted; UD: the payload starts 40 bytes
                       // in (the GRH)
-  std::uint64_t user = 0;  // as it was posted
+  std::uint64_t user = 0;  // the `user` value of the posted RECV
 };
 
 }  // namespace loch::fabric

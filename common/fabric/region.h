@@ -66,7 +66,7 @@ class Region {
       refuse_elided(within);
     return base + elision_.keep_head + (within - (elision_.entry_bytes - elision_.keep_tail));
   }
-  // How many bytes from `offset` on are kept and contiguous, at most `want`; 0 in an elided part.
+  // The number of stored, contiguous bytes from `offset` on, at most `want`; 0 in a part that is not stored.
   [[nodiscard]] std::uint64_t kept(std::uint64_t offset, std::uint64_t want) const {
     if (!elision_.on()) return want;
     const std::uint64_t within = entries_.remainder(offset);
@@ -116,7 +116,7 @@ struct LocalSlice {
   [[nodiscard]] std::byte* data() const { return region->at(offset); }
 };
 
-// What a peer knows of a region: a plain value, void after a restart of its node (epoch).
+// A remote handle of a region (node, address, rkey): a plain value, void after a restart of its node (epoch).
 struct RemoteRegion {
   NodeId node = 0;
   std::uint32_t id = 0;
@@ -124,7 +124,7 @@ struct RemoteRegion {
   std::uint64_t bytes = 0;
 };
 
-// What a node asks of its NIC: a region's name, size and rights.
+// A region to register with the NIC: name, size and access rights.
 struct RegionSpec {
   std::string name;  // unique on its node
   std::uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-// What a fabric says of a run when it has ended.
+// The counters that a fabric reports after a run.
 #pragma once
 
 #include <cstdint>

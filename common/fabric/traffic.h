@@ -51,11 +51,11 @@ struct Receiving {
 // Before the run, or by the worker itself.
 void post_receives(Worker& worker, const Receiving& receiving);
 
-// How many messages, in an interval of the worker's clock.
+// Counts the messages within an interval of the worker's clock.
 struct Counted {
   Nanos from = 0, to = forever;
   std::uint64_t in_interval = 0, in_all = 0;
-  // Its own worker's; of the others' threads, only so_far() may be called.
+  // Called by its own worker's thread; other threads may only call so_far().
   void add(Nanos now, std::uint64_t n = 1) {
     const std::atomic_ref<std::uint64_t> all(in_all);
     all.store(all.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);

@@ -16,7 +16,7 @@ enum class AtomicScope : std::uint8_t { none, nic, global };
 [[nodiscard]] std::string_view name(Transport transport);
 [[nodiscard]] std::string_view name(Verb verb);
 
-// What a work completion says. Anything but success leaves the queue pair in error (RC) until
+// The status of a work completion. Anything but success leaves the queue pair in error (RC) until
 // Worker::reconnect.
 enum class WcStatus : std::uint8_t {
   success,

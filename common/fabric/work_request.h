@@ -23,7 +23,7 @@ struct OpStats {
 
 struct WorkRequest;
 
-// Who hears of a completion. `fn` runs on the worker's thread, outside any coroutine.
+// The receiver of a completion. `fn` runs on the worker's thread, outside any coroutine.
 struct CompletionSink {
   void (*fn)(CompletionSink* self, WorkRequest& done) = nullptr;
 };

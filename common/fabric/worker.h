@@ -53,7 +53,7 @@ class Worker {
   [[nodiscard]] virtual coro::RunQueue& run_queue() = 0;
   // Nanoseconds on this fabric's own clock, the same for every worker: intervals, latencies.
   [[nodiscard]] virtual Nanos now() const = 0;
-  // This node's loosely synchronised clock: skewed and drifting. For stamps that others read.
+  // The node's loosely synchronised clock, skewed and drifting: for timestamps that other nodes read.
   [[nodiscard]] virtual Nanos node_clock() const = 0;
   // The run is over: servers leave their loops.
   [[nodiscard]] virtual bool stopping() const = 0;
@@ -77,7 +77,7 @@ class Worker {
   // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
   // `peer` is who sent it.
   virtual void attribute(const WorkRequest& /*arrived*/) {}
-  // The same for a message that was received.
+  // attribute() for a received message.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives

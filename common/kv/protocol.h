@@ -84,6 +84,9 @@ enum class Sizing : std::uint8_t {
 // Which data and operations a protocol takes beyond GET, PUT and DELETE of one size.
 struct DataSupport {
   Sizing keys = Sizing::slots, values = Sizing::slots;
+  // A client may have several GETs under way, each on a lane of its own (DeployConfig::window): a multi-get
+  // is made of them.
+  bool multi_get = true;
 };
 
 // The keys and first values of a run, by record number 0 … count-1.
@@ -170,7 +173,7 @@ struct DeployConfig {
   std::uint32_t nodes = 1;
   std::uint32_t client_workers = 1;    // a node
   std::uint32_t server_workers = 0;    // a node
-  std::uint32_t window = 1;            // outstanding operations a client worker
+  std::uint32_t window = 1;            // outstanding operations per client worker
   std::uint32_t key_size = 128;        // bytes; of the largest where they differ
   std::uint32_t value_size = 1024;     // bytes; of the largest where they differ
   std::uint64_t keys = 0;              // preloaded records, whole cluster
@@ -268,7 +271,8 @@ class Module {
   // values of any size in slots of the largest, and of an emulation that stores nothing one size.
   [[nodiscard]] virtual DataSupport data(const Options& options) const {
     const bool stores = consistency(options) != Consistency::none;
-    return stores ? DataSupport{} : DataSupport{.keys = Sizing::one, .values = Sizing::one};
+    return stores ? DataSupport{}
+                  : DataSupport{.keys = Sizing::one, .values = Sizing::one, .multi_get = false};
   }
   // Whether the ok of a DELETE promises that there was something to remove (common/check).
   [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {

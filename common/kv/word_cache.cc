@@ -112,7 +112,8 @@ WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
 void WordCache::publish(Pin& pin, std::uint64_t word, Nanos expiry) {
   Shard& shard = shard_of(word);
   const std::scoped_lock guard(shard.lock);
-  if (lookup(shard, word) != none) return;  // another worker was faster; ours stays unnamed
+  if (lookup(shard, word) != none)
+    return;  // another worker has cached the word meanwhile; this frame stays unused
   const auto at = static_cast<std::uint32_t>(pin.slot_ - shard.slots.get());
   Slot& slot = shard.slots[at];
   slot.word = word;

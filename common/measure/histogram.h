@@ -32,7 +32,7 @@ class Histogram {
 
   // Occupied buckets as (highest value of the bucket, count), ascending.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
-  // The same in buckets 16 times as wide (under 1 % of the value): for storing.
+  // The counts in buckets 16 times as wide (under 1 % of the value), for storing.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
   // Rebuilds a histogram from what buckets(), min(), max() and mean() of another gave.
   [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,

@@ -171,7 +171,7 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
-// When it was, by the wall clock: what other instruments saw of it.
+// The measurement window by the wall clock, by which samples of other instruments are assigned.
 ordered_json window_json(const PointResult& point) {
   if (!point.window_began_unix_ns) return nullptr;
   const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);
@@ -221,6 +221,14 @@ ordered_json sizes_json(const SizeTally& sizes, const ordered_json& space) {
   return {{"key_bytes", bytes(sizes.key_bytes)}, {"value_bytes", bytes(sizes.value_bytes)}, {"space", space}};
 }
 
+ordered_json multi_get_json(const PointResult& point, const BatchTally& batches) {
+  const double seconds = point.duration_s;
+  return {{"keys", point.multi_get},
+          {"batches", batches.total},
+          {"batches_per_s", seconds > 0 ? static_cast<double>(batches.latency_ns.count()) / seconds : 0},
+          {"latency_us", latency_json(batches.latency_ns)}};
+}
+
 }  // namespace
 
 ordered_json to_json(const fabric::Capabilities& c) {
@@ -268,6 +276,7 @@ ordered_json to_json(const PointResult& point) {
   out["sizes"] = has_sizes ? sizes_json(all.sizes, point.sizes) : ordered_json(nullptr);
   out["operations"] = operations_json(all);
   out["latency_us"] = latencies_json(all);
+  if (point.multi_get > 1) out["multi_get"] = multi_get_json(point, all.batches);
   out["verbs"] = verbs_json(all);
   out["wire_bytes"] = wire_json(all, point.nodes);
   out["cpu"] = cpu_json(point.nodes);
@@ -343,6 +352,13 @@ std::string summary(const ordered_json& r) {
       transport == "verbs" ? "" : fmt::format(" ({})", transport), r.at("throughput_ops_s").get<double>(),
       r.at("goodput_bytes_s").get<double>() / 1e6, r.at("duration_s").get<double>());
   text += line("get") + line("put") + line("delete");
+  if (const auto many = r.value("multi_get", ordered_json(nullptr)); !many.is_null()) {
+    const auto& l = many.at("latency_us");
+    text +=
+        fmt::format("  {:<6} {:>10} batches of {} keys   mean {:8.2f} us   p50 {:8.2f}   p99 {:8.2f}\n",
+                    "multi", many.at("batches").get<std::uint64_t>(), many.at("keys").get<std::uint32_t>(),
+                    l.at("mean").get<double>(), l.at("p50").get<double>(), l.at("p99").get<double>());
+  }
   text += fmt::format(
       "  ok {}  not_found {}  conflict {}  timeout {}  error {}  retries {}  verified {}  corrupt {}\n",
       ops.at("ok").get<std::uint64_t>(), ops.at("not_found").get<std::uint64_t>(),

@@ -125,6 +125,8 @@ void Tally::merge(const Tally& other) {
   }
   sizes.key_bytes.merge(other.sizes.key_bytes);
   sizes.value_bytes.merge(other.sizes.value_bytes);
+  batches.total += other.batches.total;
+  batches.latency_ns.merge(other.batches.latency_ns);
   retries += other.retries;
   verified += other.verified;
   corrupt += other.corrupt;
@@ -138,6 +140,7 @@ json to_json(const Tally& tally) {
   json out = {{"retries", tally.retries},       {"verified", tally.verified}, {"corrupt", tally.corrupt},
               {"unmeasured", tally.unmeasured}, {"first_ns", tally.first_ns}, {"last_ns", tally.last_ns},
               {"first_half", tally.first_half}};
+  out["batches"] = {{"total", tally.batches.total}, {"latency_ns", histogram_json(tally.batches.latency_ns)}};
   out["key_bytes"] = histogram_json(tally.sizes.key_bytes);
   out["value_bytes"] = histogram_json(tally.sizes.value_bytes);
   for (const KindTally& kind : tally.kinds) {
@@ -161,6 +164,8 @@ Result<Tally> tally_from_json(const json& in) {
     tally.first_ns = whole<Nanos>(in.at("first_ns"));
     tally.last_ns = whole<Nanos>(in.at("last_ns"));
     tally.first_half = whole<std::uint64_t>(in.at("first_half"));
+    tally.batches.total = whole<std::uint64_t>(in.at("batches").at("total"));
+    tally.batches.latency_ns = histogram_from(in.at("batches").at("latency_ns"));
     tally.sizes.key_bytes = histogram_from(in.at("key_bytes"));
     tally.sizes.value_bytes = histogram_from(in.at("value_bytes"));
     for (std::size_t k = 0; k < op_kinds; ++k) {

@@ -68,6 +68,12 @@ struct SizeTally {
   Histogram key_bytes, value_bytes;
 };
 
+// Multi-gets inside the window: each from its beginning (or when it was due) to its last answer.
+struct BatchTally {
+  std::uint64_t total = 0;
+  Histogram latency_ns;  // of those whose GETs all ended ok or not_found
+};
+
 struct Tally {
   std::array<KindTally, op_kinds> kinds;
   std::uint64_t retries = 0;
@@ -75,6 +81,7 @@ struct Tally {
   std::uint64_t corrupt = 0;                       // GETs whose value was wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
+  BatchTally batches;                              // empty where a GET asks for one key
   SizeTally sizes;                                 // empty where all have one size
   std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 

@@ -31,11 +31,11 @@ struct DatagramShape {
   std::uint32_t list_most = 1;       // SENDs behind one doorbell
   std::uint32_t signal_every = 64;   // no more than half of a lane's share of the send queue
   std::uint8_t lanes = 1;            // queue pairs
-  std::uint32_t inline_below = 144;  // payloads below so many bytes are inlined, if the device can
+  std::uint32_t inline_below = 144;  // payloads below this many bytes are inlined, if the device supports it
   std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; send queues cap it
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
-  // Of the memory that a sender takes.
+  // The bytes of memory that a sender needs.
   [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{queue_depth} * stride(); }
 };
 
@@ -60,7 +60,7 @@ class DatagramSender {
 
   class Room;
   [[nodiscard]] bool has_room() const { return lines_[lane_].used < depth_; }
-  // Posts what is there and waits until a SEND has been retired. One waiter.
+  // Posts the prepared SENDs and waits until one has been retired. At most one coroutine waits.
   [[nodiscard]] Room room();
   // Where the next message is written: message_bytes, the caller's until send(). Needs room.
   [[nodiscard]] std::byte* buffer();
@@ -138,7 +138,7 @@ class ReplyDesk {
     [[nodiscard]] std::uint32_t stride() const { return (grh_bytes + payload_bytes + 63) / 64 * 64; }
     [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{buffers} * stride(); }
   };
-  static constexpr std::uint32_t grh_bytes = 40;  // what a UD buffer begins with
+  static constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD buffer
 
   // Buffers in `bytes()` of the region, from `at` on. The reader outlives the desk.
   ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,

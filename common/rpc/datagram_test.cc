@@ -78,7 +78,7 @@ coro::Task<void> flood(Pair* pair, std::uint32_t count) {
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
   for (std::uint32_t i = 0; i < count; ++i) {
     co_await send_one(pair, i % slots, i);
-    // The desk posts its buffers again as it reads. Where nothing is lost, what it has read is known.
+    // The receiver reposts its buffers as it reads. Without loss the number of messages read is known.
     if (i % 4 == 3) co_await pair->server->sleep_until(pair->server->now() + 20'000);
     while (!pair->is_lossy && i >= 12 + pair->arrived)
       co_await pair->server->sleep_until(pair->server->now() + 5'000);
@@ -150,7 +150,7 @@ TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   if (GetParam() == "sim") EXPECT_EQ(pair.sender->shape().signal_every, 64u);
 }
 
-// What is below the limit and above what the device inlines is fetched by it.
+// A payload below the limit but above the device's inline size is fetched by the NIC instead.
 TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   Pair pair(GetParam(), {.inline_below = 100'000});
   pair.fabric->start(*pair.server, flood(&pair, 40));

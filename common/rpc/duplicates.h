@@ -35,7 +35,7 @@ class Duplicates {
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;
     return sequence == known.last ? Freshness::repeated : Freshness::stale;
   }
-  // It was executed, and its reply of so many bytes is kept.
+  // Records that the request was executed; its reply of `reply_bytes` bytes is kept.
   void executed(std::uint32_t slot, std::uint64_t sequence, std::uint32_t reply_bytes) {
     Slot& known = slots_[slot];
     known.last = sequence;

@@ -29,7 +29,7 @@ enum class Arrival : std::uint8_t { by_trailer, by_check };
 struct Trailer {
   std::uint16_t sequence = 0;  // low bits of the sender's count
   std::uint8_t attempt = 0;    // modulo 16: makes the word of a repeated request differ
-  std::uint8_t code = 0;       // what is asked or answered: 1 … 15
+  std::uint8_t code = 0;       // operation of the request, or status of the reply: 1 … 15
   std::uint64_t check = 0;     // 40 bits; by trailer: a reply's turns, 0 in a request
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;

@@ -53,7 +53,7 @@ struct MessageShape {
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
   std::uint32_t server_nodes = 0;  // kv::DeployConfig's: the first so many nodes have no clients; 0: all have
   std::uint32_t request_bytes = 8, reply_bytes = 8;  // the largest
-  std::uint32_t kept_bytes = ~0U;                    // of each message that memory keeps (simulation)
+  std::uint32_t kept_bytes = ~0U;                    // bytes of each message that the simulator stores
   bool is_inline = true;                             // messages that fit are inlined
   bool signals_every = true;                         // false: SENDs are unsignaled where they are inlined
   bool drops_duplicates = true;                      // false: a repeated request is executed again
@@ -185,8 +185,9 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;                         // some lane receives for all
-  std::map<std::uint32_t, bool> incarnations_;  // by server: its node's, as far as it is known here
+  bool is_led_ = false;  // some lane receives for all
+  std::map<std::uint32_t, bool>
+      incarnations_;  // incarnation bit of each server's node, as last seen in a reply
   MessageCounters counters_;
 };
 
@@ -194,7 +195,7 @@ struct Incoming {
   enum class Outcome : std::uint8_t { request, timed_out, stopping };
   Outcome outcome = Outcome::request;
   std::uint8_t op = 0;
-  const std::byte* data = nullptr;  // until reply() or drop()
+  const std::byte* data = nullptr;  // valid until reply() or drop()
   std::uint32_t length = 0;
   fabric::Received message;
   MessageTag tag;
@@ -211,7 +212,7 @@ class MessageServer {
 
   // The next request to execute. Repeated ones are answered here.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
-  // Where the next reply goes.
+  // The buffer of the next reply.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
   // Sends the first `length` bytes of the reply buffer. The request's buffer goes back to the pool.
   void reply(const Incoming& to, std::uint32_t length);
@@ -222,7 +223,7 @@ class MessageServer {
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
-  // What a lane asked last, and the answer if it is small.
+  // The last request of a lane, and the reply to it if it is small.
   struct Last {
     bool is_known = false, is_kept = false, client_incarnation = false;
     std::uint32_t number = 0, length = 0;

@@ -304,7 +304,7 @@ coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
   co_await worker.sleep_until(worker.now() + millisecond);
 }
 
-// What nobody of the channel sends is counted and not executed, and its buffer is the NIC's again.
+// A message from outside the channel is counted and not executed, and its buffer is posted again.
 TEST(Strays, AreNotExecuted) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.request_bytes = 24;

@@ -172,7 +172,7 @@ void PostingLists::completed(fabric::CompletionSink* sink, fabric::WorkRequest& 
       lists.finish(*retired);
     } while (retired != signaled);
   }
-  // What found no room goes out now.
+  // Posts requests that found the send queue full before.
   if (lists.waiting_ > 0 && !lists.is_flush_coming_) lists.flush();
 }
 

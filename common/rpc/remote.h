@@ -8,11 +8,11 @@
 
 namespace loch::rpc {
 
-// One worker's, used by its own thread.
+// A worker's handle of a remote region, used by its own thread.
 struct Remote {
   fabric::RemoteRegion region;
   std::uint32_t epoch = 0;  // of the connection under which it was looked up
-  bool is_lost = false;     // its node restarted: what the region held is gone
+  bool is_lost = false;     // the region's node restarted: its contents are gone
 };
 
 // After an error: connects to the region's node anew, until `deadline` (now() time), and sees to it that

@@ -48,7 +48,7 @@ class SlotShape {
   [[nodiscard]] std::uint32_t message_bytes() const { return message_bytes_; }
   [[nodiscard]] std::uint32_t slot_bytes() const { return slot_bytes_; }
   [[nodiscard]] std::uint32_t start(std::uint32_t message) const { return slot_bytes_ - message; }
-  // Of the word that is polled.
+  // The offset of the polled word within a slot.
   [[nodiscard]] std::uint32_t word_at() const { return slot_bytes_ - 8; }
   [[nodiscard]] const fabric::Elision& elision() const { return elision_; }
 
@@ -78,7 +78,7 @@ class SlotGrid {
   [[nodiscard]] std::uint64_t slot(std::uint32_t row, std::uint32_t column) const {
     return (std::uint64_t{row} * columns_ + column) * shape_.slot_bytes();
   }
-  // Where a message of so many bytes begins, and the word that is polled.
+  // The offset at which a message of `bytes` bytes begins, and that of the polled word.
   [[nodiscard]] std::uint64_t message(std::uint32_t row, std::uint32_t column, std::uint32_t bytes) const {
     return slot(row, column) + shape_.start(bytes);
   }
@@ -104,12 +104,13 @@ class SlotGrid {
   std::uint32_t columns_;
 };
 
-// Who takes part: on every node alike, or the first `server_nodes` serve and the others ask.
+// The participating nodes: all nodes both serve and ask, or the first `server_nodes` serve and the others
+// ask.
 struct Parties {
   std::uint32_t nodes = 1;
-  std::uint32_t servers = 1;  // server workers a node
-  std::uint32_t clients = 1;  // client workers a node
-  std::uint32_t window = 1;   // outstanding operations a client worker
+  std::uint32_t servers = 1;  // server workers per node
+  std::uint32_t clients = 1;  // client workers per node
+  std::uint32_t window = 1;   // outstanding operations per client worker
   std::uint32_t server_nodes = 0;
 
   [[nodiscard]] std::uint32_t serving_nodes() const { return server_nodes == 0 ? nodes : server_nodes; }

@@ -24,7 +24,7 @@ struct WriteReply {
   };
   Outcome outcome = Outcome::answered;
   std::uint8_t code = 0;
-  std::uint32_t attempts = 0;  // beyond the first
+  std::uint32_t attempts = 0;  // attempts beyond the first
   // The whole reply frame, the caller's until its next request.
   const std::byte* frame = nullptr;
 };
@@ -50,7 +50,7 @@ class WriteCaller {
   // Then: where to write a request with this code, up to its sequence number (request_tail_bytes from its
   // end). Whoever is on the server's node writes into the server's slot itself.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
-  // And then: sends it and waits for the reply.
+  // Sends the request that was laid out and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
 
   [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }

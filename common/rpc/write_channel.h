@@ -48,9 +48,9 @@ constexpr std::uint8_t take_over_code = 15;
 
 // Ways to break it, for mutants: each must be found.
 struct ChannelFlaws {
-  bool executes_repeated = false;     // no duplicate detection (Q1)
-  bool rereads_slot = false;          // what was polled is looked up again, and may be another by now
-  bool trusts_trailer = false;        // arrival by trailer whatever the fabric says
+  bool executes_repeated = false;  // no duplicate detection (Q1)
+  bool rereads_slot = false;    // the polled request is read again later, when the slot may hold another one
+  bool trusts_trailer = false;  // arrival by trailer whatever the fabric says
   bool rewrites_unanswered = false;   // a slot is used again before its reply came (S2)
   bool shares_reply_buffer = false;   // one reply buffer a server worker, reused at once (rule 5)
   bool repeats_word = false;          // a request that is sent again has the word that it had before
@@ -70,16 +70,16 @@ struct ChannelConfig {
   FrameSizes request_bytes{}, reply_bytes{};
   fabric::Transport transport = fabric::Transport::rc;  // rc or uc, both ways
   std::uint32_t inline_up_to = 0;                       // bytes; larger messages are fetched by the NIC
-  Nanos retry_after = 0;                                // without a reply: the same request again
-  Nanos give_up_after = 0;                              // and that is all
-  Nanos reconnect_timeout = 0;                          // for one attempt to reach a node anew (rc)
-  std::uint64_t first_number = 0;                       // requests are numbered from here on
+  Nanos retry_after = 0;           // time without a reply after which the same request is sent again
+  Nanos give_up_after = 0;         // no further attempt after this time
+  Nanos reconnect_timeout = 0;     // time of one attempt to reconnect (rc)
+  std::uint64_t first_number = 0;  // requests are numbered from here on
   ChannelFlaws flaws;
 };
 
 class WriteChannel {
  public:
-  // Of one node of this process; null where it does not serve, or does not ask.
+  // The parts of one node of this process; null where it does not serve, or has no clients.
   struct Node {
     fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
     fabric::Region* staged_requests = nullptr;  // [row][lane]

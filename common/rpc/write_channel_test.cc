@@ -37,7 +37,7 @@ class Adder final : public Handler {
     const bool is_slow = takes_ > 0 && (!is_one_slow_ || (operand & 0xFFFF'FFFF) == 1);
     if (is_slow) co_await worker_.spin_until(worker_.now() + takes_);
     if (is_one_slow_) operand = fabric::load_word(request.frame.data());
-    // Whose request it is the number says.
+    // The number's upper half says which client sent the request.
     std::uint64_t& sum = sums_[operand >> 32];
     sum += operand & 0xFFFF'FFFF;
     fabric::store_word_release(reply.region->at(reply.start(reply_bytes)), sum);
@@ -110,7 +110,7 @@ coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::u
       ++out->unsent;
       continue;
     }
-    sums[row] += operand;  // it will be executed at some time
+    sums[row] += operand;  // a request without a reply is still executed eventually
     if (reply.outcome != WriteReply::Outcome::answered) {
       ++out->timed_out;
       continue;

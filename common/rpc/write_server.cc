@@ -166,7 +166,7 @@ coro::Task<void> WriteServer::repair(WriteServer* self, fabric::NodeId node) {
   ++self->counts_.reconnects;
   const Nanos deadline = self->worker_.now() + self->config_.reconnect_timeout;
   const bool is_back = co_await self->worker_.reconnect(node, deadline);
-  static_cast<void>(is_back);  // whoever answers next looks
+  static_cast<void>(is_back);  // the next reply to this client checks the connection again
   self->is_repairing_[node] = false;
 }
 

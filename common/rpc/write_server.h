@@ -19,7 +19,7 @@ struct Request {
   std::uint32_t bytes = 0;
 };
 
-// What a protocol does with requests. One at a time.
+// A protocol's request handler, called for one request at a time.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -45,7 +45,7 @@ class WriteServer {
   // Server worker `index` of the worker's node.
   WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index);
 
-  // Until worker.stopping().
+  // Serves until worker.stopping().
   [[nodiscard]] coro::Task<void> run(Handler* handler);
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <optional>
 
+#include "common/base/nearest.h"
 #include "common/base/units.h"
 
 namespace loch::settings {
@@ -80,13 +81,59 @@ std::string unit_text(const Setting& setting) {
   return setting.unit.empty() ? "" : fmt::format("of {} ", setting.unit);
 }
 
-std::string range_text(const Setting& setting) {
+bool is_number(Type type) {
+  return type == Type::integer || type == Type::real || type == Type::size || type == Type::duration;
+}
+
+// As the end of an error message.
+std::string expected_range(const Setting& setting) {
   const std::string least = bound_text(setting, setting.minimum);
   if (setting.maximum >= unbounded) return fmt::format("of at least {}", least);
   return fmt::format("from {} to {}", least, bound_text(setting, setting.maximum));
 }
 
 }  // namespace
+
+Setting of(Type type, std::string key, std::string initial, std::string help, double minimum,
+           double maximum) {
+  return {.key = std::move(key),
+          .type = type,
+          .initial = std::move(initial),
+          .help = std::move(help),
+          .choices = {},
+          .minimum = minimum,
+          .maximum = maximum};
+}
+
+Setting choice(std::string key, std::vector<std::string> choices, std::string help, std::string placeholder) {
+  Setting setting = of(Type::choice, std::move(key), choices.front(), std::move(help));
+  setting.choices = std::move(choices);
+  setting.placeholder = std::move(placeholder);
+  return setting;
+}
+
+Setting shown(Setting setting, std::string placeholder) {
+  setting.placeholder = std::move(placeholder);
+  return setting;
+}
+
+Setting in_unit(Setting setting, std::string unit) {
+  setting.unit = std::move(unit);
+  return setting;
+}
+
+Setting listed(Setting setting, std::string named_by) {
+  setting.named_by = std::move(named_by);
+  return setting;
+}
+
+std::string range_text(const Setting& setting) {
+  if (setting.type == Type::choice) return fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (!is_number(setting.type)) return "";
+  const std::string least = bound_text(setting, setting.minimum);
+  return setting.maximum >= unbounded ? fmt::format("≥ {}", least)
+                                      : fmt::format("{} … {}", least, bound_text(setting, setting.maximum));
+}
 
 std::string_view name(Type type) {
   constexpr std::array<std::string_view, 9> names = {"boolean", "integer", "real", "size",  "duration",
@@ -117,22 +164,23 @@ std::string expected(const Setting& setting) {
     case Type::boolean:
       return "true or false";
     case Type::choice:
-      return fmt::format("one of {}", fmt::join(setting.choices, ", "));
+      return setting.choices.size() == 1 ? setting.choices.front()
+                                         : fmt::format("one of {}", fmt::join(setting.choices, ", "));
     case Type::text:
       return "a text";
     case Type::file:
     case Type::output:
       return "a name";
     case Type::integer:
-      return fmt::format("a whole number {}{}", unit_text(setting), range_text(setting));
+      return fmt::format("a whole number {}{}", unit_text(setting), expected_range(setting));
     case Type::real:
-      return fmt::format("a number {}{}", unit_text(setting), range_text(setting));
+      return fmt::format("a number {}{}", unit_text(setting), expected_range(setting));
     case Type::size:
-      return fmt::format("a size in bytes {}, such as 128 or 16K", range_text(setting));
+      return fmt::format("a size in bytes {}, such as 128 or 16K", expected_range(setting));
     case Type::duration:
       return setting.maximum >= unbounded && setting.minimum <= 0
                  ? "a duration with its unit, such as 50ms or 10s"
-                 : fmt::format("a duration {}, with its unit, such as 50ms or 10s", range_text(setting));
+                 : fmt::format("a duration {}, with its unit, such as 50ms or 10s", expected_range(setting));
   }
   return "a text";
 }
@@ -148,8 +196,10 @@ std::string placeholder(const Setting& setting) {
 Result<Value> parse(const Setting& setting, std::string_view text) {
   auto value = read(setting, text);
   if (value && is_in_range(setting, *value)) return *std::move(value);
+  const std::string near = setting.type == Type::choice ? nearest(text, setting.choices) : "";
   return fail(ErrorCode::invalid_argument,
-              fmt::format("{}: \"{}\" is not {}", setting.key, text, expected(setting)));
+              fmt::format("{}: \"{}\" is not {}{}", setting.key, text, expected(setting),
+                          near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 }  // namespace loch::settings

@@ -29,15 +29,15 @@ enum class Role : std::uint8_t {
   clock_margin,       // skew of clocks that reuse allows for
   background_period,  // how often the background looks
   cache,              // a client-side cache, on or off
-  cache_share,        // and its capacity as a share of the keys
+  cache_share,        // the cache's capacity as a share of the keys
   backoff_cap,        // longest wait between attempts
-  reconnect_timeout,  // how long a broken connection is tried again
-  attempts,           // of one operation before it gives up
+  reconnect_timeout,  // how long reconnecting is tried
+  attempts,           // attempts per operation before it gives up
   first_number,       // where a counter that wraps begins
   reply_timeout,      // how long a reply is waited for before its request is sent again
   give_up,            // how long before an unanswered request is given up
   search_depth,       // keys that one insertion may move to make room
-  file,               // where it keeps something outside of the fabric's memory; empty: it does not
+  file,               // a file that the protocol writes; empty: none
 };
 [[nodiscard]] std::string_view name(Role role);
 
@@ -58,8 +58,22 @@ struct Setting {
   std::string placeholder = {};           // of its value in --help ("BYTES"); empty: by its type
   std::string unit = {};                  // of a number, where the type does not say: "ns/B", "W"
   std::string source = {};                // where a number comes from
-  std::vector<std::string> aliases = {};  // former names, which stay accepted
+  std::vector<std::string> aliases = {};  // other and former names, which are accepted
+  std::string named_by = {};              // what `loch list` calls its values: "protocols"
 };
+
+// A setting of a type that has no choices.
+[[nodiscard]] Setting of(Type type, std::string key, std::string initial, std::string help,
+                         double minimum = 0, double maximum = 9e18);
+// One of these, of which the first is the default.
+[[nodiscard]] Setting choice(std::string key, std::vector<std::string> choices, std::string help,
+                             std::string placeholder = {});
+// The same with a text of its own for its value in --help.
+[[nodiscard]] Setting shown(Setting setting, std::string placeholder);
+// The same, counted in this unit.
+[[nodiscard]] Setting in_unit(Setting setting, std::string unit);
+// The same, whose values `loch list` names under this name.
+[[nodiscard]] Setting listed(Setting setting, std::string named_by);
 
 using Value = std::variant<bool, std::int64_t, double, std::string>;  // sizes are bytes, durations ns
 
@@ -69,6 +83,8 @@ using Value = std::variant<bool, std::int64_t, double, std::string>;  // sizes a
 [[nodiscard]] std::string expected(const Setting& setting);
 // "BYTES", "a|b|c": what stands for the value in --help.
 [[nodiscard]] std::string placeholder(const Setting& setting);
+// What a number may be, or the choices: "1 … 1G", "≥ 1", "near, far"; empty of other types.
+[[nodiscard]] std::string range_text(const Setting& setting);
 // A number of the setting's range, in its unit: 4096 bytes are "4K".
 [[nodiscard]] std::string bound_text(const Setting& setting, double bound);
 

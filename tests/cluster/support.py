@@ -1,4 +1,4 @@
-"""What the tests of the machine share: ./loch, a folder for each test, and a computer made of files."""
+"""Shared by the tests of the machine: ./loch, a folder for each test, and a computer made of files."""
 
 from __future__ import annotations
 

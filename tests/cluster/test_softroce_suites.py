@@ -68,7 +68,7 @@ def runs_of(protocol: str) -> list[str]:
 
 
 def protocols_in_two() -> list[str]:
-    """Those that run in two processes as well."""
+    """The protocols that also run in two processes."""
     return ["nessie"] if IS_SHORT else list(storing_protocols())
 
 
@@ -106,7 +106,7 @@ class OverVerbs(unittest.TestCase):
         print(cls.said, flush=True)
 
     def text_of(self, step: str) -> str:
-        """What a step that went well said; fails the test with it otherwise."""
+        """The output of a successful step; a failed step fails the test with its output."""
         self.assertIn(step, self.ended, self.said)
         text = (self.folder / f"{step}.txt").read_text(errors="replace")
         self.assertEqual(self.ended[step], 0, text[-4000:])

@@ -22,7 +22,7 @@ DRAW = "./loch sequence --all --out docs/protocols/figures"
 
 
 def own_protocols() -> list[str]:
-    """Those of the tree: a build may have others in it (LOCH_PROTOCOLS), and their pages are in their folders."""
+    """The protocols of the tree: a build may have others in it (LOCH_PROTOCOLS), and their pages are in their folders."""
     index = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[`([\w-]+)`\]", index, re.M)
     outside = os.environ.get("LOCH_PROTOCOLS")

@@ -34,7 +34,7 @@ mkdir -p "$2/bin"
 cp "$PROGRAM" "$2/bin/loch-bench"
 """,
     "dpkg-query": r"""#!/bin/sh
-# Each package that is asked for is installed, but for those in $MISSING.
+# A fake dpkg-query: every package counts as installed, except those in $MISSING.
 echo "$$ dpkg-query" >> "$CALLS"
 shift 3
 for name; do case " $MISSING " in *" ${name%t64} "*) ;; *) echo "$name installed" ;; esac; done

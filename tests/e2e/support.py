@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the binary under test, a folder for each test, and how bad input must end."""
+"""Shared by the end-to-end tests: the binary under test, a folder for each test, and how bad input must end."""
 
 from __future__ import annotations
 

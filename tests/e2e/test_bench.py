@@ -259,6 +259,29 @@ class Bench(EndToEnd):
                 self.assertGreater(operations["verified"], 0)
                 self.assertEqual(operations["corrupt"], 0)
 
+    def test_a_multi_get_is_counted_by_keys_and_by_batches(self) -> None:
+        got = self.result(*SIM, "--get", "1", "--multi-get", "4", "--verify")
+        many = got["multi_get"]
+        self.assertEqual((many["keys"], got["config"]["multi_get"]), (4, 4))
+        self.assertEqual(got["operations"]["corrupt"], 0)
+        self.assertGreater(got["operations"]["verified"], 0)
+        # GETs of the last batches may end outside the window, or inside it while their batch does not.
+        self.assertAlmostEqual(4 * many["batches"], got["operations"]["get"], delta=0.02 * got["operations"]["get"])
+        self.assertAlmostEqual(4 * many["batches_per_s"], got["throughput_ops_s"], delta=0.02 * got["throughput_ops_s"])
+        self.assertGreater(many["latency_us"]["mean"], got["latency_us"]["get"]["mean"])
+        self.assertNotIn("multi_get", self.result(*SIM, "--get", "1"))
+
+    def test_what_cannot_be_a_multi_get_is_refused_in_a_line(self) -> None:
+        for flags, said in (
+            (["--multi-get", "0"], "1 to 256"),
+            (["--multi-get", "9", "--keys", "8"], "at most as many as --keys, 8"),
+            (["--multi-get", "2", "--protocol", "seq-rpc"], "seq-rpc takes one key a GET"),
+        ):
+            done = self.loch("bench", *flags)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_shared_memory_is_no_simulation(self) -> None:
         got = self.result(*SHM)
         self.assertIsNone(got["sim"])

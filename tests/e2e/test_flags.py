@@ -82,7 +82,7 @@ class BadFlags(EndToEnd):
         self.refuse(["--seed", "1", "stray"], "belongs to no flag")
         for flag in ("--seed", "--hogs", "--nessie.filter-bits"):
             with self.subTest(flag):
-                self.assert_refused(self.loch(*SIM, flag), flag, "without its value")
+                self.assert_refused(self.loch(*SIM, flag), flag, "expected a value")
 
     def test_files_that_are_missing_or_wrong(self) -> None:
         self.refuse(["--workload", "none.yaml"], "none.yaml")

@@ -106,7 +106,7 @@ class Started:
         test.fail(f"the load did not start: {self.end()}")
 
     def wait_for_thread(self, test: EndToEnd, rank: int) -> int:
-        """The same where no history is written: the child of a rank, once its worker's thread runs."""
+        """Where no history is written: the process of a rank, once its worker's thread runs."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.mpirun.poll() is None:
             child = (self.processes().get(rank, []) + [0, 0])[1]
@@ -129,7 +129,7 @@ def children(pid: int) -> list[int]:
 
 
 def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
-    deadline = time.monotonic() + 10  # what was killed may take a moment to end
+    deadline = time.monotonic() + 10  # a killed process may take a moment to end
     while shared_memory() - before and time.monotonic() < deadline:
         time.sleep(0.05)
     test.assertEqual(shared_memory() - before, set())
@@ -185,7 +185,7 @@ def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
     test.assertEqual(got["timeline"][-1]["unwritable_keys"], 0, got["timeline"])
     in_bins = sum(round(entry["ops_s"] * 0.1) for entry in got["timeline"])
     test.assertGreater(in_bins, got["operations"]["ok"] + got["operations"]["not_found"])
-    # What the dead left half done is found by looking: one who did not look would not have counted.
+    # Scrub counts the entries that it examined, so it did look for unfinished work of the dead client.
     test.assertGreater(got["scrub"]["entries_examined"] + got["scrub"].get("leaks_suspected", 0), 0, got["scrub"])
 
 

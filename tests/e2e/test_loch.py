@@ -69,7 +69,7 @@ class Script(EndToEnd):
         """./loch list protocols in a fresh build folder, its build taking so long."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
-        for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):  # nothing is fetched in here
+        for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):  # no package is fetched inside the test
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         more = {

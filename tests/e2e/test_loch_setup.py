@@ -23,7 +23,7 @@ class Building(SmallTree):
         self.assertIn("built: list protocols\n", first.stdout)
         began = len(self.calls(""))
         with (self.folder / "build/lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # nor does it wait for one that builds
+            fcntl.flock(lock, fcntl.LOCK_EX)  # it does not wait for a build in progress either
             again = self.small("list", "fabrics")
         self.assertEqual((again.returncode, again.stderr), (0, ""))
         self.assertIn("built: list fabrics\n", again.stdout)
@@ -136,7 +136,7 @@ class Building(SmallTree):
 
 class Packages(SmallTree):
     def without_root(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """As somebody else, where this is root; with a sudo that is refused."""
+        """Runs ./loch as a user other than root, with a fake sudo that fails."""
         user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         self.folder.chmod(0o777)
         become: Callable[[], None] | None = partial(os.setuid, user.pw_uid) if user else None

@@ -39,7 +39,7 @@ def ipmi_sim() -> str | None:
 
 
 def missing() -> str | None:
-    """What the tests against a BMC lack here; None: nothing."""
+    """The missing prerequisite of the BMC tests; None if all are there."""
     if ipmi_sim() is None:
         return "ipmi_sim (Debian: openipmi)"
     if shutil.which("ipmitool") is None:
@@ -167,7 +167,7 @@ class Bmc:
         return module
 
     def _await(self) -> None:
-        """Until it answers a ping (RMCP presence)."""
+        """Waits until the BMC answers a ping (RMCP presence)."""
         ping = bytes([6, 0, 0xFF, 6, 0, 0, 0x11, 0xBE, 0x80, 0, 0, 0])
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.settimeout(0.1)
@@ -183,7 +183,7 @@ class Bmc:
         raise RuntimeError("ipmi_sim does not answer")
 
     def draw(self, watts: int | str) -> None:
-        """From now on it reads so many watts. "off": DCMI's reading is inactive."""
+        """Sets the power that the BMC reports from now on, in watts. "off": DCMI's reading is inactive."""
         for path in (self.watts, self.dcmi_watts):
             beside = path.with_suffix(".new")
             beside.write_text(

@@ -1,4 +1,4 @@
-"""What the tests of the energy harness share."""
+"""Shared by the tests of the energy harness."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
   EXPECT_GE(waited, 2 * millisecond);
 }
 
-// A deadline that is already over: what is there, or nothing, at once.
+// Receives with a deadline in the past: returns at once, with a message if one is there.
 coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
   Worker& worker = *cluster->clients[1];
   post_receives(cluster, 1, Transport::ud, 2);

@@ -113,7 +113,7 @@ coro::Task<void> die(const Rank* rank) {
       LOCH_CHECK(added.ok(), "FAA: {}", name(added.status));
     }
   }
-  co_await await_word(rank, at_count, 2);  // both others are at it
+  co_await await_word(rank, at_count, 2);  // both other ranks have reached this step
   rank->say("is killed");
   kill(getpid(), SIGKILL);
 }

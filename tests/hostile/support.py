@@ -1,4 +1,4 @@
-"""What the tests on hostile ground share: every call ends within a bound, and bad ground is one line and exit status 2."""
+"""Shared by the tests of hostile environments: every call ends within a bound, and bad ground is one line and exit status 2."""
 
 from __future__ import annotations
 

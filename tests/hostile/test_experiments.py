@@ -15,7 +15,7 @@ from support import EXPERIMENT, Hostile
 
 LEVELS = "".join(f"  {chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8))
 TUNED = EXPERIMENT.replace("clients: 1}", "tune: {servers: [1, 2], clients: TREE}, maximize: throughput_ops_s}")
-# What is in the file, and what the one line must name.
+# Bad experiment files, and the words that the one error line must contain.
 BAD: dict[str, tuple[Any, ...]] = {
     "brackets": ("[" * 3000, ":1"),
     "nested maps": ("a: " + "{a: " * 3000, ":1"),
@@ -419,7 +419,7 @@ class Text(Hostile):
                 " $\\frac{ a_b |"
             ),
             page,
-        )  # as it was written
+        )  # quoted as written in the file
         self.assertEqual(sum(line.startswith("# ") for line in text.splitlines()), 1)
         self.assertNotIn("<b>b</b>", page)
 

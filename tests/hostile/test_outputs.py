@@ -156,7 +156,7 @@ class LinksAndPipes(Hostile):
 
 
 class PythonOutputs(Hostile):
-    """The same rules in the runner's own writer."""
+    """The runner's own writer follows the same rules as the binary's."""
 
     def test_links_pipes_and_folders(self) -> None:
         link, target = self.folder / "link", self.folder / "deep/target"
@@ -202,7 +202,7 @@ class Limits(Hostile):
                 self.assertEqual(self.left(), [])
 
     def test_programs_that_are_started_have_the_limit_as_ever(self) -> None:
-        """It is a signal there again, as where they are started by hand."""
+        """Programs that Loch starts are ended by SIGXFSZ again, as when started by hand."""
         done = self.in_shell('ulimit -f 1; exec "$@"', BINARY, "hog", "--", "sh", "-c", "head -c 100000 /dev/zero >big")
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(json.loads(done.stdout)["command"]["exit_status"], done.returncode)

@@ -91,7 +91,7 @@ def read(root: Path) -> tuple[Plan, list[str]]:
 
 
 def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]]:
-    """How many files of a module include another. `sources`: the includes of each file."""
+    """Counts, per pair of modules, the files of the first that include the second. `sources`: the includes of each file."""
     found: Counter[tuple[str, str]] = Counter()
     for name, targets in sources.items():
         own = plan.place_of(name)

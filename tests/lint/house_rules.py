@@ -248,7 +248,9 @@ def faults() -> Iterator[str]:
             yield from opening_faults(path, name)
         if path.suffix == ".py":
             yield from python_faults(path, name)
-        if path.suffix == ".md" and not name.startswith("reference/"):  # those name figures that are drawn on demand
+        if path.suffix == ".md" and not name.startswith(
+            "reference/"
+        ):  # pages of reference results link to figures that are drawn on demand
             yield from link_faults(path, name)
             yield from named_faults(path, name)
         with path.open("rb") as opened:

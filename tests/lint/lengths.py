@@ -24,7 +24,7 @@ def functions(text: str) -> Iterator[tuple[str, int, int]]:
     code = "\n" + blank(text)
     begin = 0  # where the head of the next scope begins
     scopes: list[bool] = []  # the open braces: is each a scope's, and no initialiser's?
-    inside: int | None = None  # how many were open when the function's body began, if this is in one
+    inside: int | None = None  # number of open braces at the beginning of the current function body; None outside
     name, line = "", 0
     for found in re.finditer(r"[{};]|\n[ \t]*#(?:[^\n\\]|\\.|\\\n)*", code):
         mark, at = found.group(), found.start()

@@ -27,7 +27,7 @@ def tool(name: str) -> list[str]:
 
 
 def is_python(path: Path) -> bool:
-    """By its name, or by what it says starts it."""
+    """Whether a file is Python, by its name or its #! line."""
     if path.suffix:
         return path.suffix == ".py"
     with path.open("rb") as opened:
@@ -36,14 +36,14 @@ def is_python(path: Path) -> bool:
 
 
 def folders(files: Sequence[Path], root: Path) -> list[Path]:
-    """Those that hold Python besides the packages."""
+    """Folders with Python files outside the packages."""
     names = {path.parent for path in files}
     inside = [root / package for package in PACKAGES]
     return sorted(folder for folder in names if not any(each == folder or each in folder.parents for each in inside))
 
 
 def commands(name: str, files: Sequence[Path], root: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """What is called, each with what it needs of the environment."""
+    """The commands to run, each with its environment."""
     listed = [str(path) for path in files]
     config = str(ROOT / "pyproject.toml")
     if name == "black":

@@ -23,7 +23,7 @@ POINTS = 4 * REPEATS
 RUN = (sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml")
 MANY = SMALL.replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K]").replace("repeats: 2", f"repeats: {REPEATS}")
 FEW = SMALL.replace("repeats: 2", "repeats: 1")
-# Of each kind of trouble a point, and a system that is measured.
+# One point for each kind of failure, and one measured system.
 TROUBLED = (
     FEW.replace("paper: {source: nessie-2017, item: Table 1}\n", "")
     .replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K, 16K]")
@@ -36,7 +36,7 @@ TROUBLED = (
         ),
     )
 )
-# Its settings lie beside it, so that it is the same binary whatever they are.
+# The wrapper's settings are in a file next to it, so that the binary's hash does not depend on them.
 WRAPPER = f"""#!/bin/sh
 folder=${{0%/*}}
 . "$folder/settings"
@@ -80,7 +80,7 @@ class EngineCases:
         )
 
     def start_on(self, **settings):
-        """The same, still running; returns when a tenth of its points has ended."""
+        """Starts the run in the background; returns when a tenth of its points has ended."""
         prepare(self.folder, MANY, **settings)
         runner = subprocess.Popen(
             [*RUN, "--out", "there", *self.flags],
@@ -97,7 +97,7 @@ class EngineCases:
         return runner
 
     def ran(self):
-        """How many points have begun."""
+        """The number of points that have begun."""
         count = self.folder / "count"
         return count.read_text(encoding="utf-8").count(" --protocol ") if count.exists() else 0
 
@@ -202,7 +202,7 @@ def run_here():
 
 
 def traces():
-    """What a folder's name has made a shell do, in the folders that a task may begin in."""
+    """Files that a shell created because of a folder's name, in the folders in which a task may start."""
     return [path for path in (ROOT / "pwned", Path("/pwned"), Path.home() / "pwned") if path.exists()]
 
 

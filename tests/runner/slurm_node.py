@@ -64,7 +64,7 @@ def _prefixes():
 
 
 def _found(program):
-    """Its path; Debian names the daemons slurmd-wlm and the like."""
+    """The path of a Slurm program; Debian names the daemons slurmd-wlm and the like."""
     places = (
         prefix / folder / name
         for prefix in _prefixes()
@@ -159,7 +159,7 @@ class SlurmNode:
         self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d", str(_found("slurmstepd")))
 
     def said(self, program, *argv):
-        """What a client program prints."""
+        """The output of a Slurm client program."""
         return subprocess.run(
             [_found(program), *argv],
             env={**os.environ, **self.environment},

@@ -1,4 +1,4 @@
-"""What the runner's tests share: paths, a small experiment, and calling the command line with the fake binary."""
+"""Shared by the runner's tests: paths, a small experiment, and calling the command line with the fake binary."""
 
 import os
 import subprocess

@@ -25,7 +25,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-# What the page looks like from inside. Its own policy forbids scripts, so a copy without the policy is looked at.
+# Measures the page by a script. The page's policy forbids scripts, so a copy without the policy is measured.
 PROBE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({width: innerWidth, needed: document.documentElement.scrollWidth,
     pictures: [...document.images].map(each => [each.naturalWidth, each.clientWidth]),

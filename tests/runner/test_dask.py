@@ -38,7 +38,7 @@ class OwnCluster(DaskCases, unittest.TestCase):
 class GivenCluster(DaskCases, unittest.TestCase):
     """A scheduler and two workers that were there before."""
 
-    test_the_tables_are_those_of_this_machine = None  # those after a worker was killed are
+    test_the_tables_are_those_of_this_machine = None  # compared after a worker was killed, below
     test_points_that_fail_die_and_hang = None
 
     def setUp(self):

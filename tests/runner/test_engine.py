@@ -1,4 +1,4 @@
-"""What an engine does with records, lost tasks and its lease, against a scheduler that only notes what it is given."""
+"""Tests an engine's records, lost tasks and lease against a scheduler that only records its calls."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from loch.runner import engine, task
 
 
 class Noting(engine.Engine):
-    """Keeps what it is given."""
+    """An engine that records the tasks that it is given."""
 
     name = "noting"
 
@@ -154,7 +154,7 @@ class Leases(Folder):
         path.write_text("0\n", encoding="utf-8")
         lease = task.Lease(path)
         path.unlink()
-        self.assertTrue(lease.is_held())  # it looks once a second
+        self.assertTrue(lease.is_held())  # the lease's file is checked once per second
         lease._looked -= 2
         self.assertFalse(lease.is_held())
 

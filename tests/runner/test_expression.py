@@ -3,7 +3,7 @@
 import unittest
 
 import support  # noqa: F401  (sets the path)
-from loch.runner import expression, tables, units
+from loch.runner import expression, result, tables, units
 from loch.runner.errors import nearest
 
 
@@ -73,10 +73,16 @@ class Expressions(unittest.TestCase):
 
 class Derived(unittest.TestCase):
     def test_a_derived_field_looks_into_lists(self):
-        document = {"duration_s": 0.5, "nodes": [{"counters": {"misses": 1}}, {"counters": {"misses": 4}}]}
+        document = {
+            "throughput_ops_s": 1,
+            "runner": {},
+            "duration_s": 0.5,
+            "nodes": [{"counters": {"misses": 1}}, {"counters": {"misses": 4}}],
+        }
+        found = result.of_file("name", document, False, "name.json").result
 
         def derived(text):
-            return tables._derived(expression.parse_arithmetic(text), tables.flatten(document), document)
+            return tables._derived(expression.parse_arithmetic(text), tables.flatten(document), found)
 
         self.assertEqual(derived("nodes.1.counters.misses / duration_s"), 8)
         for missing in ("nodes.2.counters.misses", "nodes.first.counters.misses", "nodes.1.counters", "nodes"):

@@ -6,11 +6,19 @@ from types import SimpleNamespace
 
 from support import SMALL, Folder
 from plots import cdf, stats, style
-from loch.runner import report
+from loch.runner import report, result
+from loch.runner.tables import Row
 
 BOTH = SMALL.replace(
     "  CD:", "  local: {protocol: nessie, fabric: shm, cluster: {nodes: 2}, clients: 1, duration: 5ms}\n  CD:"
 )
+
+
+def stored(system, cores, **document):
+    """A point that has run on some CPU."""
+    runner = {"host": {"cpu": "some CPU", "cores": cores}}
+    found = result.of_file("name", {"throughput_ops_s": 1.0, **document, "runner": runner}, False, "name.json")
+    return Row(SimpleNamespace(system=system), "name", found)
 
 
 class Figures(Folder):
@@ -54,10 +62,7 @@ class Figures(Folder):
 
     def test_what_is_measured_on_a_device_names_it(self):
         system = SimpleNamespace(name="CD", is_measured=True, params={"fabric": "verbs"})
-        stored = SimpleNamespace(
-            runner={"host": {"cpu": "some CPU", "cores": 1}}, document={"capabilities": {"device": "rxe0 (Soft-RoCE)"}}
-        )
-        row = SimpleNamespace(ok=True, result=stored, point=SimpleNamespace(system="CD"))
+        row = stored("CD", 1, capabilities={"device": "rxe0 (Soft-RoCE)"})
         results = SimpleNamespace(experiment=SimpleNamespace(measure=None), rows=[row])
         self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
@@ -72,11 +77,7 @@ class Figures(Folder):
             system = SimpleNamespace(
                 name="M", is_measured=fabric != "sim", params={"fabric": fabric, "hardware": "connectx2-20g-ib"}
             )
-            stored = SimpleNamespace(
-                runner={"host": {"cpu": "some CPU", "cores": 2}},
-                document={"capabilities": {"device": "rxe0"}, "transport": transport},
-            )
-            row = SimpleNamespace(ok=True, result=stored, point=SimpleNamespace(system="M"))
+            row = stored("M", 2, capabilities={"device": "rxe0"}, transport=transport)
             results = SimpleNamespace(experiment=SimpleNamespace(measure=measure, axes={}), rows=[row])
             self.assertEqual(report.origin(results, system), label)
 

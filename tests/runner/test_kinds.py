@@ -57,7 +57,7 @@ class Kinds(Folder):
         return (copy / "figure.svg").read_text(), results
 
     def panels(self, svg):
-        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # but for the one of the legend
+        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # the legend's axes are not a panel
 
     def test_simulations_that_differ_by_their_model_are_named_once(self):
         self.assertEqual(_origins(["simulated (a, seed 1)", "simulated (a, seed 1)"]), ["simulated (a, seed 1)"])

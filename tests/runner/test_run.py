@@ -29,7 +29,7 @@ class Run(Folder):
         return done
 
     def ran(self):
-        """How many points have been run in all."""
+        """The number of points that have been run in all."""
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0
 
     def outputs(self):

@@ -136,7 +136,7 @@ class BadFlags(Folder):
 
 
 class Arrays(Folder):
-    """How points become arrays, with a sbatch that only notes what it is asked for."""
+    """Tests how points become job arrays, with a fake sbatch that only records its arguments."""
 
     def engine(self, points, at_once, array_max=1001):
         asked = self.folder / "asked"

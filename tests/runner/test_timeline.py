@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from support import FAKE, SMALL, Folder, call, read
 from plots import draw, timeline
-from loch.runner import execute, grid, launch, options, outputs, reference, stored_json
+from loch.runner import execute, grid, launch, options, outputs, reference, result
 from loch.runner.errors import BadInput
 
 OVER_TIME = (
@@ -158,18 +158,19 @@ class Timelines(Folder):
 
     def test_a_damaged_time_series_is_said(self):
         good = {"throughput_ops_s": 1.0, "runner": {}, "timeline": BINS, "events": EVENTS, "probed_keys": 40}
-        self.assertEqual(stored_json.damage(good, failed=False), "")
+        self.assertEqual(result.of_file("name", good, False, "x.json").result.known.probed_keys, 40)
         for key, value, said in (
             ("timeline", {}, "timeline: expected a list"),
             ("timeline", [1], "timeline.0: expected t_s and ops_s"),
             ("timeline", [{"t_s": 0, "ops_s": "1"}], "timeline.0"),
-            ("timeline", BINS * 3000, "at most 10,000"),
+            ("timeline", BINS * 3000, "timeline: expected a list of at most 10,000"),
             ("timeline", [{"t_s": 0, "ops_s": 1, "unwritable_keys": []}], "timeline.0: expected numbers"),
             ("events", [{"t_s": 0, "event": "<b>"}], "events.0"),
             ("events", [{"event": "kill"}], "events.0"),
             ("probed_keys", "x", "probed_keys"),
         ):
-            self.assertIn(said, stored_json.damage({**good, key: value}, failed=False), value)
+            with self.assertRaisesRegex(BadInput, f"^x.json: {said}"):
+                result.of_file("name", {**good, key: value}, False, "x.json")
 
     def test_only_losses_that_were_planned_are_no_failures(self):
         self.assertEqual(execute._unplanned({"lost_nodes": [1], "planned_losses": [1]}), [])

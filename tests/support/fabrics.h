@@ -25,7 +25,7 @@ struct FabricOptions {
   Nanos deadline = fabric::forever;    // sim alone: the run is ended
   fabric::FaultConfig losses = {};     // any fabric
   std::string hardware = "connectx3-10gbe";
-  bool is_plain = false;  // as it is made: `losses` are not made, requests not counted
+  bool is_plain = false;  // the bare fabric: without the decorators that drop or count requests
 };
 
 // Counts its requests, unless it is plain. Aborts when it cannot be opened.
@@ -37,9 +37,9 @@ struct FabricOptions {
                                                 const std::string& hardware = "connectx3-10gbe",
                                                 std::uint64_t seed = 1);
 
-// Those that every machine has: sim and shm.
+// The fabrics that run on every machine: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
-// The same, or, with LOCH_TEST_VERBS in the environment, verbs over this machine's RDMA device alone.
+// local_fabrics(), or, with LOCH_TEST_VERBS in the environment, verbs over this machine's RDMA device alone.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support

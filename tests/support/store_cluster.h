@@ -50,7 +50,7 @@ class StoreCluster {
   // What `make` returns is worker w's main, beside the store's background work. It is called on the worker's
   // own thread, where its frames belong.
   void start(std::size_t w, std::function<coro::Task<void>()> make);
-  // The same with the lane of window slot 0.
+  // start() with the lane of window slot 0.
   void start(std::size_t w, std::function<coro::Task<void>(Lane*)> make);
   // Starts the servers, and runs until every main has ended.
   [[nodiscard]] fabric::RunEnd run();

@@ -1,4 +1,4 @@
-// What the lanes of a StoreCluster do in more than one protocol's tests.
+// Operations of a StoreCluster's lanes that several protocols' tests share.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -88,7 +88,7 @@ class Program:
 
 @dataclass
 class Function:
-    """What the code of a coroutine says about its suspension points."""
+    """The suspension points of a coroutine, read from its machine code."""
 
     name: str
     index_at: int | None = None  # in the frame
@@ -117,7 +117,7 @@ def instructions(function: int) -> list[tuple[int, str]]:
 
 
 def index_place(code: list[tuple[int, str]]) -> int | None:
-    """Where the frame has its suspension point: what the resume function looks at first, to branch on it."""
+    """The frame offset of the suspension point's number: the first value that the resume function loads and branches on."""
     positions = {address: n for n, (address, _) in enumerate(code)}
     at = 0
     for _ in range(400):
@@ -258,7 +258,7 @@ class Frames:
         return self.found[max(around)] if around else None
 
     def chain(self, frame: Frame) -> list[tuple[str, Frame]]:
-        """Who waits for it, up to the worker's main."""
+        """The frames that await this one, up to the worker's main coroutine."""
         links: list[tuple[str, Frame]] = []
         while len(links) < 1000:
             if frame.is_child:
@@ -381,7 +381,7 @@ class Workers:
         return self.at(int(object_at(address, f"{FABRIC}WrappedWorker")["inner_"]))
 
     def of(self, frames: list[Frame]) -> Worker | None:
-        """Whose coroutines they are: most of their pointers to workers say so."""
+        """The worker that the frames belong to: the one that most of their pointers name."""
         votes = collections.Counter(w.key for f in frames for w in map(self.at, f.words) if w is not None)
         return self.by_key[votes.most_common(1)[0][0]] if votes else None
 

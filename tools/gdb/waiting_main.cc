@@ -21,7 +21,7 @@ using namespace loch;
 using namespace loch::fabric;
 
 constexpr std::uint64_t region_bytes = 64 * 1024;
-constexpr Nanos soon = 20'000'000;     // whoever has begun to wait waits by then
+constexpr Nanos soon = 20'000'000;     // by then every coroutine has suspended
 constexpr Nanos late = 2'000'000'000;  // long after the stop
 constexpr int waiting_coroutines = 5;
 

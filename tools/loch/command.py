@@ -117,7 +117,7 @@ def _ready(need: Callable[[ModuleType], None]) -> int:
 def _become_program(command: str, words: list[str], with_setup: bool) -> int:
     """Does not return where there is a program."""
     program = _program(with_setup)
-    import _signal  # what is behind signal, whose enumerations take longer than all else that is imported here
+    import _signal  # not `signal`: importing its enumerations would take longer than all other imports together
 
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and the program would go on to
         _signal.signal(number, _signal.SIG_DFL)
@@ -181,7 +181,7 @@ def _doctor(words: list[str], with_setup: bool) -> int:
 
 
 def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
-    """Of those that need something set up first, once their flags are known to be right."""
+    """Runs a command that needs a setup step first, after its flags were checked."""
     if command == "test":
         from loch.setup import outcome, tests
 

@@ -4,9 +4,12 @@ The script that it prints asks `loch completion words` at each TAB, so that it k
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import subprocess
+from typing import Any, cast
 
 from loch import command, places
 from loch.ending import CommandError, status_of
@@ -30,22 +33,7 @@ _loch() {{
 }}
 complete -o bashdefault -o default -F _loch loch ./loch {loch}
 """
-LISTS = (
-    "protocols",
-    "fabrics",
-    "hardware",
-    "workloads",
-    "experiments",
-    "mutants",
-    "holes",
-    "probes",
-    "faults",
-    "fields",
-    "keys",
-    "counters",
-)
-# Flags whose values have names, and what lists them.
-NAMED = {"--protocol": "protocols", "--fabric": "fabrics", "--hardware": "hardware"}
+Table = dict[str, Any]  # of the JSON of `loch-bench describe`
 LIMIT_S = 5.0
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _EXPLAINED = re.compile(r"^\s+(?:-\w(?:,| \[) )?(--[a-z][a-z-]*)", re.M)
@@ -83,19 +71,21 @@ def candidates(given: list[str]) -> list[str]:
     *before, last = given
     if len(before) < 2:
         found = [*command.COMMANDS, "--help"]
-    elif before[-1] in NAMED:
-        found = names(NAMED[before[-1]])
     elif last.startswith("-"):
         found = flags(before[1])
+    elif before[-1].startswith("--") and _takes_value(before[1], before[-1]):
+        found = _values(_flag(before[1], before[-1]))
     else:
         found = _operands(before[1], before[2:])
     return sorted({each for each in found if each.startswith(last)})
 
 
 def _operands(name: str, before: list[str]) -> list[str]:
-    if name == "list" and not before:
-        return list(LISTS)
-    if name == "sequence" or name == "explore" and not before:
+    if name in command.OF_PROGRAM:
+        operands = _table(name).get("operands", [])
+        place = _words_of(name, before)
+        return _values(operands[place]) if place < len(operands) else []
+    if name == "sequence":
         return names("protocols")
     if name == "run":
         return names("experiments")
@@ -104,17 +94,61 @@ def _operands(name: str, before: list[str]) -> list[str]:
     return []
 
 
+def _words_of(name: str, before: list[str]) -> int:
+    """How many of these words are neither flags nor their values."""
+    count = 0
+    for word, follows in zip(before, ["", *before]):
+        is_value = follows.startswith("--") and _takes_value(name, follows)
+        count += not word.startswith("-") and not is_value
+    return count
+
+
 def flags(name: str) -> list[str]:
-    """As the command's own --help has them."""
+    """Of the program's commands as it describes them, of others as their --help has them."""
     if name in command.OF_PROGRAM:
-        return _flags_of(_said(name, "--help"))
+        described = _table(name).get("flags", [])
+        return ["--help"] + [f"--{key}" for each in described for key in (each["key"], *each.get("aliases", []))]
     if name in command.COMMANDS and name not in ("completion", "help"):
         return _flags_of(_run([*places.HAND_OVER, name, "--help"]))
     return ["--help"]
 
 
+@functools.cache
+def _tables() -> dict[str, Table]:
+    """What the program says of its commands, by name; nothing where it is not built."""
+    said = _said("describe", "--json")
+    try:
+        return {each["name"]: each for each in json.loads(said or "{}").get("commands", [])}
+    except ValueError:
+        return {}
+
+
+def _table(name: str) -> Table:
+    return _tables().get(name, {})
+
+
+def _flag(name: str, flag: str) -> Table | None:
+    """Of a command that is not the program's: the flag of bench, which means the same there."""
+    for each in _table(name if name in command.OF_PROGRAM else "bench").get("flags", []):
+        if flag.removeprefix("--") in (each["key"], *each.get("aliases", [])):
+            return cast(Table, each)
+    return None
+
+
+def _takes_value(name: str, flag: str) -> bool:
+    found = _flag(name, flag)
+    return found is not None and found["type"] != "boolean"
+
+
+def _values(setting: Table | None) -> list[str]:
+    """Those that have names; where it has none, a file perhaps."""
+    if setting is None:
+        return []
+    return setting.get("choices") or (names(setting["named_by"]) if "named_by" in setting else [])
+
+
 def _flags_of(text: str) -> list[str]:
-    """Those of the usage, which is the first paragraph, and those that a line explains; what else is named is another's."""
+    """The flags in a help text: those of the usage (the first paragraph) and those with a line of their own."""
     usage, _, rest = text.partition("\n\n")
     return _FLAG.findall(usage) + _EXPLAINED.findall(rest)
 
@@ -129,7 +163,7 @@ def names(what: str) -> list[str]:
 
 
 def _said(*words: str) -> str:
-    """What the program prints, if it is built."""
+    """The output of loch-bench, if it is built."""
     program = os.environ.get("LOCH_BIN") or places.BINARY
     return _run([program, *words]) if os.access(program, os.X_OK) else ""
 

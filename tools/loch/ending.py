@@ -63,7 +63,7 @@ def status_of(command: Callable[[], int], name: str = "", interrupted: str = "in
         return status
     except CommandError as error:
         told, status = str(error), error.status
-    except BrokenPipeError:  # whoever read has gone: as a program that SIGPIPE ends, which is no success
+    except BrokenPipeError:  # the reader of the output has gone: end with the status of SIGPIPE
         told, status = "", 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         told, status = interrupted, 130

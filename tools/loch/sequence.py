@@ -103,7 +103,7 @@ class Panel:
     later: list[str]
 
     def shape(self) -> tuple[Any, ...]:
-        """All but the instants: two operations of the same shape are drawn once."""
+        """Everything but the instants: operations of equal shape are drawn once."""
         return (
             tuple(self.lanes),
             tuple((step.start, step.end, step.text) for step in self.steps[1:-1]),
@@ -284,7 +284,7 @@ def count(number: int, what: str) -> str:
 
 
 def merged(panels: list[Panel]) -> list[Panel]:
-    """Without the panels that differ from an earlier one in their instants alone, which that one's title then names."""
+    """Merges panels that differ only in their instants; the remaining panel's title names them."""
     kept: list[Panel] = []
     for each in panels:
         same = next((other for other in kept if other.shape() == each.shape()), None)

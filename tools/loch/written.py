@@ -26,7 +26,7 @@ class Place:
 
 
 def place_of(path: str | Path) -> Place:
-    """What a name stands for, symbolic links followed. `-` is standard output. Raises OSError for a folder."""
+    """The output that a name denotes, with symbolic links followed. `-` is standard output. Raises OSError for a folder."""
     name = str(path)
     if name == "-":
         return Place(name, False, 1)

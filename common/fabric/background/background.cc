@@ -27,7 +27,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     Result<fabric::RunEnd> end = inner().run();
     const std::lock_guard guard(mutex_);
     if (load_ != nullptr) {
-      // Read once while they still run, so that nobody's end is in the window.
+      // Read while all background workers still run, so that the window does not include their exit.
       at_end_ = take();
       lost_ = load_->stop();
     }

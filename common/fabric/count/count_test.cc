@@ -28,7 +28,7 @@ TEST(Count, AnArrivedReplyBelongsToItsOperation) {
   reply.peer = 0;  // of this node: nothing crossed the network
   worker->attribute(reply);
   EXPECT_EQ(stats.write, 1u);
-  // Nobody posted it here, so the node's own count does not grow.
+  // The request was posted by another node, so this node's count does not grow.
   EXPECT_EQ(fabric->report().nodes[0].counters.at("posted.write"), 0);
 }
 

@@ -37,12 +37,12 @@ struct FaultCounts {
 
 class FaultyWorker;
 
-// Stands between a request and its sink. Pooled.
+// A completion sink that wraps the request's own one. Pooled.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
   WorkRequest* request = nullptr;  // the protocol's
   CompletionSink* original = nullptr;
-  WorkRequest copy;  // of a WRITE that is placed in part
+  WorkRequest copy;  // copy of a WRITE that is placed in part
   WcStatus forced = WcStatus::success;
   Nanos delay = 0;
 };
@@ -90,7 +90,7 @@ class FaultyWorker final : public WrappedWorker {
 
   static SelfOwned watch_in_slices(FaultyWorker* self, WatchWait* wait);
   [[nodiscard]] Fate draw(const WorkRequest& request);
-  // Deals with a request that is not passed on as it is.
+  // Drops, delays or fails a request as `fate` says, instead of forwarding it unchanged.
   void divert(WorkRequest& request, Fate fate);
   void fail_lane(const WorkRequest& request) { links_.at(request.peer).failed_lanes |= bit(request); }
   void finish(WorkRequest& request, WcStatus status) {

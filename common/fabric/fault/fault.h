@@ -9,7 +9,7 @@
 
 namespace loch::fabric {
 
-// All off by default. Rates are probabilities per work request, in [0, 1].
+// Faults to inject; all are off by default. Rates are probabilities per work request, in [0, 1].
 struct FaultConfig {
   std::uint64_t seed = 1;
   double uc_loss = 0;           // UC SEND or WRITE is lost; its sender hears success
@@ -20,7 +20,7 @@ struct FaultConfig {
   double delay = 0;  // completion comes up to delay_ns_max late
   Nanos delay_ns_max = 100'000;
   double rc_error = 0;             // RC request ends in retry_exceeded, all later ones are flushed
-  double rc_error_executed = 0.5;  // of those: share that took effect all the same
+  double rc_error_executed = 0.5;  // share of the failed RC requests that were executed all the same
 };
 
 // Refuses rates outside [0, 1] and negative times. Takes the fabric over. Its report adds the

@@ -30,7 +30,7 @@ struct FaultKey {
 
 struct FaultFile {
   std::vector<std::pair<std::string, settings::Value>> values;  // by key, in the file's order
-  std::vector<YAML::Node> schedule;                             // its entries, each a mapping
+  std::vector<YAML::Node> schedule;  // entries of the key `schedule`, each a mapping
 };
 
 // `path` is what errors call the text; they are one line: file, line, key, what was expected.

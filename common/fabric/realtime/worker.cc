@@ -123,7 +123,7 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
 }
 
 bool RealtimeWorker::watch_ended(WatchWait& wait) {
-  // Whether it stops is looked at before the word: what was stored before the end counts as ready.
+  // The stop flag is read before the word, so that a store which precedes the end of the run counts as ready.
   const bool is_stopping = stopping();
   if (find_ready(wait)) return true;
   if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
@@ -270,7 +270,7 @@ void RealtimeWorker::wake_up() {
 // the yielding thread one). After such a yield cores are given up by sleeping for a while, which forfeits
 // nothing.
 void RealtimeWorker::share_core() {
-  if (is_armed_) {  // and looked once more
+  if (is_armed_) {  // polled once more after the bell was armed
     Nanos most = device_is_busy() || reconnects_ != nullptr ? nap : longest_sleep;
     if (timers_ != nullptr) most = std::min(most, timers_->at - now());
     if (most > 0) {

@@ -14,7 +14,7 @@
 
 namespace loch::fabric::realtime {
 
-// What the workers of one process share; fixed while they run, the atomics excepted.
+// State shared by the workers of one process; constant during the run, except for the atomics.
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at zero of the fabric's clock
@@ -22,9 +22,10 @@ struct Shared {
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
   // How a worker that polls in vain waits; set before the threads start.
-  bool pauses = true;                     // with the processor's pause instruction between two turns
-  std::uint32_t turns_before_yield = 64;  // when cores are shared
-  std::atomic<bool> is_crowded = false;   // cores are shared: polling in vain gives them up
+  bool pauses = true;  // with the processor's pause instruction between two turns
+  // Turns without progress before the thread yields, when cores are shared.
+  std::uint32_t turns_before_yield = 64;
+  std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
   [[nodiscard]] Nanos now() const;
 };
 
@@ -61,7 +62,7 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] virtual bool owes_completions() const = 0;
   // Takes arrived messages of a transport to the first of `waiters`, by finish_receive.
   virtual bool poll_arrivals(Transport transport, ReceiveWait*& waiters) = 0;
-  // On the worker's own thread, before its main runs.
+  // Called on the worker's own thread, before its main coroutine starts.
   virtual void enter_thread() {}
   // Goes on with connecting to a peer; true once connected.
   [[nodiscard]] virtual bool try_reconnect(NodeId peer) = 0;
@@ -96,8 +97,8 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] bool watch_ended(WatchWait& wait);
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
   [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
-  [[nodiscard]] bool idle();  // nothing moved: pause, sleep, or false when nothing ever will
-  void share_core();          // the same where cores are shared, after a number of fruitless turns
+  [[nodiscard]] bool idle();  // pauses or sleeps; false: no progress is possible any more
+  void share_core();          // idle() where workers share cores, after several turns without progress
   void wake_up();
   [[nodiscard]] bool is_receiving() const {
     return receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;
@@ -114,7 +115,7 @@ class RealtimeWorker : public Worker {
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
   Nanos sleeps_until_ = 0;  // until this instant the worker gives its core up by sleeping, not by yielding
-  bool is_armed_ = false;   // the doorbell wakes it
+  bool is_armed_ = false;   // asleep, or about to sleep: senders must wake the worker
   bool main_ended_ = false;
 };
 

@@ -38,7 +38,7 @@ struct WorkerPool::Member {
   std::thread thread;
   std::atomic<bool> is_running = false;
   std::atomic<Nanos> cpu_ended = 0;   // CPU time of ended runs
-  std::atomic<Nanos> wall_ended = 0;  // their duration
+  std::atomic<Nanos> wall_ended = 0;  // the run's duration
   std::atomic<Nanos> run_started = 0;
   std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // at the last reset_counters
   clockid_t cpu_clock = 0;                           // while is_running

@@ -205,7 +205,7 @@ TEST_P(Crowd, PassesATokenRound) {
   EXPECT_GT(sum_of(*ring.fabric, "shm.yields") + sum_of(*ring.fabric, "shm.sleeps"), 0);
 }
 
-// Each holds the token for so long that all others have gone to sleep.
+// Each worker holds the token so long that all others go to sleep meanwhile.
 TEST_P(Crowd, WakesWhoSleeps) {
   Ring ring(GetParam(), realtime::usable_cores() + 1);
   ring.holds_for = 10'000'000 / static_cast<Nanos>(ring.workers.size());

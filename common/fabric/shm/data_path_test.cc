@@ -61,7 +61,7 @@ struct Pair {
   RemoteRegion remote;
 };
 
-// One of each: every verb, a message to itself, a watch, a chain.
+// One request of every verb, a message to itself, a watch and a chain.
 coro::Task<void> one_round(Pair* pair) {
   Worker& worker = *pair->worker[0];
   const LocalSlice here{pair->memory[0], 0};
@@ -278,7 +278,7 @@ coro::Task<void> add_one(Pair* pair) {
   EXPECT_TRUE(done.ok());
 }
 
-// More than the contract asks: repairs after a run use the same workers.
+// The contract does not promise a second run; repairs after a run use the same workers.
 TEST(Shm, RunsOneAfterAnother) {
   Pair pair;
   for (std::uint64_t round = 1; round <= 3; ++round) {

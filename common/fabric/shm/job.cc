@@ -25,7 +25,7 @@ namespace loch::fabric::shm {
 namespace {
 
 constexpr std::string_view prefix = "loch.";
-constexpr Nanos poll_interval = 200'000;  // of barriers
+constexpr Nanos poll_interval = 200'000;  // at which barriers poll
 constexpr Nanos dead_check_interval = 50'000'000;
 
 Nanos monotonic() {
@@ -325,7 +325,7 @@ void Job::look_for_dead() {
     const pid_t pid = slot.pid.load();
     if (pid != 0 && slot.has_left.load() == 0 && slot.is_lost.load() == 0 &&
         !is_alive(pid, slot.pid_start.load())) {
-      if (slot.has_left.load() == 0) slot.is_lost.store(1);  // it may have left between the two looks
+      if (slot.has_left.load() == 0) slot.is_lost.store(1);  // the rank may have left between the two reads
     }
   }
 }
@@ -365,7 +365,7 @@ std::uint32_t Job::lowest_alive() const {
   return rank;
 }
 
-// Those of ranks that died, before or meanwhile, are empty.
+// Texts of ranks that died before or meanwhile are empty.
 std::vector<std::string> Job::read_texts(const std::string& text) const {
   std::vector<std::string> texts(ranks());
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {

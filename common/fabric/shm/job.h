@@ -33,15 +33,15 @@ static_assert(sizeof(RegionEntry) == 112);
 
 struct RankSlot {
   static constexpr std::uint32_t max_regions = 128;
-  // Who it is: a process id and its start time, so that a reused id is not taken for it.
+  // The rank's process id; with its start time, so that a reused id is not mistaken for the rank.
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> pid_start;
   std::atomic<std::uint32_t> is_lost;  // died: certainly runs no more
   std::atomic<std::uint32_t> has_left;
-  std::atomic<std::uint64_t> barriers;      // how many it has reached
-  std::atomic<std::uint64_t> runs_ended;    // how many runs its clients have ended
+  std::atomic<std::uint64_t> barriers;      // number of barriers that this rank has reached
+  std::atomic<std::uint64_t> runs_ended;    // number of runs that this rank's clients have completed
   std::atomic<std::uint64_t> gather_bytes;  // size of this rank's text in the current gather
-  std::atomic<std::int32_t> gather_file;    // its descriptor in that process
+  std::atomic<std::int32_t> gather_file;    // file descriptor of the rank's text, valid in the rank's process
   std::atomic<std::uint64_t> gathered;      // number of the last gather whose texts it has read
   std::atomic<std::uint32_t> workers;
   std::atomic<std::uint32_t> regions;

@@ -9,7 +9,7 @@
 namespace loch::fabric::shm {
 namespace {
 
-constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
 
 [[nodiscard]] std::uint64_t lane_bit(const WorkRequest& request) {
   LOCH_CHECK(request.lane < 64, "a worker has at most 64 queue pairs to a peer");

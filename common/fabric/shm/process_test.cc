@@ -223,7 +223,7 @@ coro::Task<void> outlive(Node* at) {
     co_await worker.sleep_until(soon);
   }
   EXPECT_OR_FAIL(!worker.connected(1));
-  const Completion taken = co_await worker.faa(node.remote[1], 64, 10);  // its memory survives it
+  const Completion taken = co_await worker.faa(node.remote[1], 64, 10);  // its memory is still mapped
   EXPECT_OR_FAIL(taken.ok() && taken.result % 10 == 1);
   const WorkRequest request = message_to(1, here);
   const Completion sent = co_await worker.execute(request);

@@ -21,12 +21,12 @@ namespace loch::fabric::shm {
 
 struct alignas(64) ReceiveSlot {
   std::atomic<std::uint64_t> state;  // ticket << 24 | claimant node << 8 | phase
-  // By the owner, before `posted`.
+  // Written by the owner, before it sets `posted`.
   std::uint64_t offset;
   std::uint64_t user;
   std::uint32_t region;
   std::uint32_t capacity;  // bytes
-  // By the sender, before `filled`.
+  // Written by the sender, before it sets `filled`.
   std::uint32_t length;  // payload bytes
   std::uint32_t immediate;
   NodeId from;
@@ -67,7 +67,7 @@ struct ReceiveRing {
           return &candidate;
         }
       } else if (ticket_of(state) == ticket && phase_of(state) != empty) {
-        // Another sender holds it and has not moved `next` yet: help.
+        // Another sender took this ticket and has not advanced `next` yet: help it.
         next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel);
       } else if (next.load(std::memory_order_acquire) == ticket) {
         return nullptr;
@@ -81,8 +81,8 @@ struct ReceiveRing {
   }
 };
 
-// What a worker gives to senders: one ring a transport (rc, uc, ud), and its doorbell. Zeroed memory is
-// a valid one.
+// A worker's shared memory for senders: one ring per transport (rc, uc, ud), and its doorbell. Zeroed memory
+// is a valid one.
 struct ReceiveArea {
   Doorbell doorbell;
   ReceiveRing ring[3];

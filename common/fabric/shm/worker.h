@@ -30,7 +30,7 @@ struct NodeTable {
   std::vector<ReceiveArea*> receive_areas;  // by worker index
 };
 
-// What the workers of this process share; fixed while they run.
+// State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
   Job* job = nullptr;  // several processes
@@ -53,7 +53,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   // Control path. Called before the threads start.
   void connect(std::uint32_t nodes);
-  void add_region(Region* region) { regions_.push_back(region); }  // by id, of this node
+  void add_region(Region* region) {
+    regions_.push_back(region);
+  }  // adds a region of this node, in the order of ids
 
  protected:
   bool poll_device() override;

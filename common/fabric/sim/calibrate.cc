@@ -85,37 +85,52 @@ std::string pcie_table() {
   return text;
 }
 
+settings::Command calibrate_command(CalibrateFlags& flags) {
+  using settings::listed;
+  using settings::of;
+  using settings::shown;
+  using settings::Type;
+  return {.name = "calibrate",
+          .usage = {"[--hardware NAME|FILE|all] [--json FILE]", "--pcie"},
+          .about =
+              "Runs the microbenchmarks that the hardware profiles were taken from, and prints for each what "
+              "was published, what is obtained, and the error.",
+          .flags = {{.setting = listed(shown(of(Type::file, "hardware", "all", "a profile, or all of them"),
+                                             "NAME|FILE|all"),
+                                       "hardware"),
+                     .place = &flags.hardware},
+                    {.setting = of(Type::output, "json", "",
+                                   "write the rows here, too; -: to standard output, alone"),
+                     .place = &flags.json},
+                    {.setting =
+                         of(Type::boolean, "pcie", "",
+                            "instead: what handing work requests to a NIC costs on the bus, by MMIO and by "
+                            "doorbell"),
+                     .place = &flags.pcie}},
+          .statuses = {{"0", "the table was printed"}, {"2", "bad input"}},
+          .example = "calibrate --hardware connectx3-56g-ib"};
+}
+
 int run_calibrate(const std::vector<std::string>& arguments) {
-  std::string hardware = "all", json;
-  const auto refuse = [](const std::string& why) {
-    fmt::print(stderr, "loch calibrate: {}\n", why);
-    return 2;
-  };
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    if (flag == "--help") {
-      fmt::print(
-          "Usage: loch calibrate [--hardware NAME|FILE|all] [--json FILE] | --pcie\n"
-          "Runs the microbenchmarks that the hardware profiles were taken from; published, obtained, error.\n"
-          "--pcie: what handing work requests to a NIC costs on the bus, by MMIO and by doorbell.\n"
-          "Exit status 0, or 2 on bad input. Example: loch calibrate --hardware connectx3-56g-ib\n");
-      return 0;
-    }
-    if (flag == "--pcie" && arguments.size() == 1) {
-      fmt::print("{}", pcie_table());
-      return 0;
-    }
-    if (flag != "--hardware" && flag != "--json")
-      return refuse(fmt::format("unknown flag {}; expected --hardware or --json", flag));
-    if (i + 1 == arguments.size()) return refuse(fmt::format("{}: expected a value", flag));
-    (flag == "--hardware" ? hardware : json) = arguments[++i];
+  CalibrateFlags flags;
+  const settings::Command command = calibrate_command(flags);
+  if (settings::asks_for_help(arguments)) {
+    fmt::print("{}", settings::help(command));
+    return 0;
   }
-  const auto table = calibrate(hardware);
-  if (!table) return refuse(table.error().message);
-  if (json != "-") fmt::print("{}", to_text(*table));
-  if (json.empty()) return 0;
-  const auto is_written = write_output(json, to_json(*table));
-  return is_written ? 0 : refuse(fmt::format("--json: {}", is_written.error().message));
+  const auto given = settings::parse(command, arguments);
+  if (!given) return settings::refuse(command, given.error().message);
+  if (flags.pcie) {
+    if (given->texts.size() > 1) return settings::refuse(command, "--pcie: stands alone");
+    fmt::print("{}", pcie_table());
+    return 0;
+  }
+  const auto table = calibrate(flags.hardware);
+  if (!table) return settings::refuse(command, table.error().message);
+  if (flags.json != "-") fmt::print("{}", to_text(*table));
+  if (flags.json.empty()) return 0;
+  const auto is_written = write_output(flags.json, to_json(*table));
+  return is_written ? 0 : settings::refuse(command, fmt::format("--json: {}", is_written.error().message));
 }
 
 }  // namespace loch::fabric::sim

@@ -9,6 +9,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/sim/hardware.h"
+#include "common/settings/command.h"
 
 namespace loch::fabric::sim {
 
@@ -20,7 +21,7 @@ struct CalibrationRow {
   std::optional<double> published;  // empty: nobody published it; shown for the trend
   double obtained = 0;
   std::string claim = {};  // "under 10", where the source gives no number
-  bool holds = true;       // the claim, for what was obtained
+  bool holds = true;       // whether the claim holds for the obtained value
   // obtained / published - 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;
@@ -39,7 +40,14 @@ using CalibrationTable = std::vector<CalibrationRow>;
 // The PCIe byte model (common/fabric/pcie.h) as a table: N, D, by MMIO and by doorbell.
 [[nodiscard]] std::string pcie_table();
 
-// `loch calibrate [--hardware NAME|all] [--json FILE] | --pcie`: exit status 0, or 2 for bad input.
+struct CalibrateFlags {
+  std::string hardware, json;
+  bool pcie = false;
+};
+// The table of its flags. Its places are in `flags`, which outlives it.
+[[nodiscard]] settings::Command calibrate_command(CalibrateFlags& flags);
+
+// `loch calibrate`: exit status 0, or 2 for bad input.
 [[nodiscard]] int run_calibrate(const std::vector<std::string>& arguments);
 
 }  // namespace loch::fabric::sim

@@ -270,7 +270,7 @@ Result<> connectx3_ethernet(Rows* rows) {
   return rows->latency("V121", "WRITE latency, 16 KB, alone", 0, alone(Verb::write, 16384));
 }
 
-// What the bus itself allows (V170), and the bytes of ten work requests of 65 B (V179).
+// The bandwidth limit of the PCIe bus (V170), and the bytes of ten work requests of 65 B (V179).
 Result<> bus(Rows* rows) {
   const PcieProfile& pcie = rows->profile().pcie;
   const PcieHeaders headers{static_cast<std::uint32_t>(pcie.read_header_bytes),
@@ -289,7 +289,7 @@ Result<> bus(Rows* rows) {
                      bytes(doorbell_bus_bytes(10, 65, headers)));
 }
 
-// How many cores it takes to send as fast as many can (V172).
+// The number of cores that reach the NIC's peak send rate (V172).
 Result<> cores_that_saturate(Rows* rows) {
   LOCH_ASSIGN(const double all, rows->mops(many(batched(60))));
   double cores = 0;

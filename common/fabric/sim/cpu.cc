@@ -184,7 +184,7 @@ void NodeCpu::on_switched(Event* self) {
     core.last = next;
     cpu.start_switch(core, better);
   } else {
-    cpu.reschedule(core);  // who was to run is gone: nothing here, perhaps elsewhere
+    cpu.reschedule(core);  // the thread that was about to run is gone: pick another
   }
 }
 

@@ -47,10 +47,10 @@ struct ThreadHooks {
 struct ThreadSpec {
   std::string name;
   CoreSet allowed = all_cores;          // cores it may run on; one_core(n) pins it
-  ThreadRole role = ThreadRole::other;  // for the books
+  ThreadRole role = ThreadRole::other;  // for CPU accounting
   bool is_background = false;           // wakes at once, never blocks, computes for ever
   std::uint32_t weight = 1024;          // 1024: nice 0
-  std::uint32_t parent_core = 0;        // where it is started from: it comes first among equals
+  std::uint32_t parent_core = 0;        // core of the parent thread: preferred among equally loaded cores
 };
 
 class SimThread : SchedEntity {
@@ -80,14 +80,14 @@ class SimThread : SchedEntity {
   Nanos ended_at_ = 0;       // once ended
 };
 
-// What a node's cores did since the books were reset.
+// CPU accounting of a node since the last reset.
 struct CpuUsage {
   Nanos span = 0;  // of virtual time
   std::uint32_t cores = 0;
-  Nanos busy_ns = 0;                             // all cores: threads on core, switches and wake-ups
-  Nanos switching_ns = 0;                        // … of it: switching threads, leaving idle states
-  std::array<Nanos, thread_roles> role_ns = {};  // CPU time of threads, by role
-  std::array<std::uint32_t, thread_roles> role_threads = {};  // those that ended meanwhile included
+  Nanos busy_ns = 0;       // over all cores: time of threads, context switches and wake-ups
+  Nanos switching_ns = 0;  // … of it: switching threads, leaving idle states
+  std::array<Nanos, thread_roles> role_ns = {};               // CPU time of threads, by role
+  std::array<std::uint32_t, thread_roles> role_threads = {};  // also those that have ended
   std::array<Nanos, idle_states> idle_ns = {};                // cores' idle time by idle state, deepest last
   Nanos idle_shallow_ns = 0;                                  // … in periods too short for any state
   Nanos package_awake_ns = 0;                                 // sum over sockets

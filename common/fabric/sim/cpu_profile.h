@@ -7,7 +7,7 @@
 
 namespace loch::fabric::sim {
 
-// Cores and what protocol work costs on them.
+// The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
   double post_ns = 0;                    // building one work request

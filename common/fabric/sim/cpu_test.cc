@@ -86,7 +86,7 @@ TEST(NodeCpu, PinnedThreadsOnCoresOfTheirOwnCostNoEvents) {
   std::vector<Diary*> pollers;
   for (std::uint32_t i = 0; i < 12; ++i) pollers.push_back(&node.poller(one_core(i)));
   node.run_to(1 * ms);
-  EXPECT_EQ(node.cpu.scheduling_events(), 12u);  // each was put on its core once
+  EXPECT_EQ(node.cpu.scheduling_events(), 12u);  // each thread was scheduled on its core once
   EXPECT_TRUE(node.queue.empty());
   node.run_to(10 * s);
   EXPECT_EQ(node.cpu.scheduling_events(), 12u);
@@ -163,7 +163,7 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
     least = std::min(least, node.time(*poller));
     most = std::max(most, node.time(*poller));
   }
-  // Nobody gets less than half a core, and it evens out only slowly.
+  // Every thread gets at least half a core; the shares even out only slowly.
   EXPECT_GE(least, 45 * s / 10);
   EXPECT_LE(most, 10 * s);
   EXPECT_GT(most - least, s / 10);
@@ -245,7 +245,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
-  node.cpu.wake(sleeper.thread);  // it never ran: a new thread waits one slice
+  node.cpu.wake(sleeper.thread);  // the sleeper never ran: a new thread waits one slice
   node.run_to(200 * ms);
   ASSERT_TRUE(sleeper.stays.size() >= 1);
   while (!sleeper.thread->is_on_core()) node.run_to(node.queue.now() + ms);

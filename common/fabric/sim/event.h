@@ -13,7 +13,7 @@ struct Event {
   std::uint64_t order = 0;  // among events of one instant: lowest first; set by the queue
   Event* next = nullptr;    // the queue's own
   void (*fire)(Event* self) = nullptr;
-  // What it will look at, or null: brought into this machine's cache when the event is near.
+  // Addresses that the handler will read, or null: prefetched when the event is near.
   const void* needs[2] = {};
 };
 

@@ -64,7 +64,7 @@ class EventQueue {
     return take();
   }
 
-  // The same, if the earliest event is not later than `limit`; else null, and now() is `limit`
+  // pop(), if the earliest event is not later than `limit`; else null, and now() is `limit`
   // (>= now()).
   [[nodiscard]] Event* pop_until(Nanos limit) {
     while (levels_in_use_ != 0) {
@@ -91,7 +91,7 @@ class EventQueue {
     unsigned level, slot;
   };
 
-  // Without a branch on level or slot: nobody could foretell them.
+  // Files an event without a branch on its level or slot, which could not be predicted.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
     const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
@@ -116,8 +116,8 @@ class EventQueue {
     levels_in_use_ &= ~(static_cast<std::uint32_t>(words_[level] == 0) << level);
   }
 
-  // A slot is a circular list, known by its tail: the head is tail->next. Of an empty one the event is its
-  // own predecessor.
+  // A slot is a circular list, known by its tail: the head is tail->next. A single event is its own
+  // predecessor.
   static void append(Event** tail, Event* event) {
     event->next = event;
     Event* const before = *tail != nullptr ? *tail : event;

@@ -196,7 +196,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     const std::vector<int> order = tied_order(seed);
     EXPECT_EQ(order, tied_order(seed));
     std::vector<int> sorted = order;
-    // Times are still kept: the first 25 are those of the first instant.
+    // Events still come in the order of their times: the first 25 are those of the first instant.
     std::sort(sorted.begin(), sorted.begin() + 25);
     std::sort(sorted.begin() + 25, sorted.end());
     for (int i = 0; i < 50; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);

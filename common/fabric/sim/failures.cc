@@ -1,4 +1,4 @@
-// What happens to nodes and workers: crashes and restarts, pauses, stalls, cuts, kills.
+// Failures of nodes and workers: crashes and restarts, pauses, stalls, cuts, kills.
 #include <algorithm>
 #include <cmath>
 
@@ -81,7 +81,7 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
     node.is_up = true;  // fresh memory, fresh rkeys, no workers
     ++node.incarnation;
     for (auto& region : node.regions) region->rkey = sim.make_rkey(node, region->id());
-    // Its NIC has forgotten what its old workers had asked for.
+    // The restarted node's NIC has lost the requests of its former workers.
     for (SimWorker* worker : node.workers) {
       if (worker != nullptr) worker->fence();
     }

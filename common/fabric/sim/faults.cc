@@ -198,7 +198,7 @@ Result<SimFaults> load_faults(const std::string& path) {
 Result<SimFaults> parse_faults(const std::string& text, const std::string& path) {
   try {
     return read_faults(text, path);
-  } catch (const YAML::Exception& problem) {  // of an entry of the schedule
+  } catch (const YAML::Exception& problem) {  // thrown for a bad entry of the schedule
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: not readable as YAML: {}", path, problem.mark.line + 1, problem.msg));
   }
@@ -206,7 +206,7 @@ Result<SimFaults> parse_faults(const std::string& text, const std::string& path)
 
 SimFaults swarm(Rng& rng) {
   SimFaults faults;
-  // Each number is drawn whether or not its fault exists, so that one choice shifts no other.
+  // Every random number is drawn even where its fault is off, so that one choice does not shift the others.
   const auto maybe = [&rng](double exists, double most) {
     const bool is_on = rng.chance(exists);
     const double rate = most * rng.uniform() * rng.uniform();

@@ -18,14 +18,14 @@ namespace loch::fabric::sim {
 struct ScheduledFault {
   enum class Kind : std::uint8_t {
     crash,       // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
-    pause,       // its workers do not run for `span`; its NIC goes on
-    nic_stall,   // its NIC does nothing for `span`
-    cut,         // its link is down for `span` (0: for good)
+    pause,       // the node's workers do not run for `span`; its NIC goes on
+    nic_stall,   // the node's NIC does nothing for `span`
+    cut,         // the node's link is down for `span` (0: for good)
     kill,        // one worker dies between two instructions; the node and its memory live on
-    one_way,     // what it sends to `peer` is lost for `span`; what `peer` sends arrives
-    lossy,       // each message over its link is lost with `chance`, for `span`
+    one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
+    lossy,       // each message over the node's link is lost with `chance`, for `span`
     no_buffers,  // SENDs to it find no receive buffer for `span`
-    clock_step,  // its clock is off by `step` from now on
+    clock_step,  // the node's clock is off by `step` from now on
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
@@ -62,11 +62,11 @@ struct SimFaults {
   double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Time.
-  Nanos clock_skew = 0;               // each node's clock is off by up to so much, either way
-  double clock_drift_ppm = 0;         // and drifts from true time by up to so much
-  Nanos jitter = 0;                   // each poll is late by up to so much
+  Nanos clock_skew = 0;               // each node's clock is off by at most this, either way
+  double clock_drift_ppm = 0;         // each node's clock drifts from true time by at most this
+  Nanos jitter = 0;                   // each poll is late by at most this
   double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
-  Nanos lag = 0;                      // its polls are late by up to its share of this
+  Nanos lag = 0;                      // a straggler's polls are late by up to a random share of this
   std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
   // A worker's core is taken from it in the middle of what it does (an interrupt, another thread): its
   // computation takes longer by up to so much, and what it writes is half written for as long.
@@ -86,7 +86,7 @@ struct SimFaults {
 
 // Errors are one line: file, line, key, what was expected.
 [[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
-// The same of a text; `path` is what errors call it.
+// Reads the faults from a text; `path` names it in error messages.
 [[nodiscard]] Result<SimFaults> parse_faults(const std::string& text, const std::string& path);
 // A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
 // behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.

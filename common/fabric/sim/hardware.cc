@@ -227,7 +227,7 @@ Result<> read_constant(const std::string& section, const std::string& key, const
   return set(*field, entry["value"], profile, path);
 }
 
-// What a simulation cannot do without.
+// Checks that the profile has every constant that a simulation needs.
 Result<> require(const HardwareProfile& profile, const std::string& path) {
   for (const char* key : {"nic.request_read", "nic.request_write", "nic.respond_read", "nic.respond_write",
                           "nic.pipeline", "nic.retry_timeout", "pcie.bandwidth", "pcie.read", "pcie.write",

@@ -31,10 +31,10 @@ struct NicProfile {
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
   double respond_byte_ns = 0;  // more for each byte that a READ fetches, where the units do not overlap it
-  // More for a DMA beside the usual one: a payload that is fetched, or placed beside its completion.
+  // Additional time of one more DMA: a payload that is fetched, or placed in addition to its completion.
   double payload_ns = 0;
   std::uint32_t inline_receive_bytes = 0;  // payloads of RECVs that travel in the completion; 0: none do
-  double inline_receive_ns = 0;            // more for such a one; it has no DMA of its own
+  double inline_receive_ns = 0;            // additional time of a RECV with inline payload
   double pipeline_ns = 0;                  // latency of one pass through the NIC
   std::uint32_t atomic_buckets = 1;        // locks for atomics, by address; 1: one for the whole NIC
   double atomic_hold_ns = 0;               // how long a lock is held: one PCIe read and one write
@@ -100,13 +100,13 @@ struct HardwareField {
   double least = 0, most = 1e12;
 };
 [[nodiscard]] const std::vector<HardwareField>& hardware_fields();
-// The same as settings: "nic.request_read", with its unit and range.
+// The profile's constants as settings: "nic.request_read", with unit and range.
 [[nodiscard]] std::vector<settings::Setting> hardware_settings();
 
 // Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, else under
 // the source folder) or from a YAML file. Errors are one line: file, line, key, what was expected.
 [[nodiscard]] Result<HardwareProfile> load_hardware(std::string_view name_or_file);
-// The same of a text; `path` is what errors call it.
+// Reads a hardware profile from a text; `path` names it in error messages.
 [[nodiscard]] Result<HardwareProfile> parse_hardware(const std::string& text, const std::string& path);
 // Names of the profiles that load_hardware finds by name, sorted.
 [[nodiscard]] std::vector<std::string> list_hardware();

@@ -116,7 +116,7 @@ void StagingPool::give(Staged* staged) {
   free_[staged->size_class] = staged;
 }
 
-// What a region keeps lies in one piece, whatever it leaves out between.
+// The stored bytes of a region are contiguous in memory, although gaps of the region are not stored.
 void gather(Staged* staged, std::uint32_t begin, std::uint32_t end) {
   const auto& source = static_cast<const SimRegion&>(*staged->source);
   const std::uint64_t from = staged->kept_before(begin);

@@ -24,12 +24,12 @@ class alignas(64) SimRegion : public Region {
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
-  // The kept byte that has so many kept ones in front of it (Region::kept_before).
+  // The address of the stored byte that follows `before` stored ones (Region::kept_before).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Fresh memory, as after a restart of the node.
   void clear();
 
-  // Who polls bytes [begin, end) of it, oldest first: beside one another, because every message that
+  // A poller of the bytes [begin, end). Pollers are contiguous, oldest first, because every message that
   // lands looks at all of them.
   struct Watched {
     std::uint64_t begin = 0, end = 0;
@@ -47,7 +47,7 @@ class alignas(64) SimRegion : public Region {
   void hold_until(Nanos at) { held_until_ = at; }
   [[nodiscard]] Nanos held_until() const { return held_until_; }
 
-  // What a peer may do with it; copied from the spec, to lie beside what else a request looks at.
+  // A peer's access rights; copied from the spec, next to the other members that a request reads.
   struct Rights {
     bool read = false, write = false, atomic = false;
   };
@@ -103,7 +103,7 @@ class StagingPool {
 // lines, while other events go on. Any offset and length will do.
 inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
   if (offset >= region.bytes()) return;
-  constexpr std::uint64_t most = 512;  // of a longer run the processor finds the rest by itself
+  constexpr std::uint64_t most = 512;  // beyond this the hardware prefetcher continues
   const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
   const std::uint64_t before = region.kept_before(offset);
   const std::uint64_t kept = std::min(region.kept_before(end) - before, most);

@@ -16,8 +16,8 @@ struct Microbenchmark {
   std::uint32_t reply_bytes = 0;
   bool in_rounds = false;       // a worker posts its window and waits for all of it; else it refills it
   std::uint32_t peers = 12;     // nodes beside the one that is measured
-  std::uint32_t workers = 4;    // posting workers a node
-  std::uint32_t receivers = 4;  // SENDs: receiving workers a node
+  std::uint32_t workers = 4;    // posting workers per node
+  std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   std::uint32_t window = 16;    // outstanding turns a worker
   // SENDs, inbound: on their way at once. What a lossless link's credits hold back is no part of the model.
   std::uint32_t in_flight = 256;
@@ -26,7 +26,7 @@ struct Microbenchmark {
 
 struct Measured {
   double mops = 0;                 // work requests (echoes) a second, in millions
-  double mean_us = 0;              // of a turn
+  double mean_us = 0;              // mean latency of a turn
   double gbits_s = 0;              // payload
   double link_busy = 0;            // share of the time, of the measured node's link, the busier direction
   double work_request_misses = 0;  // a work request

@@ -13,7 +13,7 @@
 
 namespace loch::fabric::sim {
 
-// What the node's NIC did over the same span as CpuUsage.
+// Traffic of the node's NIC over the same span as CpuUsage.
 struct NicUsage {
   double wire_bytes = 0;   // sent and received together
   double utilization = 0;  // mean fraction of the NIC's rate that was used, 0 to 1
@@ -21,7 +21,7 @@ struct NicUsage {
 
 // Mean watts over CpuUsage::span; all zero if the span is 0.
 struct PowerDraw {
-  double idle_w = 0;      // what the node draws when it does nothing
+  double idle_w = 0;      // power of the idle node
   double busy_w = 0;      // cores that poll, compute, switch or wake
   double sleeping_w = 0;  // cores in idle states that are not the deepest
   double wake_w = 0;      // energy of wake-ups

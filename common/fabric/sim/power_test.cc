@@ -22,7 +22,7 @@ struct Machine {
     power.idle_w = 81;
     power.package_active_w = 9;
     power.nic_byte_nj = 0.4;
-    // What the other constants leave of the difference.
+    // The part of the difference that the other constants do not explain.
     power.core_busy_w = (139 - power.idle_w - power.package_active_w * cpu_profile.sockets -
                          power.nic_byte_nj * 1e-9 * nic_bytes_s) /
                         cpu_profile.cores;

@@ -52,7 +52,7 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["link_tx_busy"] = share(node.egress.busy, span);
   c["link_rx_busy"] = share(node.ingress.busy, span);
   c["link_held"] = share(node.port.paused, span);  // by the switch, which had no room
-  // As in real time (common/fabric/background/background.h).
+  // The counters of background load in real time (common/fabric/background/background.h), simulated.
   const auto background = static_cast<std::size_t>(ThreadRole::background);
   c["hog_hashes"] = usage.background_hashes;
   c["hog_cpu_s"] = static_cast<double>(usage.role_ns[background]) / 1e9;

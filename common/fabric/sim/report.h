@@ -1,4 +1,4 @@
-// What a simulated run amounts to (FabricReport).
+// Builds the report of a simulated run (FabricReport).
 #pragma once
 
 #include "common/fabric/sim/simulation.h"

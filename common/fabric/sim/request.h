@@ -46,7 +46,7 @@ struct alignas(64) SimRequest : Event {
   SimRequest* next_waiting = nullptr;  // stalled in the send queue, or polled completions
   Nanos piece_gap = 0;
   Nanos late_by = 0;                              // time from the acknowledgement until the bytes are visible
-  std::array<std::uint8_t, most_pieces> order{};  // in which the pieces are touched
+  std::array<std::uint8_t, most_pieces> order{};  // order in which the pieces are read or written
   std::uint32_t sequence = 0;                     // number of the request on its queue pair
   std::uint32_t paused_seen = 0;                  // SwitchPort::paused_ns when its link took it
   std::uint8_t tries = 0, rnr_tries = 0;

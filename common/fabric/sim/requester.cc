@@ -23,14 +23,14 @@ bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; 
 std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
   return (std::uint64_t{region} + 1) << 48 | page;
 }
-// What the responder's NIC will look up.
+// Prefetches the contexts that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
   r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
 }
 // Does somebody wait for its completion queue entry?
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
-// The context of its queue pair. A worker's first datagram queue also receives.
+// The cached context of the request's queue pair. A worker's first datagram queue also receives.
 CachedContext* context_of(const SimRequest& r) {
   const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
   return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
@@ -111,7 +111,7 @@ void Stages::at_requester(Event* event) {
   SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
-  if (!node.is_up) return;  // its worker is dead; the request ends with it
+  if (!node.is_up) return;  // the posting worker is dead, and its request with it
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
     return;
@@ -175,14 +175,14 @@ bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   if (qp->blocker == r || r->is_carrier) return false;
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
-  if (behind > (Nanos{1} << 31)) return false;  // it is in front of the one that is retried
-  if (!r->from->is_up) return true;             // nobody tries again: both end with their worker
+  if (behind > (Nanos{1} << 31)) return false;  // the request precedes the one that is retried
+  if (!r->from->is_up) return true;             // no retry: the posting node is down
   r->fire = stage;
   sim.queue.push(r, std::max(qp->blocked_until, sim.now()) + behind);
   return true;
 }
 
-// Nobody answered: RC tries again after its timer and in the end gives up; the others lose it.
+// The peer does not answer: RC retries after a timer and gives up in the end; UC and UD lose the message.
 void Stages::unreachable(SimRequest* r, void (*again)(Event*)) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -298,7 +298,7 @@ void Stages::answered(Event* event) {
       way.visit(node.pcie_write, data_landing(timing, r->wr->length));
     }
   }
-  if (makes_entry(*r)) {  // behind the data: its own wait is the data's
+  if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as it
     node.pcie_write.serve(now, timing.completion_entry);
     way.delay += timing.completion_entry;
   }
@@ -340,7 +340,7 @@ void Stages::land(Event* event) {
 
 // The request is done; it is retired when all its elders on the queue pair are.
 void Stages::complete(SimRequest* r) {
-  // Nobody waits, and others on the queue pair may be gone.
+  // No one waits for the completion, and other requests of the queue pair may be gone.
   if (r->qp->is_fenced) return release(r);
   r->is_done = true;
   retire(*r->sim, r->qp);
@@ -352,7 +352,7 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;
-    if (is_flushed && !r->is_done) {  // on its way: its event ends it, another takes its place
+    if (is_flushed && !r->is_done) {  // in flight: its own event ends it
       const bool is_stalled = qp->stalled_first == r;
       if (is_stalled) {
         qp->stalled_first = r->next_waiting;

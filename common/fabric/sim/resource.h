@@ -22,13 +22,13 @@ using Picos = std::int64_t;
 struct Server {
   Picos free_at = 0;
   Picos busy = 0;  // since the last reset of the counters
-  // When work of `span` that arrives now is done.
+  // Serves work of `span` that arrives now; returns when it is done.
   Picos serve(Picos now, Picos span) {
     free_at = (free_at > now ? free_at : now) + span;
     busy += span;
     return free_at;
   }
-  // When its turn comes, as a delay from now: what follows takes `span` and overlaps with others' latency.
+  // Returns when the server becomes free, as a delay from now, and occupies it for `span`.
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
@@ -148,7 +148,7 @@ class Pool {
     object->next_free = free_;
     free_ = object;
   }
-  // Objects for so many more, before they are asked for.
+  // Allocates objects in advance.
   void reserve(std::size_t objects) {
     for (std::size_t made = 0; made < objects; made += block) grow();
   }

@@ -71,7 +71,7 @@ void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* beg
 }
 
 namespace {
-// False: the message does not arrive, or not now, and was dealt with.
+// Returns false if the message is lost or arrives later; it is then released, or its next event is scheduled.
 bool is_let_in(SimRequest* r) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
@@ -86,7 +86,7 @@ bool is_let_in(SimRequest* r) {
   if (sim.timing.port_buffer != 0 && r->from != r->to && Stages::paused_at_switch(r, source)) return false;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
-    if (qp->blocker == r) qp->blocked_until = again;  // those behind it need not look before
+    if (qp->blocker == r) qp->blocked_until = again;  // later requests wait too
     sim.queue.push(r, again);
     return false;
   }
@@ -100,7 +100,8 @@ bool is_let_in(SimRequest* r) {
   return true;
 }
 
-// Its turns at what it passes, from the link to memory. Returns when all of it has come from the link.
+// The request's turns at the responder's link, NIC and bus, and the latencies. Returns when the whole message
+// has arrived, in picoseconds.
 Picos pass_responder(SimRequest* r, Passage* way) {
   Simulation& sim = *r->sim;
   const Timing& timing = sim.timing;
@@ -114,7 +115,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way->turn) / 1000, span / 1000);
   }
-  const Picos done = now + way->turn + span;
+  const Picos done = now + way->turn + span;  // the whole message has arrived
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
   way->visit(node.responder, {responding_gap(timing, r->verb, length, receives), span + timing.pipeline});
@@ -134,12 +135,13 @@ Picos pass_responder(SimRequest* r, Passage* way) {
     way->visit(node.pcie_write, write_in_completion(timing, length));
   } else {
     way->visit(node.pcie_write, memory_write(timing, length));
-    if (receives != Receives::nothing) {  // its completion, behind it: its own wait is the payload's
+    if (receives !=
+        Receives::nothing) {  // the completion follows the payload on the bus, and waits as long as it
       node.pcie_write.serve(now, timing.completion_entry);
       way->delay += timing.completion_entry;
     }
   }
-  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);  // fetched before its need
+  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);  // fetched ahead of use
   return done;
 }
 
@@ -285,7 +287,7 @@ void Stages::touch_memory(SimRequest* r) {
 }
 
 namespace {
-// Whether the request is one that the responder executes. False: it was refused, or, on UC and UD, lost.
+// Returns whether the responder executes the request; if not, it was refused or, on UC and UD, lost.
 bool is_admitted(SimRequest* r) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
@@ -309,8 +311,8 @@ bool is_admitted(SimRequest* r) {
   return Stages::release(r), false;
 }
 
-// It holds the NIC's lock between reading and writing: the lock's server makes others wait, CPU stores and
-// WRITEs do not.
+// An atomic that is split by a fault holds the NIC's lock between its read and its write: other atomics wait
+// for the lock, CPU stores and WRITEs do not.
 void begin_split_atomic(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -324,7 +326,7 @@ void begin_split_atomic(SimRequest* r) {
   sim.queue.push(r, sim.now() + span);
 }
 
-// A WRITE is acknowledged now and visible later: what makes it visible is a request of its own.
+// Acknowledges a WRITE now; a copy of the request makes its bytes visible later.
 void acknowledge_early(SimRequest* r) {
   Simulation& sim = *r->sim;
   SimRequest* late = sim.requests.take();

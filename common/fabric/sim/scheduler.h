@@ -23,9 +23,9 @@ using CoreSet = std::uint64_t;
 constexpr CoreSet all_cores = ~CoreSet{0};
 [[nodiscard]] constexpr CoreSet one_core(std::uint32_t core) { return CoreSet{1} << core; }
 
-// What the scheduler keeps of a thread.
+// A thread's scheduling state.
 struct SchedEntity {
-  Nanos vruntime = 0;              // in the terms of `core`: compare with its min_vruntime only
+  Nanos vruntime = 0;              // relative to `core`: comparable with that core's min_vruntime only
   Nanos ran_since_pick = 0;        // since it was last chosen
   Nanos last_ran = INT64_MIN / 2;  // when it was last seen running; a recent runner is hot
   std::uint32_t weight = 1024;     // 1024: nice 0
@@ -102,9 +102,9 @@ class Scheduler {
     SchedEntity* current = nullptr;
     std::vector<SchedEntity*> waiting;  // by vruntime; of equals, first queued first
     Nanos min_vruntime = 0;             // never decreases
-    Nanos updated = 0;                  // current's run time is in its vruntime up to here
+    Nanos updated = 0;                  // time up to which the running thread's vruntime was charged
     std::uint32_t runnable = 0;         // waiting, and current
-    std::uint64_t load = 0;             // their weights
+    std::uint64_t load = 0;             // sum of the weights of the threads on the queue
     Nanos load_changed = 0;             // when
     Nanos idle_since = -1;              // -1: not idle, or not to be counted
     Nanos average_idle = 0;

@@ -27,9 +27,9 @@ struct SimConfig {
   HardwareProfile hardware;
   std::uint64_t seed = 1;
   SimFaults faults;                      // all off by default
-  std::uint32_t background_workers = 0;  // background CPU workers a node
+  std::uint32_t background_workers = 0;  // background CPU workers per node
   BackgroundPin background_pin = BackgroundPin::none;
-  std::uint32_t background_nodes = 0;  // the first so many nodes have them; 0: all
+  std::uint32_t background_nodes = 0;  // number of nodes, from node 0 on, that have them; 0: all
   bool random_tie_order = false;       // simultaneous events in random order: for tests, not figures
   TraceWriter* trace = nullptr;        // every stage of every request, on its node's track
   Nanos deadline = forever;            // virtual time at which the run is ended (RunEnd::deadline)

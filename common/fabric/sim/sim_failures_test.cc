@@ -1,4 +1,4 @@
-// Nodes and workers fail on schedule, and what is left goes on.
+// Tests that scheduled failures of nodes and workers leave the others running.
 #include "common/fabric/memory.h"
 #include "tests/support/sim_cluster.h"
 

@@ -94,7 +94,7 @@ TEST(SimLines, AReadOfLessThanALineTearsWhereItLiesInTwo) {
   EXPECT_GT(seen.torn_messages, 20u);
 }
 
-// Its landing too: another coroutine of the reader sees one line of it before the other.
+// The response of a READ lands line by line as well: another coroutine sees one line before the other.
 coro::Task<void> watch_landing(TestCluster* cluster, const bool* is_over, Seen* seen) {
   Worker& self = *cluster->clients[2];
   const std::byte* bytes = cluster->memory[0]->at(small_begin);
@@ -114,7 +114,7 @@ TEST(SimLines, ALandingOfLessThanALineTearsWhereItLiesInTwo) {
   cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
   cluster.fabric->start(*cluster.clients[2], watch_landing(&cluster, &is_over, &landing));
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  EXPECT_EQ(seen.torn_messages, 0u);  // what was fetched together
+  EXPECT_EQ(seen.torn_messages, 0u);  // lines that one fetch returned together are not torn
   EXPECT_GT(landing.torn_messages, 20u);
 }
 

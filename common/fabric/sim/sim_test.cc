@@ -35,7 +35,7 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
       ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
   const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting
                           + p.nic.pipeline_ns + p.pcie.read_ns                  // the work request
-                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // there and back
+                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // request and response
                           + p.nic.pipeline_ns + p.pcie.read_ns                  // the data
                           + p.nic.pipeline_ns + p.pcie.write_ns                 // the completion
                           + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
@@ -92,7 +92,7 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   // of it has left for node 3, where it waits for some 30 us.
   EXPECT_GT(tight.small, free.small + 10'000);
   EXPECT_LT(tight.small, tight.big);
-  // Who waits for whom at node 3 is the same, and so is when all of it is there.
+  // The small buffer changes neither the order of the messages at node 3 nor when the last one arrives.
   EXPECT_EQ(tight.flood, free.flood);
   EXPECT_NEAR(static_cast<double>(tight.big), static_cast<double>(free.big), 10);
 }

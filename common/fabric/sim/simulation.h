@@ -30,7 +30,7 @@ struct SwitchPort {
   };
   std::vector<Waiting> waiting;
   std::uint32_t paused_ns = 0;  // in all; wraps around
-  Picos paused = 0;             // the same, since the last reset of the counters
+  Picos paused = 0;             // picoseconds paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
   // When `amount` of it will have left, if it is filled by as much.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
@@ -82,7 +82,7 @@ struct alignas(64) SimWatch {
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   SimWatch* next_free = nullptr;
-  bool is_candidate = false;  // its memory changed; looked at when the worker polls
+  bool is_candidate = false;  // the watched memory changed; checked when the worker polls next
 };
 static_assert(sizeof(SimWatch) == 64);
 
@@ -115,7 +115,7 @@ class Simulation {
   void reset(QueuePair* qp);  // after a reconnection
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
-  void crash(SimNode* node);  // until its restart, if there is one
+  void crash(SimNode* node);  // down until its restart, if one is scheduled
   void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
   [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
     return delivers(a, b) && delivers(b, a);
@@ -208,7 +208,7 @@ struct Stages {
   // True when a message from `sender` is not at the switch yet after all, because its link was paused, or
   // finds no room there: it comes back later.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
-  // What has its turn on the way out `turn` from now, and takes `span`, waits at the switch until then.
+  // Queues a message at the switch: its transmission begins `turn` from now and takes `span`.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
   // ---- responder.cc

@@ -28,16 +28,16 @@
 
 namespace loch::fabric::sim {
 
-// A visit to a first-come-first-served server: how long it is taken, so that the next one's turn comes later,
-// and how much later than its own turn the request is where it goes. Both in picoseconds.
+// A visit of a request to a first-come-first-served server, in picoseconds: how long the server is busy with
+// it, and how long after its turn the request has passed.
 struct Visit {
   Picos busy = 0;
   Picos latency = 0;
 };
 
-// The way of a request through the servers of one stage: while it queues at one it moves up at the next, so
-// the longest of its turns counts, and the latencies of all: now + max turn + Σ latency. Source: decision
-// 0072.
+// The way of a request through the servers of one stage, in picoseconds. While a request queues at one server
+// it moves up in the queue of the next, so the longest of its turns counts, and all latencies: now + max turn
+// + Σ latency. Source: decision 0072.
 struct Passage {
   Picos now = 0;
   Picos turn = 0;   // from now
@@ -123,7 +123,7 @@ struct HandOver {
   return {t.doorbell, t.doorbell_packet};
 }
 
-// When the NIC has it, in nanoseconds; `turn` is the bus's:
+// When the NIC has the work request or the doorbell, in nanoseconds; the bus is free `turn` from now:
 //   max(end of the CPU's work, now + ⌈turn⌉) + ⌈t_mmio⌉
 // Source: the latency of a posted write, one way: pcie.mmio of the profile.
 [[nodiscard]] constexpr Nanos handed_over_at(const Timing& t, Nanos now, Nanos busy_until, Picos turn) {
@@ -166,7 +166,8 @@ struct HandOver {
 }
 
 // A context, a page's translation or a kept work request that is not in the NIC's cache. One fetch begins
-// every t_read/n, where the NIC has n PCIe reads under way (nic.outstanding_fetches); `turn` is its own:
+// every t_read/n, where the NIC has n PCIe reads under way (nic.outstanding_fetches); the fetch of this miss
+// begins `turn` from now:
 //   turn + t_read
 // Source: HERD, 5.5 (contexts) and guidelines, 5.3.2 (work requests, V176); that a miss is one PCIe read, and
 // how many are under way, is assumed.
@@ -208,7 +209,7 @@ struct Pages {
   return std::clamp(gone - now, Picos{0}, amount);
 }
 
-// When `part` of it will have left:
+// When `part` of an `amount` that is gone at `gone` will have left:
 //   min(max(now, gone − amount) + part, max(now, gone))
 // Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos part_gone_at(Picos now, Picos gone, Picos amount, Picos part) {
@@ -222,7 +223,8 @@ struct Pages {
   return std::min({span, turn, room});
 }
 
-// How long its sender's link is held meanwhile:
+// How long the link of the sender is held while a message of `span` waits in the switch, where `room` is
+// left:
 //   turn − room if span > room and turn > room, else 0
 // Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (decision 0081).
 [[nodiscard]] constexpr Picos link_held(Picos span, Picos turn, Picos room) {
@@ -286,15 +288,15 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
 // ---- Completion -----------------------------------------------------------------------------------
 
-// A READ's data into the requester's memory; t_write is its completion's:
+// A READ's L bytes into the requester's memory; the completion behind them adds t_write:
 //   busy dma_write_span(L), latency dma_write_span(min(L, M))
-// Source: guidelines, section 2.1; it goes over the bus while it comes from the link, as last_packet.
+// Source: guidelines, section 2.1; the bytes go over the bus while they come from the link (last_packet).
 [[nodiscard]] constexpr Visit data_landing(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), dma_write_span(t, last_packet(t, length))};
 }
 
-// When a worker that polls has handled what came, in nanoseconds: it sees it when it next looks, and looks at
-// nothing while it is busy:
+// When a polling worker has handled a completion or a changed word that comes now, in nanoseconds; it looks
+// at nothing while it is busy:
 //   max(now + t_poll, end of its work) + t_completion
 // Source: cpu.poll of the profile, half a polling loop and a miss to the line that the NIC wrote;
 // cpu.completion, cycles that read and acknowledge a completion.

@@ -308,7 +308,7 @@ void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {
-    // Who of up to 64, without a branch: nobody could foretell which.
+    // Picks one of up to 64 without a branch, which could not be predicted.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
 #pragma clang loop vectorize(disable)  // SSE2 shifts and compares no 64-bit words: it would be slower

@@ -91,10 +91,10 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();                                 // nothing that it has posted takes effect any more
+  void fence();                                 // no posted request takes effect any more
   [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
-  // What a completion and the turn that follows it look at.
+  // Prefetches the cache lines that a completion and the following turn read.
   void prefetch() const {
     prefetch_line(&wake_, 0);
     prefetch_line(&wake_, 64);
@@ -154,13 +154,13 @@ class SimWorker final : public Worker {
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 
-  // What a turn looks at comes first, from the event on that starts it: three cache lines.
+  // The members that a turn reads come first, from the event that starts it on: three cache lines.
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
   bool has_work_ = false;  // arrived while it was not on a core
   bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
   bool has_ended_ = false, is_dead_ = false;
-  bool is_inside_ = false;   // its coroutines are running
+  bool is_inside_ = false;   // the worker's coroutines are running
   bool is_on_core_ = false;  // copy of the thread's state, kept here for the cache
   bool is_fenced_ = false;
   Simulation& sim_;
@@ -181,7 +181,7 @@ class SimWorker final : public Worker {
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   const Capabilities& capabilities_;
-  Nanos work_left_ = 0;  // when it lost its core
+  Nanos work_left_ = 0;  // CPU time left to charge when the worker was preempted
   std::coroutine_handle<> main_;
   CpuCosts cpu_costs_;
   Ring<PostedReceive> posted_[3];

@@ -170,7 +170,7 @@ void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t inde
   (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
       watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
-  if (watch->is_candidate) {  // it ends for another reason than its memory
+  if (watch->is_candidate) {  // the watch ends for another reason than a change of its memory
     SimWatch** link = &candidates_first_;
     SimWatch* before = nullptr;
     while (*link != watch) {

@@ -11,7 +11,7 @@
 namespace loch::fabric::step {
 namespace {
 
-constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
 
 // Copies what the regions keep: elided parts move no bytes.
 void copy(Region& to, std::uint64_t to_at, Region& from, std::uint64_t from_at, std::uint64_t length) {
@@ -165,7 +165,7 @@ StepWorker* StepFabric::find(NodeId node, std::uint16_t index) const {
 
 void StepFabric::start(Worker& worker, coro::Task<void> main) {
   StepWorker& w = own(worker);
-  if (w.main_ && !w.main_.done()) w.forget();  // else what it posted last may still be on its way
+  if (w.main_ && !w.main_.done()) w.forget();  // its last requests may still be under way
   if (w.main_) w.main_.destroy();
   w.main_ = StepWorker::run(std::move(main)).handle;
   w.ready_.push(w.main_);
@@ -317,7 +317,7 @@ void StepFabric::execute_half(Worker& worker, std::size_t i, const Tear& tear) {
   parked.torn = tear;
   const Part part = first_part(request, tear), whole = {0, request.length};
   if (request.verb == Verb::write) {
-    // Its data left the requester at one instant.
+    // A WRITE's payload is read from the requester's memory at one instant.
     parked.staged = parked.payload;
     if (!request.is_inline) {
       check_kept(*request.local.region, request.local.offset, request.length);

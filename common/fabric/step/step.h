@@ -43,7 +43,7 @@ struct StepConfig {
 
 // What becomes of a request.
 enum class Fate : std::uint8_t {
-  executed,      // and the requester hears of it
+  executed,      // executed, and completed at the requester
   unheard,       // executed, and the answer is lost: the connection is in error (RC)
   not_executed,  // the connection is in error (RC); UC, UD: the message is lost and nobody hears of it
 };
@@ -84,8 +84,8 @@ class StepWorker final : public Worker {
   struct Parked {
     WorkRequest request;              // a copy
     WorkRequest* original = nullptr;  // null: posted detached
-    std::vector<std::byte> payload;   // inline: as it was when it was posted
-    std::optional<Tear> torn;         // its first half was executed
+    std::vector<std::byte> payload;   // of an inline request: the bytes at the time of the post
+    std::optional<Tear> torn;         // set when the first half was executed and the second was not
     std::vector<std::byte> staged;    // torn: what is on its way
   };
   struct Buffer {
@@ -163,12 +163,12 @@ class StepFabric final : public Fabric {
   // ---- single moves, for who enumerates them. A worker that was killed has none.
   // Runs what is ready until everything waits.
   void drain(Worker& worker) { own(worker).ready_.drain(); }
-  // What the worker has posted and was not executed yet, oldest first.
+  // The number of the worker's requests that were posted and not executed yet; index 0 is the oldest.
   [[nodiscard]] std::size_t posted(Worker& worker) const { return own(worker).parked_.size(); }
   [[nodiscard]] const WorkRequest& request(Worker& worker, std::size_t i) const {
     return own(worker).parked_[i].request;
   }
-  // Whether it is the oldest on its connection and, if it is an RC message, has a buffer to go to.
+  // Whether request `i` is the oldest on its connection and, if it is an RC message, has a buffer to go to.
   [[nodiscard]] bool is_executable(Worker& worker, std::size_t i) const;
   // On a connection in error a request is flushed, whatever its fate. Does not drain. Returns the request
   // as it completed: with its status, and the old word of an atomic.
@@ -179,9 +179,10 @@ class StepFabric final : public Fabric {
   // The tear before its piece number `piece` (1 to pieces() - 1).
   [[nodiscard]] Tear tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
                              std::uint32_t piece) const;
-  // Executes one half: nobody hears of it. execute() then does what is left, or, where it fails, does not.
+  // Executes one half of a request without a completion. execute() then executes the other half, unless it
+  // fails the request.
   void execute_half(Worker& worker, std::size_t i, const Tear& tear);
-  // What a request of which one half was executed is told by: null if it is whole.
+  // The tear of a request of which one half was executed; null if there is none.
   [[nodiscard]] const Tear* torn(Worker& worker, std::size_t i) const {
     const auto& parked = own(worker).parked_[i];
     return parked.torn ? &*parked.torn : nullptr;
@@ -196,17 +197,17 @@ class StepFabric final : public Fabric {
   enum class Alarms : std::uint8_t { timers, deadlines, all };
   struct Alarm {
     Nanos at = forever;
-    bool is_deadline = false;  // it ends a wait for something that did not come
+    bool is_deadline = false;  // the timer is the deadline of a wait, not a sleep
   };
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
   // Time passes until then, and what waited for it becomes ready.
   void ring(Worker& worker, Alarms which);
-  // The same for one of its timers, in the order in which they were set.
+  // The number of the worker's timers; index 0 was set first.
   [[nodiscard]] std::size_t timers(Worker& worker) const;
   void ring_timer(Worker& worker, std::size_t i);
-  // Its next attempt to connect to that peer anew fails, at its deadline.
+  // Makes the worker's next reconnect() to `peer` fail at its deadline.
   void refuse_reconnect(Worker& worker, NodeId peer) { own(worker).refused_[peer] = true; }
-  // Its own reading of the clock moves (StepConfig::has_own_time).
+  // Advances the worker's own clock (StepConfig::has_own_time).
   void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
   // Messages that have arrived and that nobody has taken.
   [[nodiscard]] const std::deque<Received>& arrived(Worker& worker, Transport transport) const {
@@ -241,7 +242,7 @@ class StepFabric final : public Fabric {
   void start(Worker& worker, coro::Task<void> main) override;
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { is_stopping_ = true; }
-  // What a killed worker posted is gone already.
+  // Nothing to do: a killed worker's requests were dropped when it died.
   [[nodiscard]] Result<> fence(NodeId) override { return {}; }
   void reset_counters() override {}
   [[nodiscard]] FabricReport report() const override { return {}; }

@@ -319,7 +319,7 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
     EXPECT_EQ(runs(pair, 1, 40, 130), is_upper_first ? "0 x24, 1 x106" : "1 x24, 0 x106");
     EXPECT_EQ(fabric.posted(worker), 1u);
     EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);  // no third half
-    fill(pair, 0, 256, 130, 2);                      // its data has left
+    fill(pair, 0, 256, 130, 2);  // the WRITE's payload was read already: later stores do not change it
     fabric.execute(worker, 0, Fate::executed);
     fabric.drain(worker);
     EXPECT_EQ(runs(pair, 1, 40, 130), "1 x130");
@@ -380,7 +380,7 @@ TEST(StepFabric, ATornWriteThatFailsIsHalfThereOrWhole) {
   }
 }
 
-// What comes behind it on its connection waits for its second half.
+// Later requests on a connection wait for the second half of a torn one.
 TEST(StepFabric, ATornRequestIsNotOvertaken) {
   Pair pair;
   StepFabric& fabric = pair.fabric;

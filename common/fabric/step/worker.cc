@@ -11,7 +11,7 @@ StepWorker::StepWorker(StepFabric& fabric, const WorkerSpec& spec, std::uint64_t
     : Worker(spec, seed), fabric_(fabric) {}
 StepWorker::~StepWorker() { forget(); }
 
-// Its frames go, wherever they wait, and whatever the fabric holds of them before that.
+// Destroys the killed worker's coroutine frames, after the fabric's pointers to them were cleared.
 void StepWorker::forget() {
   parked_.clear();
   watches_.clear();

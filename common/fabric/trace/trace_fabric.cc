@@ -24,7 +24,7 @@ struct SpanRecord {
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
   WcStatus status = WcStatus::success;
-  std::string_view mark;  // not empty: no request, but what the worker marked
+  std::string_view mark;  // not empty: a mark of the worker rather than a request
 };
 
 class TracingWorker;

@@ -58,8 +58,8 @@ class TraceWriter {
   std::mutex mutex_;                                                 // guards all that follows
   std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // by node and track
   std::FILE* file_ = nullptr;
-  std::string path_;       // as it was given
-  std::string whole_;      // what the finished temporary is renamed to
+  std::string path_;       // the path as given by the caller
+  std::string whole_;      // the final path, to which the temporary file is renamed
   std::string temporary_;  // empty: the target is a device or pipe, and written to directly
   std::string line_;       // the event being written; keeps its capacity
   bool is_first_ = true;

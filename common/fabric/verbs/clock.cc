@@ -84,7 +84,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
   const ClockRecord own{boot_of_this_machine(), base};
   Answers answers;
-  // Whoever is asked answers: all know whose clock it is only after the meeting.
+  // Every process answers: which one's clock is the reference is known only after the meeting.
   control.on_message([&](std::uint32_t from, std::string_view text) {
     if (text == "clock?") return control.send(from, fmt::to_string(monotonic()));
     if (const auto theirs = parse_nanos(text)) answers.put(*theirs);

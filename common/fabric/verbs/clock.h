@@ -12,7 +12,8 @@
 
 namespace loch::fabric::verbs {
 
-// What a process tells of its clock: the boot of its machine, and CLOCK_MONOTONIC at the zero of its time.
+// A process's clock, as told to the others: the boot of its machine, and CLOCK_MONOTONIC at the zero of its
+// time.
 struct ClockRecord {
   std::string boot;
   Nanos base = 0;

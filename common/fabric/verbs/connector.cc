@@ -391,7 +391,8 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
 // A node in an incarnation that is not known yet, which has the first word, or answers.
 void Connector::meet_again(const Notice& notice) {
   const NodeId node = notice.record.node;
-  if (notice.record.incarnation != shared_->control->incarnation(node)) return;  // it has died meanwhile
+  if (notice.record.incarnation != shared_->control->incarnation(node))
+    return;  // that incarnation has died meanwhile
   const Peer* known = shared_->peers[node];
   if (known == nullptr || known->record.incarnation != notice.record.incarnation) {
     cut_ends_of(node);

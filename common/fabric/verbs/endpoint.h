@@ -35,7 +35,7 @@ inline constexpr std::size_t ud_lanes_most = 64;  // of a worker
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;            // where it receives, and lane 0 of what it sends
+  std::uint32_t ud_qpn = 0;            // of the UD queue pair that receives, and sends lane 0
   std::vector<std::uint32_t> ud_also;  // of the lanes behind: it only sends from them
   bool operator==(const WorkerRecord&) const = default;
 };
@@ -54,7 +54,7 @@ struct NodeRecord {
 
 // Names a directed queue pair.
 struct LinkKey {
-  NodeId node = 0;  // who posts
+  NodeId node = 0;  // the posting node
   std::uint16_t worker = 0;
   NodeId peer = 0;  // the node at the receiving end
   std::uint16_t peer_worker = 0;

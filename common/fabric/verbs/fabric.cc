@@ -48,7 +48,8 @@ Result<Memory> allocate(std::size_t bytes, const std::string& what) {
 }
 
 int access_of(const RegionSpec& spec) {
-  int access = IBV_ACCESS_LOCAL_WRITE;  // for what lands here; the other write rights need it
+  // Required for the NIC to write here at all, and by the remote write rights.
+  int access = IBV_ACCESS_LOCAL_WRITE;
   if (spec.remote_read) access |= IBV_ACCESS_REMOTE_READ;
   if (spec.remote_write) access |= IBV_ACCESS_REMOTE_WRITE;
   if (spec.remote_atomic) access |= IBV_ACCESS_REMOTE_ATOMIC;

@@ -118,7 +118,8 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   }
   if (request.transport == Transport::rc && links_[request.peer].failed != 0 &&
       state == SendQueue::State::connecting) [[unlikely]] {
-    return is_detached ? void() : finish(request, WcStatus::flushed);  // until the reconnection is complete
+    return is_detached ? void() : finish(request,
+                                         WcStatus::flushed);  // not reconnected yet
   }
   if (queue.first_parked != nullptr || !can_take(queue)) [[unlikely]] {
     park(queue, request, is_detached);
@@ -156,7 +157,7 @@ void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached)
   }
 }
 
-// Fills in where the request goes.
+// Sets the destination of the request.
 void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const {
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   if (request.verb == Verb::send) {

@@ -99,7 +99,7 @@ Result<> QueuePair::restart(const Port& port) {
   attributes.port_num = port.number;
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (transport_ != Transport::ud) {
-    // What a region allows decides; the queue pair allows what its transport can do.
+    // Access is restricted by the regions; the queue pair permits all that its transport supports.
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (transport_ == Transport::rc)
       attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;

@@ -71,7 +71,7 @@ class QueuePair {
   [[nodiscard]] Result<> make_sender(const Port& port, std::uint32_t outgoing);
   // UD: INIT to ready to send, with the run's QKey.
   [[nodiscard]] Result<> make_datagram(const Port& port, std::uint32_t qkey);
-  // Nothing gets in or out any more; what was queued is flushed.
+  // Moves the queue pair to the error state: queued requests are flushed, incoming ones refused.
   [[nodiscard]] Result<> cut();
 
  private:
@@ -85,7 +85,7 @@ class QueuePair {
 
 [[nodiscard]] ibv_mtu to_ibv_mtu(std::uint32_t bytes);
 [[nodiscard]] std::uint32_t mtu_bytes(ibv_mtu mtu);
-// What an address handle or an RC or UC path needs to reach `address` from `port`.
+// The address handle attributes of a path that reaches `address` from `port`.
 [[nodiscard]] ibv_ah_attr path_to(const Port& port, const Address& address);
 // 24 random bits from the kernel.
 [[nodiscard]] std::uint32_t random_psn();

@@ -88,7 +88,7 @@ def theirs(command, size, operations, kind):
         flags += ["-s", str(size)]
     server = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        for _ in range(100):  # until it listens
+        for _ in range(100):  # until the server listens
             time.sleep(0.1)
             done = subprocess.run([*command, *flags, "127.0.0.1"], capture_output=True, text=True, timeout=300)
             value = (parse_latency if kind == "latency" else parse_rate)(done.stdout)

@@ -62,7 +62,7 @@ struct Bench {
   Region* memory[2];
   Worker* workers[2];
   RemoteRegion remote[2];
-  std::vector<std::uint64_t> spans;  // ticks, one an operation
+  std::vector<std::uint64_t> spans;  // ticks, one per operation
   double ns_per_tick = 1;
   Nanos elapsed = 0;  // duration of a run with several requests under way
   std::uint64_t allocated = 0, failed = 0;

@@ -18,7 +18,7 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t polls_per_error_look = 16;
-constexpr std::uint32_t grh_bytes = 40;  // what a UD receive buffer starts with
+constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
 // A RECV's wr_id: transport << 32 | slot.
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
@@ -40,7 +40,7 @@ WcStatus status_of(ibv_wc_status status) {
     case IBV_WC_LOC_PROT_ERR:
       return WcStatus::local_error;
     default:
-      return WcStatus::retry_exceeded;  // whether it executed is not known
+      return WcStatus::retry_exceeded;  // the request may or may not have been executed
   }
 }
 
@@ -317,7 +317,7 @@ void VerbsWorker::cut(SendQueue& queue) {
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
   queue.is_cut = true;
-  if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // what is outstanding is flushed
+  if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // outstanding requests complete as flushed
 }
 
 // A connection came up, was refused or broke at its other end, or a peer came back.

@@ -52,7 +52,7 @@ struct Shared : realtime::Shared {
   std::vector<std::atomic<std::uint32_t>> incarnations;  // by node: of the peer; stored after it
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
-  // It died, or is back but has not told of its new regions yet.
+  // Whether `node` died, or is back and has not announced its new regions yet.
   [[nodiscard]] bool is_lost(NodeId node) const {
     return control != nullptr &&
            (control->is_lost(node) ||
@@ -64,12 +64,12 @@ struct Shared : realtime::Shared {
 struct WorkerCounters {
   std::atomic<std::uint64_t> doorbells = 0;       // calls of ibv_post_send
   std::atomic<std::uint64_t> posted = 0;          // work requests
-  std::atomic<std::uint64_t> parked = 0;          // of them: waited for room or for a connection
+  std::atomic<std::uint64_t> parked = 0;          // waited for a send-queue slot or a connection
   std::atomic<std::uint64_t> errors = 0;          // completions other than success
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
 };
 
-// For a counter with one writer: no locked instruction.
+// Increments a counter that has one writer, without a locked instruction.
 inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
@@ -88,7 +88,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
   // The peers are in the lives that they have now. Before the threads start.
   void adopt_incarnations();
-  // For the receiving ends that deliver to this worker.
+  // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
@@ -123,7 +123,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // The RC queue pairs to one peer.
   struct Link {
     std::vector<SendQueue*> queues;
-    std::uint32_t failed = 0;  // of them: in error until reconnected
+    std::uint32_t failed = 0;  // queue pairs in error, until reconnected
     std::uint32_t epoch = 1;
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // of the peer
@@ -163,7 +163,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool poll_waiting();
   [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
   void drop_parked(SendQueue& queue);
-  void finish(WorkRequest& request, WcStatus status);  // without the device
+  void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
   // poll.cc
   bool poll_sends();
@@ -180,12 +180,12 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // rc, uc
   SendQueue datagram_;                               // lane 0 of UD: messages arrive here
-  std::vector<SendQueue*> datagram_lanes_;           // all of them
+  std::vector<SendQueue*> datagram_lanes_;           // every lane that sends datagrams
   std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; 0 is lane 0 of UD
   std::vector<Link> links_;                          // by node
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queues, by node
   std::uint32_t outstanding_ = 0;                    // over all queues
-  std::uint32_t most_outstanding_ = 0;               // what the completion queue holds
+  std::uint32_t most_outstanding_ = 0;               // capacity of the completion queue
   std::uint64_t owed_ = 0;                           // sinks still to be called
   std::uint32_t polls_ = 0;
   Sources sources_;

@@ -10,7 +10,7 @@ MIB = 1 << 20
 MEMORY_LOCK_ENOUGH = 1 << 30  # most experiments register less than this on a node
 READS_FEW = 4
 CLOCK_APART_S = 0.1  # beyond the time that asking took
-# What the kernel calls other kinds of node, and why a protocol of Loch cannot run there.
+# Other node types of the kernel, and why Loch cannot run on them.
 REFUSED = {
     "4": "iWARP ({name}): no UC, no UD and no atomics, which the protocols need",
     "5": "usNIC: UD only",
@@ -198,7 +198,7 @@ def ability_lines(device: dict, verbs: dict) -> list[Line]:
 
 
 def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
-    """What is said of one device, and the ports of it that Loch can use."""
+    """The report lines of one device, and its ports that Loch can use."""
     name, verbs = device["name"], facts["verbs"].get(device["name"], {})
     why = refusal(device, verbs)
     if why:

@@ -61,7 +61,7 @@ def whole(path: Path) -> str:
 
 
 def program(root: Path, name: str, *arguments: str) -> str | None:
-    """What a program printed; None if it is missing or fails."""
+    """The output of a program; None if it is missing or fails."""
     if root != Path("/"):
         return whole(root / "said" / name) or None
     if not shutil.which(name, path=SEARCHED):
@@ -199,7 +199,7 @@ def governors(root: Path) -> dict[str, int]:
 
 
 class _Timex(ctypes.Structure):
-    """struct timex of adjtimex(2) as far as it is read here; the rest is room."""
+    """The fields of adjtimex(2)'s struct timex that are read here; the others are padding."""
 
     _fields_ = [
         ("modes", ctypes.c_uint),

@@ -289,7 +289,7 @@ class _Finder:
     def _negate(self, start: int, end: int) -> None:
         text = self._source(start, end)
         stripped = text.strip()
-        if not stripped or _EQUALITY.match(stripped):  # whose negation is an edit of its relation
+        if not stripped or _EQUALITY.match(stripped):  # an edit of the operator does the same
             return
         start += len(text[: len(text) - len(text.lstrip())].encode())
         self._add("negated condition", start, start + len(stripped.encode()), f"!({stripped})")

@@ -38,7 +38,7 @@ class Judge:
     stage: str  # "unit tests", "fuzz", "explore"
     name: str  # "nessie_put_test", "fuzz nessie" …
     argv: tuple[str, ...]
-    target: str  # what has to be built for it
+    target: str  # the build target that the judge runs
     status: int = 0
 
 
@@ -256,7 +256,7 @@ class Bench:
         built: set[str] = set()
         for judge in judges:
             if judge.target not in built:
-                # All of a stage's targets at once.
+                # Builds all targets of a stage with one command.
                 targets = sorted({each.target for each in judges if each.stage == judge.stage} - built)
                 self._say(f"building {len(targets)} targets")
                 if not self._scratch.make(targets):

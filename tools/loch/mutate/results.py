@@ -66,7 +66,7 @@ def accepted(path: Path = ACCEPTED) -> list[Accepted]:
 
 
 class Results:
-    """What is known of edits, by module, id and number of fuzz seeds."""
+    """Stored verdicts on edits, by module, id and number of fuzz seeds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

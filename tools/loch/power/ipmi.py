@@ -25,7 +25,7 @@ _STATE = re.compile(r"Power reading state is:\s*(\w+)")
 class Bmc:
     """How a BMC is reached. The password is in IPMI_PASSWORD alone: never in a file, a flag or a result."""
 
-    address: str | None = None  # None: this machine's own, by /dev/ipmi0
+    address: str | None = None  # None: the BMC of this machine, through /dev/ipmi0
     port: int = 623
     user: str | None = None
 

@@ -205,7 +205,7 @@ def _has_rapl(args: argparse.Namespace) -> bool:
 
 
 def open_sources(args: argparse.Namespace) -> list[Source]:
-    """Every source, tried once where that is how one finds out."""
+    """Opens every requested source; those that can fail only when read are read once."""
     if args.source == "ipmi" and args.bmc:
         return [IpmiSource(Bmc(address, args.port, args.user), args.sensor) for address in args.bmc]
     if args.host:
@@ -224,7 +224,7 @@ def open_sources(args: argparse.Namespace) -> list[Source]:
 
 
 def _own(args: argparse.Namespace) -> Source:
-    """This machine's."""
+    """The power source of this machine."""
     if args.source == "rapl":
         return Rapl()
     return IpmiSource(Bmc(), args.sensor)
@@ -249,7 +249,7 @@ class Command:
             signal.signal(number, self._pass_on)
 
     def run(self) -> int:
-        """Its exit status, as a shell gives it."""
+        """Runs the command and returns its exit status, as a shell gives it."""
         self._is_running = True
         try:
             self._process = subprocess.Popen(self._words, preexec_fn=_die_with_parent)
@@ -333,7 +333,7 @@ def replayed(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample]
 
 
 def stream(args: argparse.Namespace) -> int:
-    """For `--host` of another machine: samples, one a line, until nobody listens."""
+    """For `--host` of another machine: samples, one per line, until nobody listens."""
     with Sampler(open_sources(args), args.rate) as sampler:
         told = 0
         os.set_blocking(sys.stdin.fileno(), False)
@@ -346,10 +346,10 @@ def stream(args: argparse.Namespace) -> int:
 
 
 def _is_listened_to() -> bool:
-    """Standard input has not ended."""
+    """Whether the reader is still there: standard input has not ended."""
     try:
         return os.read(sys.stdin.fileno(), 1) != b""
-    except BlockingIOError:  # nothing to read
+    except BlockingIOError:  # no byte has come, and the other end is open
         return True
 
 

@@ -28,7 +28,7 @@ class Marks:
 
 @dataclass
 class Context:
-    """What the report says beside the figures."""
+    """Facts that the energy report states next to the numbers."""
 
     sources: list[dict[str, object]]
     rate_hz: float | None
@@ -138,7 +138,7 @@ def _has_what_counts(document: dict) -> bool:
 
 
 def window_of(result: dict) -> Span | None:
-    """When its measurement was, by the wall clock; None where the result does not say."""
+    """The measurement window of a result, by the wall clock; None where the result has none."""
     window = result.get("window")
     if not isinstance(window, dict):
         return None
@@ -146,5 +146,5 @@ def window_of(result: dict) -> Span | None:
 
 
 def operations_of(result: dict) -> int:
-    """Those that count for its throughput: completed in the window."""
+    """The number of operations that completed in the measurement window."""
     return int(result["operations"]["ok"]) + int(result["operations"]["not_found"])

@@ -30,7 +30,7 @@ class Sampler:
         self._stop.set()
         for source in self.sources:
             if isinstance(source, Remote):
-                source.close()  # its thread waits for a line
+                source.close()  # unblocks the thread that waits for a line
         for thread in self._threads:
             thread.join()
         for source in self.sources:
@@ -56,7 +56,7 @@ class Sampler:
     def _loop(self, source: Source) -> None:
         period = 1.0 / self.rate_hz
         due = time.monotonic()
-        if isinstance(source, Rapl):  # its samples are means since the one before
+        if isinstance(source, Rapl):  # RAPL samples are means since the previous sample
             due += period
             self._stop.wait(period)
         while not self._stop.is_set():
@@ -70,7 +70,7 @@ class Sampler:
                 self.failures[source.host] += 1
                 self.last_failure = str(error)
                 if isinstance(source, Remote):
-                    return  # it has ended
+                    return  # the source has ended
             # A call that takes longer than the period leaves out what it missed, and does not catch up.
             due = max(due + period, time.monotonic())
             if not isinstance(source, Remote):

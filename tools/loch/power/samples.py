@@ -27,7 +27,7 @@ class Failed(PowerError):
 @dataclass(frozen=True)
 class Sample:
     t_ns: int  # since 1970
-    host: str  # whose power it is
+    host: str  # host whose power was sampled
     source: str  # "ipmi dcmi", "ipmi sensor NAME", "rapl"
     watts: float
 
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Energy:
-    """What a host drew in a span."""
+    """Energy and mean power of a host over a time span."""
 
     joules: float
     seconds: float

@@ -1,4 +1,4 @@
-"""What a report is made of, before it is Markdown or a page: text that is code, strong or plain, tables, lists, verdicts."""
+"""The elements of a report, independent of Markdown and HTML: text that is code, strong or plain, tables, lists, verdicts."""
 
 from __future__ import annotations
 

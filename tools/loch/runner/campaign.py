@@ -20,7 +20,7 @@ from .units import about
 
 @dataclass
 class _Run:
-    """One experiment on its way: its points to tune, the maxima that shares refer to, those of the figure, its outputs."""
+    """One experiment while it runs: tuning points, maxima for relative loads, points of the figure, outputs."""
 
     experiment: Experiment
     folder: Path
@@ -29,7 +29,7 @@ class _Run:
     costs: costs.Costs
     left: set[str] = field(default_factory=set)  # points of the present stage that have not ended
     tuned: list[dict] | None = None  # what tuning chose, once it has run
-    choices: list[dict] | None = None  # what was chosen, with the rates of shares of a maximum
+    choices: list[dict] | None = None  # tuned parameters, and the rates that follow from shares of a maximum
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Campaign:
         return known + [point for point in points if point.system not in untuned]
 
     def _todo(self, run: _Run, points: list[grid.Point], is_plan: bool = True) -> list[grid.Point]:
-        """Those that are not stored yet, that failed, or that another binary made."""
+        """The points that must run: not stored yet, failed, or made by another binary."""
         todo, names, stale = [], set(), 0
         for point in points:
             name = point_hash(point)
@@ -158,7 +158,7 @@ class Campaign:
             self._measure(run)
 
     def _measure(self, run: _Run) -> None:
-        """All that the points of the figure depend on is known: goes on to them."""
+        """Starts the points of the figure, once tuning is complete."""
         run.choices = tuning.with_rates(run.experiment, run.store, run.tuned or [])
         thought = self._planned(run) if run.choices else None
         todo = self._todo(run, grid.points(run.experiment, report.choices_by_key(run.choices)), is_plan=False)
@@ -214,7 +214,7 @@ class Campaign:
             self._progress.experiment_done(self._line(run))
 
     def _line(self, run: _Run) -> str:
-        """What came of one experiment among many."""
+        """The summary line of one experiment among many."""
         parts = [grid.plan(run.experiment).split(" = ")[-1]]
         if run.failures:
             parts.append(f"{len(run.failures)} FAILED")
@@ -258,11 +258,12 @@ def _warn_governor(run: _Run) -> None:
 
 
 def _warnings(results: outputs.Results) -> list[str]:
-    stored = [row.result for row in results.rows if row.ok]
+    stored = [row.stored for row in results.rows if row.ok and row.stored is not None]
     out = [said for said in (report.not_steady(results), report.many_gave_up(results)) if said]
-    if any(each.document.get("loch", {}).get("dirty") for each in stored):
+    builds = [each.result.known.loch for each in stored if each.result is not None]
+    if any(build is not None and build.dirty for build in builds):
         out.append("the tree has uncommitted changes; the commit in the results does not say all")
-    shares = [each.runner.get("others_cpu_share") or 0 for each in stored]
+    shares = [each.runner.others_cpu_share or 0 for each in stored]
     busy = sum(share > OTHERS_LIMIT for share in shares)
     if busy:
         out.append(
@@ -273,8 +274,8 @@ def _warnings(results: outputs.Results) -> list[str]:
 
 
 def _peak_bytes(row: outputs.Row) -> int:
-    value = (row.result.document.get("sim") or {}).get("peak_memory_bytes")
-    return value if isinstance(value, int) else 0
+    simulated = row.result.known.sim
+    return int(simulated.peak_memory_bytes or 0) if simulated is not None else 0
 
 
 def tell_one(run: _Run) -> None:
@@ -294,7 +295,7 @@ def tell_one(run: _Run) -> None:
 
 
 def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
-    """Columns of equal width: the first so many are texts, the others numbers."""
+    """Prints aligned columns: the first `texts` columns are text, the others numbers."""
     lines = [head, *rows]
     widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
     for line in lines:
@@ -307,7 +308,7 @@ def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
 
 
 def tell_many(runs: list[_Run], took_s: float) -> None:
-    """What does not hold, what failed, and the score of all."""
+    """Prints the claims that do not hold, the failed points, and the total score."""
     for run in runs:
         for verdict in run.verdicts:
             if verdict.held is not True:

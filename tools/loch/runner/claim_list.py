@@ -23,7 +23,7 @@ def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_a
             if "claim" not in child.entries:
                 raise child.error("missing", "claim")
             explained = pointer(child.entries.get("why"))
-            named = child.entries.get("about") or child.entries.get("id")  # as it was spelled before
+            named = child.entries.get("about") or child.entries.get("id")  # `id` is the former name of `about`
             about = tuple(_target(each) for each in named.scalars()) if named is not None else ()
         said = child.entries["claim"] if child.entries is not None else child
         text = text_of(said)

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     engine = engines.from_flags(args, os.environ)
     files = _files(args.files)
     loaded = []
-    for file in files:  # all are checked before any is run
+    for file in files:  # every file is checked before the first one runs
         document = located.load(file)
         overrides.check_smoke(document)
         given = overrides.apply(
@@ -194,7 +194,7 @@ def _nodes_max(args: argparse.Namespace, launched: launch.Launch | None) -> int 
 
 
 def _cores(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
-    """Those of a host, taken to be as many as here."""
+    """The number of cores of a host, assumed to equal that of this machine."""
     return len(os.sched_getaffinity(0)) if launched and args.fabric == "verbs" else None
 
 

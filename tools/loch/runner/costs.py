@@ -1,4 +1,4 @@
-"""How long points should take: as long as they took before, in this folder or in the reference results."""
+"""Estimates how long points take from earlier runs in this folder or in the reference results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loch.places import SOURCE
 from . import grid
 from .errors import BadInput
 from .model import Experiment
-from .points import point_hash, read_document
+from .points import point_hash, read_point
 from .stored_json import read_json
 
 REFERENCE = Path(SOURCE) / "reference"
@@ -27,12 +27,11 @@ class Costs:
         self._from_reference(REFERENCE / experiment.name / "manifest.json")
         for path in (folder / "points").glob("*.json"):
             try:
-                document = read_document(path)
+                stored = read_point(path)
             except BadInput:
                 continue  # what is damaged runs again, or is told by whoever needs it
-            if document:
-                runner = document["runner"]
-                self._note(path.name.split(".")[0], str(runner.get("system")), runner.get("elapsed_s"))
+            if stored is not None:
+                self._note(stored.hash, str(stored.runner.system), stored.runner.elapsed_s)
 
     def _from_reference(self, path: Path) -> None:
         try:
@@ -75,7 +74,7 @@ def slots(jobs: int) -> int:
 
 
 def of_points(points: list[grid.Point], costs: Costs, side_by_side: int) -> float:
-    """How long points take in all: so many simulated ones side by side, measured ones alone."""
+    """The total time of points, of which `side_by_side` simulated ones run at once and measured ones alone."""
     simulated = sum(costs.of(point) for point in points if not point.is_measured)
     alone = sum(costs.of(point) for point in points if point.is_measured)
     return alone + simulated / side_by_side

@@ -39,7 +39,7 @@ def connect(argv: list[str]) -> Any:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if argv[0] != "--processes":
         return Client(argv[1], timeout=CONNECT_S, set_as_default=False)
-    # Whoever can talk to a scheduler can run commands as its user: certificates of this run alone keep others out.
+    # Access to a Dask scheduler means running commands as its user, so each run has its own TLS certificates.
     security = Security.temporary()
     cluster = LocalCluster(
         n_workers=int(argv[1]),
@@ -132,7 +132,7 @@ def _sees(paths: list[str]) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    output = os.dup(1)  # what a library prints must not get between our lines
+    output = os.dup(1)  # keeps output of libraries out of the JSON lines
     os.dup2(2, 1)
     sys.stdout = os.fdopen(output, "w", encoding="utf-8")
     try:

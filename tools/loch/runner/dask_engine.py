@@ -31,7 +31,7 @@ ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9\[][A-Za-z0-9.\[\]:_-]*:\d{
 
 @dataclass(frozen=True)
 class _Bridge:
-    """The process of dask_bridge.py: what it is asked, what it answers, what it complains of."""
+    """The child process dask_bridge.py: its requests, its answers and its error output."""
 
     process: subprocess.Popen[bytes]
     asked: IO[bytes]
@@ -133,7 +133,7 @@ class Dask(Engine):
             raise EngineLost(f"--on dask: {self._last_words()}; finished points are kept") from None
 
     def _lines(self) -> list[dict]:
-        """What it has said by now."""
+        """The answers of the bridge that have arrived."""
         try:
             while data := os.read(self._there.answers.fileno(), READ_BYTES):
                 self._received += data

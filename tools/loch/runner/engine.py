@@ -161,7 +161,7 @@ class Engine:
             self._waiting.clear()
 
     def _remove_folder(self) -> None:
-        """Tasks write into it until they are dead. What is left after all goes when the stored points are opened again."""
+        """Removes the engine's folder once no task writes into it. Opening the stored points again removes leftovers."""
         until = time.monotonic() + REMOVE_S
         while self._folder is not None and self._folder.exists() and time.monotonic() < until:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -21,7 +21,8 @@ from .errors import BadInput
 from .grid import Point
 from .launch import LAUNCHERS, Launch, of_this_machine
 from .model import Experiment
-from .points import Store, point_hash, result_error, stamp
+from .points import Store, point_hash, stamp
+from .result import Failure, Result, of_program
 from .stored_json import read_json
 
 SIMULATED_TIMEOUT_S = 1800.0
@@ -41,8 +42,8 @@ class Outcome:
     point: Point
     hash: str
     elapsed_s: float
-    failure: dict | None = None
-    result: dict | None = None
+    failure: Failure | None = None
+    result: Result | None = None
     others: float | None = None  # share of the CPU that others used (measured points)
 
 
@@ -60,7 +61,7 @@ class _Running:
     timed_out: bool = False
     cpu_s: float = 0.0
     result_seen: float | None = None  # when the result of several processes was first there
-    outlived_result: bool = False  # its launcher had to be ended after that
+    outlived_result: bool = False  # the result was complete, but the launcher did not exit and was killed
 
 
 class Executor:
@@ -73,7 +74,7 @@ class Executor:
 
     @property
     def running(self) -> int:
-        """How many points are under way."""
+        """The number of points that are running."""
         return len(self._running)
 
     @property
@@ -149,7 +150,7 @@ class Executor:
             except OSError as error:
                 output.unlink(missing_ok=True)
                 reason = f"cannot start {argv[0]}: {error.strerror}"
-                ended(self._store(point, argv, 0.0, reason, {}, None, "", None, self.host))
+                ended(self._store(point, argv, 0.0, reason, None, "", None, self.host))
                 return
         self._running.append(
             _Running(point, name, process, argv, result, output, now, now + self._timeout(point), meter)
@@ -174,34 +175,29 @@ class Executor:
         self._running.remove(each)
         elapsed = now - each.began
         others = each.meter.share(now, each.cpu_s) if each.point.is_measured else None
-        reason, document = self._judge(each)
+        found = self._judge(each)
         tail = _tail(each.output)
         each.result.unlink(missing_ok=True)
         each.output.unlink(missing_ok=True)
-        ended(
-            self._store(
-                each.point, each.argv, elapsed, reason, document, each.process.returncode, tail, others, self.host
-            )
-        )
+        ended(self._store(each.point, each.argv, elapsed, found, each.process.returncode, tail, others, self.host))
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
         """Stores how a point ended on another machine."""
-        document: dict = {}
-        reason = ending.lost or ending.cannot_start or None
-        if reason is None:
-            reason = self._bad_end(point, ending.exit_status, ending.timed_out)
-        if reason is None:
-            reason, document = _result_of(ending.result, argv) if ending.result else ("it left no result", document)
+        found: Result | str | None = ending.lost or ending.cannot_start or None
+        if found is None:
+            found = self._bad_end(point, ending.exit_status, ending.timed_out)
+        if found is None:
+            found = _result_of(ending.result, argv) if ending.result else "it left no result"
         tail = _tail(ending.output) if ending.output else ""
         return self._store(
-            point, argv, ending.elapsed_s, reason, document, ending.exit_status, tail, None, ending.host or self.host
+            point, argv, ending.elapsed_s, found, ending.exit_status, tail, None, ending.host or self.host
         )
 
-    def _judge(self, each: _Running) -> tuple[str | None, dict]:
-        """Why the point failed, or None and its result."""
+    def _judge(self, each: _Running) -> Result | str:
+        """The result of a point, or why it failed."""
         code = 0 if each.outlived_result else each.process.returncode
         reason = self._bad_end(each.point, code, each.timed_out)
-        return (reason, {}) if reason is not None else _result_of(each.result, each.argv)
+        return reason if reason is not None else _result_of(each.result, each.argv)
 
     def _bad_end(self, point: Point, code: int | None, timed_out: bool) -> str | None:
         """Why a process that ended so leaves no result, or None."""
@@ -216,8 +212,7 @@ class Executor:
         point: Point,
         argv: list[str],
         elapsed: float,
-        reason: str | None,
-        document: dict,
+        found: Result | str,
         code: int | None,
         tail: str,
         others: float | None,
@@ -225,15 +220,12 @@ class Executor:
     ) -> Outcome:
         name = point_hash(point)
         runner = self._runner(point, argv, elapsed, others, host)
-        if reason is not None:
-            failure = self._failure(point, reason, code, tail)
+        if isinstance(found, str):
+            failure = Failure(reason=found, exit_status=code, stderr_tail=tail, command=rerun(point))
             self.store.keep_failure(name, failure, runner)
             return Outcome(point, name, elapsed, failure=failure, others=others)
-        self.store.keep(name, document, runner)
-        return Outcome(point, name, elapsed, result=document, others=others)
-
-    def _failure(self, point: Point, reason: str, code: int | None, tail: str) -> dict:
-        return {"reason": reason, "exit_status": code, "stderr_tail": tail, "command": rerun(point)}
+        self.store.keep(name, found, runner)
+        return Outcome(point, name, elapsed, result=found, others=others)
 
     def _runner(self, point: Point, argv: list[str], elapsed: float, others: float | None, host: dict) -> dict:
         return {
@@ -253,16 +245,19 @@ class Executor:
         }
 
 
-def _result_of(path: Path, argv: list[str]) -> tuple[str | None, dict]:
-    """Why a file is no result, or None and the result."""
+def _result_of(path: Path, argv: list[str]) -> Result | str:
+    """The result in a file, or why it is none."""
     try:
         document = read_json(path)
     except BadInput as error:
-        return f"no readable result: {str(error).removeprefix(f'{path}: ')}", {}
+        return f"no readable result: {str(error).removeprefix(f'{path}: ')}"
     lost = _unplanned(document) if argv[0] in LAUNCHERS and isinstance(document, dict) else []
     if lost:
-        return f"lost during the run: node {', '.join(map(str, lost))}", {}
-    return result_error(document), document
+        return f"lost during the run: node {', '.join(map(str, lost))}"
+    try:
+        return of_program(document)
+    except BadInput as error:
+        return str(error)
 
 
 def _unplanned(document: dict) -> list:

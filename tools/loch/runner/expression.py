@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-TOKENS_MAX = 400  # of one expression
+TOKENS_MAX = 400  # per expression
 DEPTH_MAX = 50  # brackets and signs in each other
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -46,7 +46,7 @@ _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": ope
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression, in words."""
+    """An expression that cannot be parsed or evaluated."""
 
 
 class Every:
@@ -68,7 +68,7 @@ class Name:
 
     @property
     def is_many(self) -> bool:
-        """Whether it stands for a value at every place of some axis."""
+        """Whether the name denotes one value per value of some axis, rather than a single one."""
         return any(value is EVERY for _, value in self.at)
 
 

@@ -24,7 +24,7 @@ Loc = tuple[Any, ...]
 
 
 class Kind:
-    """A kind of value, as pydantic wants a type of one's own."""
+    """A pydantic type of one kind of value."""
 
     schema: dict[str, Any] = {}
 
@@ -63,7 +63,7 @@ def kind(name: str, check: Callable[[Any], Any], schema: dict[str, Any]) -> type
 
 
 def option_schema(option: Option) -> dict[str, Any]:
-    """Of one canonical or written value of an option."""
+    """The JSON Schema of an option's value."""
     if option.kind in ("count", "size"):
         limits = {"minimum": int(option.minimum)}
         if option.maximum != float("inf"):
@@ -200,7 +200,7 @@ def either(name: str, one: type[Kind]) -> type[Kind]:
 
 def anything(name: str, schema: dict[str, Any]) -> type[Kind]:
     """What only the whole document can judge (schema.py); an editor knows its outline."""
-    return kind(name, lambda value: value, schema)  # nothing at all included
+    return kind(name, lambda value: value, schema)  # None included
 
 
 def _word(value: Any) -> Any:

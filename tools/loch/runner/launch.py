@@ -60,7 +60,7 @@ class Launch:
 
     @property
     def slots(self) -> int:
-        """How many nodes fit when each is a process that may be on any host."""
+        """The number of node processes that fit on all hosts together."""
         return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
 
     def is_for(self, point: Point) -> bool:

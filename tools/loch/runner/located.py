@@ -14,9 +14,9 @@ from loch.ending import one_line
 
 from .errors import BadInput, reading
 
-BYTES_MAX = 1 << 20  # of one file
+BYTES_MAX = 1 << 20  # per file
 DEPTH_MAX = 64  # mappings and lists in each other
-VALUES_MAX = 50_000  # of one file
+VALUES_MAX = 50_000  # per file
 SHOWN_MAX = 60  # letters of a value in an error line
 
 
@@ -26,7 +26,7 @@ def cut(text: str) -> str:
 
 
 def found(value: Any) -> str:
-    """What a value is, in words."""
+    """Describes the type of a value for error messages."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -53,7 +53,7 @@ class Item:
         where = f"{self.file}:{line}" if line is not None else self.file
         child = self.entries.get(key) if self.entries and key else None
         if child is not None and child.line is None:
-            where = child.file  # it came from the command line or from smoke:
+            where = child.file  # a value from the command line or from `smoke:`
         return BadInput(f"{where}: {path}: {expected}")
 
     def plain(self) -> Any:
@@ -71,7 +71,7 @@ class Item:
         return self.entries
 
     def kind(self) -> str:
-        """What it is, in words."""
+        """The item's type for error messages."""
         return found(
             self.entries or {} if self.entries is not None else self.items if self.items is not None else self.value
         )
@@ -140,14 +140,14 @@ def dump(document: dict[str, Any]) -> str:
 
 
 class _TooDeep(Exception):
-    """More levels than any experiment has."""
+    """A file with more nesting levels than any experiment needs."""
 
     def __init__(self, line: int) -> None:
         self.line = line
 
 
 class _TooMany(_TooDeep):
-    """More values than any experiment has, those of aliases counted each time."""
+    """A file with more values than any experiment needs; those of YAML aliases count each time."""
 
 
 def _line_of(thing: Any) -> int:

@@ -1,4 +1,4 @@
-"""What an experiment is, once its YAML has been read and found good."""
+"""The checked form of an experiment's YAML."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Figure:
     y_max: float | None = None  # in the unit of the field
     relative_to: str = ""  # line: a system; the others are drawn over its median at the same place
     width: str = "one"  # one column (3.4 in) or two (7 in)
-    note: str = ""  # what a reader must know, under the figure
+    note: str = ""  # a note that is printed under the figure
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from .units import format_duration, format_size, parse_duration, parse_size
 FABRICS = ("sim", "shm", "verbs")
 
 
-NUMBER_MAX = 2.0**63  # what the binary's integers hold
+NUMBER_MAX = 2.0**63  # bound of the binary's integers
 TEXT_MAX = 4096  # letters, as of a path
 COPY = Path(__file__).with_name("flags.json")  # tests/settings holds it to the program's own
 
@@ -34,7 +34,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def expected(self) -> str:
-        """What a good value looks like, for the error line."""
+        """A description of valid values for error messages."""
         if self.kind == "count":
             least, most = int(self.minimum), self.maximum
             return (
@@ -155,7 +155,7 @@ def _binary() -> str:
 
 # An experiment's options, and their flags where they differ by more than - and _.
 BENCH, _FLAGS = _bench()
-# What the runner itself turns into other options.
+# An option that the runner converts into other options.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
 SHARE_OF_MAX = Option("real", 0, 1)

@@ -84,7 +84,7 @@ def write_overview(root: Path) -> None:
 
 
 def _figure_stamp(folder: Path, results: Results) -> str:
-    """What the figure and the page follow from: if it is as it was, so are they."""
+    """A hash of all inputs of the figure and the page: while it is unchanged they are not drawn again."""
     digest = hashlib.sha256((folder / "manifest.json").read_bytes())
     digest.update(results.csv().encode())
     for path in sorted(

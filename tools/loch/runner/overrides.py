@@ -1,4 +1,4 @@
-"""What the command line changes in an experiment before it is checked: --set, --fabric, --smoke."""
+"""Changes of an experiment by the command line, before it is checked: --set, --fabric, --smoke."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _says(sets: list[str], key: str) -> bool:
 
 
 def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None, cores: int | None) -> list[str]:
-    """Every system to `fabric`; returns what else had to change for it."""
+    """Sets every system's fabric; returns descriptions of the other changes that this required."""
     top = document.mapping()
     before = _plain(top, "fabric") or "sim"
     top["fabric"] = from_plain(fabric, "--fabric", "fabric")
@@ -193,7 +193,7 @@ def _set_option(document: Item, key: str, value: Any, origin: str) -> None:
 
 
 def _set_axis(document: Item, key: str, value: Any, origin: str) -> None:
-    """Other values for an axis. Exclusions of values that are gone go with them."""
+    """Replaces the values of an axis, and drops exclusions that name removed values."""
     axes = document.mapping()["axes"]
     axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
     _trim(document, key)
@@ -274,7 +274,7 @@ def _put(item: Item, path: list[str], value: Any, origin: str) -> None:
 
 
 def _smoke(document: Item) -> None:
-    """The same figure, tiny: the file's own `smoke:` keys, or one repeat, short runs and the ends of each axis."""
+    """Reduces the experiment to a smoke test: its `smoke:` keys, or one repeat, short runs and the ends of each axis."""
     top = document.mapping()
     own = top.get("smoke")
     if own is not None:

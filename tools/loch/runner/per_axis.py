@@ -16,14 +16,20 @@ from .located import Item, cut
 from .values import value_of
 
 ELSE = "else"
-FIXED = ("protocol", "fabric", "hardware", "processes", "scale")  # what a system is, the same everywhere
+FIXED = (
+    "protocol",
+    "fabric",
+    "hardware",
+    "processes",
+    "scale",
+)  # never by place
 
 
 @dataclass(frozen=True)
 class Case:
     """A value, and where it holds."""
 
-    text: str  # of the condition, as it was written
+    text: str  # the condition as written in the file
     conditions: tuple[expression.Binary, ...]
     value: Any
     place: Item  # for an error
@@ -65,7 +71,7 @@ def at(value: Any, axes: dict[str, Any]) -> Any:
 
 
 def among(value: Any) -> list[Any]:
-    """All that it may be."""
+    """All values that the key may take."""
     return value.values() if isinstance(value, PerAxis) else [value]
 
 

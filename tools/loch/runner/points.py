@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -14,13 +13,14 @@ from typing import IO, Any, Protocol
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import power
+from . import power, result
 from .errors import BadInput
 from .grid import Point
 from .options import FILE_OPTIONS, file_named
-from .stored_json import damage, read_json
+from .result import Failure, Result, Stored
+from .stored_json import read_json
 
-RESULT_SCHEMA = 1
+FAILED = ".failed.json"
 
 
 def point_hash(point: Point) -> str:
@@ -45,7 +45,7 @@ def file_hash(path: str) -> str:
 
 
 def stamp(point: Point, binary: str) -> dict[str, str]:
-    """What a stored result depends on besides its parameters: the binary and the files that parameters name."""
+    """The inputs of a result besides its parameters: hashes of the binary and of the files that parameters name."""
     found = {"binary": file_hash(binary)}
     for key in FILE_OPTIONS:
         value = point.params.get(key)
@@ -56,26 +56,10 @@ def stamp(point: Point, binary: str) -> dict[str, str]:
     return found
 
 
-@dataclass
-class Stored:
-    """One file of DIR/points: a result, or a failure with its reason."""
-
-    hash: str
-    document: dict
-
-    @property
-    def failed(self) -> bool:
-        return "failure" in self.document
-
-    @property
-    def runner(self) -> dict:
-        return self.document["runner"]
-
-
 class PointSource(Protocol):
     """Where results of points are found: a result folder's points, or a table that is kept of them."""
 
-    damaged: dict[Path, str]  # what was found so, and in which way
+    damaged: dict[Path, str]  # damaged files, with a description of the damage
 
     def of(self, point: Point) -> Stored | None:
         """The stored result of a point, else its stored failure, else nothing."""
@@ -112,38 +96,38 @@ class Store:
             self._lock = None
 
     def path(self, name: str, failed: bool = False) -> Path:
-        return self.folder / (f"{name}.failed.json" if failed else f"{name}.json")
+        return self.folder / (f"{name}{FAILED}" if failed else f"{name}.json")
 
     def find(self, name: str) -> Stored | None:
         """The stored result of a point, else its stored failure, else nothing. What is damaged is noted in `damaged`."""
         for failed in (False, True):
             path = self.path(name, failed)
             try:
-                document = read_document(path)
+                stored = read_point(path)
             except BadInput as error:
                 self.damaged[path] = str(error)
                 continue
-            if document is not None:
-                return Stored(name, document)
+            if stored is not None:
+                return stored
         return None
 
     def of(self, point: Point) -> Stored | None:
-        """The same, of a point."""
+        """The stored result of a point, if it is there."""
         return self.find(point_hash(point))
 
     def is_stale(self, stored: Stored, point: Point) -> bool:
         """Made by another binary, or with other contents of a file that the parameters name."""
-        return stored.runner.get("stamp") != stamp(point, self.binary)
+        return stored.runner.stamp != stamp(point, self.binary)
 
-    def keep(self, name: str, result: dict, runner: dict) -> None:
+    def keep(self, name: str, found: Result, runner: dict[str, Any]) -> None:
         """Stores a result; a failure of the same point is forgotten."""
-        write_atomically(self.path(name), json.dumps({**result, "runner": runner}, indent=1) + "\n")
+        write_atomically(self.path(name), json.dumps({**found.document, "runner": runner}, indent=1) + "\n")
         self.damaged.pop(self.path(name), None)
         self.path(name, failed=True).unlink(missing_ok=True)
 
-    def keep_failure(self, name: str, failure: dict, runner: dict) -> None:
+    def keep_failure(self, name: str, failure: Failure, runner: dict[str, Any]) -> None:
         """Stores why a point has no result."""
-        document = {"failure": failure, "runner": runner}
+        document = {"failure": failure.dict(), "runner": runner}
         write_atomically(self.path(name, failed=True), json.dumps(document, indent=1) + "\n")
         self.path(name).unlink(missing_ok=True)
         self.damaged.pop(self.path(name), None)
@@ -154,27 +138,9 @@ class Store:
             path.unlink()
 
 
-def read_document(path: Path) -> dict | None:
-    """A stored point, or None where there is none. One that is damaged is BadInput, with its name and in which way."""
+def read_point(path: Path) -> Stored | None:
+    """A stored point, or None where there is none. One that is damaged is BadInput, with its file, key and in which way."""
     if not path.exists():
         return None
-    document = read_json(path)
-    wrong = damage(document, path.name.endswith(".failed.json"))
-    if wrong:
-        raise BadInput(f"{path}: {wrong}")
-    return document
-
-
-def result_error(document: Any) -> str | None:
-    """Why a document is no result of schema 1, or None when it is one."""
-    if not isinstance(document, dict):
-        return "the result is no JSON object"
-    if document.get("schema") != RESULT_SCHEMA:
-        return f"schema: expected {RESULT_SCHEMA}, found {document.get('schema')!r}"
-    if not isinstance(document.get("throughput_ops_s"), (int, float)):
-        return "throughput_ops_s: expected a number"
-    wrong = damage({**document, "runner": {}}, failed=False)
-    if wrong:
-        return wrong
-    corrupt = document.get("operations", {}).get("corrupt", 0)
-    return f"{corrupt} values read were corrupt" if corrupt else None
+    failed = path.name.endswith(FAILED)
+    return result.of_file(path.name.removesuffix(FAILED).removesuffix(".json"), read_json(path), failed, str(path))

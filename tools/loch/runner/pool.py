@@ -1,4 +1,4 @@
-"""Whose turn it is: simulated points of all experiments side by side, measured ones alone, drawing in between."""
+"""Schedules the work of a run: simulated points of all experiments in parallel, measured ones alone, drawing in between."""
 
 from __future__ import annotations
 

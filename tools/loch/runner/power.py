@@ -159,7 +159,7 @@ def _flags_there(point: Point, power: Power, launched: Launch | None) -> list[st
 
 
 def _hosts(point: Point, launched: Launch | None) -> list[str] | None:
-    """Those that a point runs on; None: this machine alone."""
+    """The hosts that a point runs on; None: only this machine."""
     if launched is None or not launched.is_for(point):
         return None
     if not launched.hosts:

@@ -70,7 +70,7 @@ def _listed(binary: str, what: str) -> list[str] | None:
 
 
 def _check_option_names(document: Item, experiment: Experiment, binary: str) -> None:
-    """Refuses protocol options that the binary does not offer. A binary that cannot say is believed later."""
+    """Refuses protocol options that the binary does not offer. A binary that cannot list them refuses later."""
     for system in experiment.systems:
         offered = options.protocol_options(binary, str(system.params["protocol"]))
         if offered is None:
@@ -104,7 +104,7 @@ def _check_points(
 
 
 def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
-    """What the binary has against a point, in one line; None if nothing, or if it cannot say."""
+    """The binary's refusal of a point, in one line; None if it accepts the point, or cannot run."""
     try:
         done = subprocess.run(
             [binary, "bench", *options.arguments(point.params), "--dry-run"],

@@ -65,7 +65,7 @@ class Progress:
         return self._left_s * spent / self._done_s
 
     def changed(self, points: int, expected_s: float) -> None:
-        """There are so many more points to come than was thought, or fewer."""
+        """Adjusts the number of expected points (by a positive or negative number) and the expected time."""
         self.total += points
         self._left_s = max(0.0, self._left_s + expected_s)
         if self._bar:
@@ -79,19 +79,20 @@ class Progress:
         self._done_s += expected_s
         if self._bar:
             if outcome.failure:
-                self._bar.console.print(f"failed: {outcome.point.title()}: {outcome.failure['reason']}", markup=False)
+                self._bar.console.print(f"failed: {outcome.point.title()}: {outcome.failure.reason}", markup=False)
             self._bar.update(self._task, completed=self.done, left=self._remaining())
             return
         if self.experiments > 1:
             return
-        what = outcome.failure["reason"] if outcome.failure else rate((outcome.result or {})["throughput_ops_s"])
+        got = outcome.result.known.throughput_ops_s if outcome.result else None
+        what = outcome.failure.reason if outcome.failure else rate(got or 0.0)
         state = "FAILED: " if outcome.failure else ""
         line = f"[{self.done}/{self.total}] {outcome.point.title()}: {state}{what}, {outcome.elapsed_s:.1f} s"
         remaining = self._remaining()
         print(line + (f", {remaining}" if remaining else ""), file=sys.stderr, flush=True)
 
     def experiment_done(self, text: str) -> None:
-        """One of several experiments is finished."""
+        """Prints a line for an experiment that is finished, when several run."""
         self.finished += 1
         if self._bar:
             self._bar.console.print(text, markup=False, highlight=False)

@@ -31,7 +31,7 @@ class Cell:
     """
 
     id: str
-    field: str  # a result field; of a single number what it is, in words
+    field: str  # a result field; for a single number a description of it
     series: str
     at: Any
     value: float | None
@@ -126,7 +126,7 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
 
 
 def _as_listed(cell: Cell) -> Cell:
-    """What the list of targets says of an id holds for its numbers."""
+    """Fills in what the list of targets says about the cell's id."""
     target = targets.load(FOLDER).get(targets.base(cell.id))
     if target is None:
         return cell
@@ -247,13 +247,13 @@ def _number(item: located.Item, above: located.Item) -> Cell:
 
 
 def of(results: Results) -> PublishedItem | None:
-    """What the experiment's paper: names, or None."""
+    """The published item that the experiment's `paper:` key names, or None."""
     paper = results.experiment.paper
     return find(paper.source, paper.item) if paper else None
 
 
 def called(experiment: Experiment) -> str:
-    """What the numbers beside an experiment's results are: published, or what their file says."""
+    """The label of an experiment's comparison numbers: "published", or the one that their file gives."""
     item = find(experiment.paper.source, experiment.paper.item) if experiment.paper else None
     return item.called if item else "published"
 
@@ -281,7 +281,7 @@ def check(experiment_item: located.Item, experiment: Experiment) -> None:
 def wrong_number(experiment: Experiment, cell: Cell) -> str | None:
     """Why an experiment cannot answer a single number although it has some of its systems, or None."""
     if not is_asked(experiment, cell):
-        return None  # another experiment of the same item has its systems
+        return None  # the cell's system belongs to another experiment of the same item
     systems = [system.name for system in experiment.systems]
     for name in expression.names(cell.obtained):
         if not lookup.system_of(name):
@@ -311,10 +311,10 @@ class Comparison:
     cell: Cell
     system: str
     obtained: float | None
-    axes: tuple[tuple[str, Any], ...] = ()  # where it was obtained
+    axes: tuple[tuple[str, Any], ...] = ()  # the axis values of the result
     missing: str = ""  # why nothing was
     field: str = ""  # the result field, where it is one and no more
-    ratio: tuple | None = None  # of one system over another at one place: both, the field, the place
+    ratio: tuple | None = None  # a ratio of two systems: both names, the field, the axis values
 
     @property
     def error(self) -> float | None:
@@ -327,7 +327,7 @@ class Comparison:
 
     @property
     def counts(self) -> bool:
-        """Whether it is a prediction of an exact number, which is what a score is made of."""
+        """Whether the number counts for the score: an exact published number that was predicted."""
         return self.error is not None and self.cell.kind == "E" and not self.cell.calibration
 
 
@@ -354,7 +354,7 @@ def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
         ):
             continue  # shared memory on one machine is not the published cluster
         if not results.has_field(system.name, cell.field):
-            continue  # this experiment does not derive it
+            continue  # this experiment does not derive the number
         for axes in results.axes_of(system.name):
             rows = results.at(system.name, axes)
             if axes[cell.axis] == cell.at and all(rows[0].point.params.get(k) == v for k, v in cell.where):
@@ -377,7 +377,7 @@ def _single(results: Results, cell: Cell) -> Comparison:
         return Comparison(cell, "", None, missing=str(error))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return Comparison(cell, "", None, missing=f"the expression gives {value}, no number")
-    if isinstance(cell.obtained, expression.Name):  # it has a place in the figure
+    if isinstance(cell.obtained, expression.Name):  # the number can be drawn in the figure
         system, _, field = cell.obtained.path.partition(".")
         places = lookup.places(results.experiment, cell.obtained)
         return Comparison(cell, system, float(value), tuple(places[0].items()), field=field)
@@ -403,7 +403,7 @@ def place(comparison: Comparison) -> str:
 
 @dataclass(frozen=True)
 class Score:
-    """How many numbers came how near."""
+    """Counts of published numbers by relative error."""
 
     numbers: int
     within_5: int

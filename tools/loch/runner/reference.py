@@ -20,7 +20,7 @@ from loch.written import write_atomically
 from . import expression, located, lookup, outputs, published
 from .errors import BadInput
 from .model import Experiment
-from .points import read_document
+from .points import read_point
 from .stored_json import read_json
 from .tables import Results
 
@@ -106,16 +106,16 @@ def columns(results: Results) -> set[str]:
 
 
 def _manifest(folder: Path, results: Results) -> str:
-    """That of the run, without what only a rerun needs; one line a point."""
+    """The run's manifest without the parts that only a rerun needs; one line per point."""
     document = read_json(folder / "manifest.json")
     points = [
         {"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]}
         for each in document.pop("points")
     ]
     tuned = [
-        float(stored["runner"].get("elapsed_s", 0))
+        float(stored.runner.elapsed_s or 0)
         for path in sorted((folder / "points").glob("*.json"))
-        if (stored := read_document(path)) and stored["runner"].get("tuning")
+        if (stored := read_point(path)) and stored.runner.tuning
     ]
     document["tuning_mean_s"] = round(sum(tuned) / len(tuned), 3) if tuned else None
     document["tuned"] = [
@@ -127,7 +127,7 @@ def _manifest(folder: Path, results: Results) -> str:
 
 
 def _of_tree(file: str) -> str:
-    """The path of an experiment without that of the machine."""
+    """The path of an experiment relative to the source tree."""
     return "experiments/" + file.rpartition("experiments/")[2] if "experiments/" in file else Path(file).name
 
 
@@ -136,31 +136,21 @@ def _data(results: Results) -> str:
     out: dict[str, dict] = {}
     for row in results.rows:
         kept: dict[str, Any] = {}
-        if row.result.failed:
-            kept["failure"] = {"reason": row.result.document["failure"]["reason"]}
+        if row.failure is not None:
+            kept["failure"] = {"reason": row.failure.reason}
         elif figure.kind == "cdf":
-            kept["distributions"] = {
-                y: node for y in figure.y if (node := _distribution(row.result.document, y)) is not None
-            }
+            kept["distributions"] = {y: node for y in figure.y if isinstance(node := row.result.node(y), (list, dict))}
         elif figure.kind == "timeline":
             kept["distributions"] = {
                 name: row.result.document.get(name) for name in ("timeline", "events", "probed_keys", "duration_s")
             }
-        if caveats := row.result.document.get("caveats"):
+        if row.ok and (caveats := row.result.known.caveats):
             kept["caveats"] = caveats
-        if row.point.is_measured:
-            host = row.result.runner.get("host", {})
-            kept["host"] = {key: host.get(key) for key in ("cpu", "cores", "kernel", "governor")}
-            kept["others_cpu_share"] = row.result.runner.get("others_cpu_share")
+        if row.point.is_measured and row.stored is not None:
+            host = row.stored.runner.host
+            kept["host"] = {"cpu": host.cpu, "cores": host.cores, "kernel": host.kernel, "governor": host.governor}
+            kept["others_cpu_share"] = row.stored.runner.others_cpu_share
         if kept:
             out[row.hash] = kept
     lines = ",\n ".join(f"{json.dumps(name)}: {json.dumps(kept, separators=(',', ':'))}" for name, kept in out.items())
     return "{" + (f"\n {lines}\n" if lines else "") + "}\n"
-
-
-def _distribution(document: dict, field: str) -> Any | None:
-    """The node of a distribution: a list of shares, or the parts of a latency that curves are drawn from."""
-    node: Any = document
-    for part in field.split("."):
-        node = node.get(part) if isinstance(node, dict) else None
-    return node if isinstance(node, (list, dict)) else None

@@ -12,6 +12,7 @@ from .execute import rerun
 from .grid import choice_key, show
 from .model import System
 from .points import PointSource, Store
+from .result import Build, Host
 from .tables import Results, Row, failed_share
 from .units import about
 
@@ -27,22 +28,23 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
     """
     measure = results.experiment.measure
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
-    transport = row.result.document.get("transport", "verbs") if row else "verbs"
+    transport = row.result.known.transport if row else "verbs"
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
         return f"simulated ({model}{hardware(results, system, place)}, {seeds})"
-    host = row.result.runner.get("host", {}) if row else {}
-    device = row.result.document.get("capabilities", {}).get("device") if row else None
+    capabilities = row.result.known.capabilities if row else None
+    device = capabilities.device if capabilities is not None else None
     if device and system.params["fabric"] == "verbs" and transport == "verbs":
         return f"measured on {device}"
-    where = f" on {host['cpu']}, {host['cores']} cores" if host.get("cpu") else ""
+    host = row.stored.runner.host if row and row.stored is not None else Host()
+    where = f" on {host.cpu}, {host.cores} cores" if host.cpu else ""
     return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
 
 
 def hardware(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
-    """The profile of a simulated system, or those of the axis."""
+    """The hardware profile of a simulated system, or all of an axis over profiles."""
     among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
     return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
 
@@ -168,7 +170,7 @@ def _verdict(verdict: Verdict) -> Point:
 
 
 def caption(results: Results) -> str:
-    """What the marks of the figure mean, with n, and first how many are of runs that waited or were not steady."""
+    """The figure's caption: first how many runs waited or were not steady, then the meaning of the marks, with n."""
     doubtful = len(caveats(results))
     said = (
         f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). "
@@ -234,8 +236,7 @@ def _choices(choices: list[dict]) -> blocks.Table:
 
 def caveats(results: Results) -> list[tuple[Row, list[str]]]:
     """The points whose rates are not the design's own in a steady state, with the reasons that their results give."""
-    found = [(row, row.result.document.get("caveats", [])) for row in results.rows if row.ok and row.stored is not None]
-    return [(row, [str(each) for each in said]) for row, said in found if isinstance(said, list) and said]
+    return [(row, said) for row in results.rows if row.ok and (said := row.result.known.caveats)]
 
 
 def _caveats(results: Results) -> list[Block]:
@@ -276,9 +277,10 @@ def failure_text(row: Row) -> str:
 
 
 def _failed(row: Row) -> str:
-    failure = row.result.document["failure"]
-    tail = failure.get("stderr_tail", "").splitlines()
-    return f"{row.point.title()}: {failure['reason']}" + (f": {tail[-1]}" if tail else "")
+    if row.failure is None:
+        return f"{row.point.title()}: it has not run"
+    tail = row.failure.stderr_tail.splitlines()
+    return f"{row.point.title()}: {row.failure.reason}" + (f": {tail[-1]}" if tail else "")
 
 
 def _provenance(results: Results, stale: int, store: PointSource) -> list[Block]:
@@ -287,11 +289,12 @@ def _provenance(results: Results, stale: int, store: PointSource) -> list[Block]
         kept = "These are reference results: report.md beside this page says which program made them, and where."
         return [heading, Paragraph((Plain(kept),))]
     stored = [row.stored for row in results.rows if row.stored is not None]
-    took = sum(float(each.runner.get("elapsed_s", 0)) for each in stored)
-    versions = sorted({_version(each.document) for each in stored if "loch" in each.document})
-    binaries = sorted({str(each.runner.get("stamp", {}).get("binary", ""))[:12] for each in stored})
-    hosts = sorted({_host(each.runner.get("host", {})) for each in stored})
-    others = [each.runner["others_cpu_share"] for each in stored if each.runner.get("others_cpu_share") is not None]
+    took = sum(float(each.runner.elapsed_s or 0) for each in stored)
+    builds = [each.result.known.loch for each in stored if each.result is not None]
+    versions = sorted({_version(build) for build in builds if build is not None})
+    binaries = sorted({str(each.runner.stamp.get("binary", "") if each.runner.stamp else "")[:12] for each in stored})
+    hosts = sorted({_host(each.runner.host) for each in stored})
+    others = [each.runner.others_cpu_share for each in stored if each.runner.others_cpu_share is not None]
     changed = results.experiment.overrides
     lines: list[blocks.Inline] = [
         Plain(f"Loch {', '.join(versions) or 'unknown'}; binary sha256 {', '.join(binaries)}"),
@@ -321,16 +324,15 @@ def many_gave_up(results: Results) -> str:
     )
 
 
-def _version(document: dict) -> str:
-    loch = document["loch"]
-    dirty = ", with uncommitted changes" if loch.get("dirty") else ""
-    return f"{loch.get('version', '?')} (commit {str(loch.get('commit', '?'))[:12]}{dirty})"
+def _version(build: Build) -> str:
+    dirty = ", with uncommitted changes" if build.dirty else ""
+    return f"{build.version or '?'} (commit {(build.commit or '?')[:12]}{dirty})"
 
 
-def _host(host: dict) -> str:
+def _host(host: Host) -> str:
     return (
-        f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores, Linux {host.get('kernel', '?')}, "
-        f"governor {host.get('governor') or 'unknown'}"
+        f"{host.cpu or '?'}, {host.cores or '?'} cores, Linux {host.kernel or '?'}, "
+        f"governor {host.governor or 'unknown'}"
     )
 
 
@@ -344,8 +346,8 @@ def manifest(results: Results, verdicts: list[Verdict], choices: list[dict], sta
             "axes": row.point.axes,
             "repeat": row.point.repeat,
             "status": "ok" if row.ok else "failed" if row.stored else "missing",
-            "elapsed_s": row.stored.runner.get("elapsed_s") if row.stored else None,
-            "stamp": row.stored.runner.get("stamp") if row.stored else None,
+            "elapsed_s": row.stored.runner.elapsed_s if row.stored else None,
+            "stamp": row.stored.runner.stamp if row.stored else None,
         }
         for row in results.rows
     ]

@@ -17,7 +17,7 @@ from .options import BENCH, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
 TOP = document_shape.keys(document_shape.Experiment)
-# What a run can hold: more is a mistake, and would take hours before the first point runs.
+# Upper bounds of an experiment: more is a mistake, and would take hours before the first point runs.
 SYSTEMS_MAX, AXIS_MAX = 100, 1000
 COMBINATIONS_MAX = 100_000  # of axis values, before exclude
 POINTS_MAX = 10_000
@@ -72,7 +72,7 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
 
 
 def _check_cases(experiment: Experiment) -> None:
-    """Each condition of a value that depends on the place decides somewhere."""
+    """Refuses conditions of place-dependent values that no place of the experiment meets."""
     reached: dict[int, set[int]] = {}
     found: dict[int, per_axis.PerAxis] = {}
     for system in experiment.systems:
@@ -99,7 +99,7 @@ def _check_combinations(document: Item, axes: dict[str, list[Any]], zips: list[l
 
 
 def _check_points(document: Item, experiment: Experiment) -> None:
-    """How many runs the figure and its tuning need."""
+    """Refuses an experiment whose figure and tuning need too many runs."""
     here = {system.name: len(grid.combinations(experiment, system)) for system in experiment.systems}
     total = experiment.measure.repeats * sum(here.values())
     for system in experiment.systems:

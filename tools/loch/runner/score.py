@@ -303,7 +303,7 @@ def _status(line: Line) -> str:
 
 
 def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
-    """What is more than 25 % off, and what does not hold, each with the place that explains it."""
+    """Numbers that are more than 25 % off and claims that do not hold, each with the page that explains it."""
     out = [
         (f"{line.id}, {line.what}: {report.percent(line.error)}", line.explained)
         for line in sheet.lines
@@ -334,7 +334,7 @@ def summary(sheet: Sheet) -> list[str]:
 
 
 def coverage(sheet: Sheet) -> dict[str, int]:
-    """How many targets are answered in which way; the best answer of each counts."""
+    """Counts the targets by the way in which they are answered; the best answer of each counts."""
     words = {
         "obtained": "by numbers",
         "withheld": "withheld, predicted",

@@ -26,7 +26,7 @@ from .errors import BadInput
 from .task import NOT_VISIBLE
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
-CALL_S = 60.0  # of one call of them
+CALL_S = 60.0  # time limit of one call of a Slurm command
 ASK_S = 2.0  # between two questions about what is gone
 SILENCE_S = 600.0  # without an answer of the controller, or with every submission refused
 ROUNDS = 4  # turns that each simultaneous task gets where nobody says how many points a task runs
@@ -200,7 +200,7 @@ class Slurm(Engine):
         self._question = _Question(process, answer, complaint, now, jobs)
 
     def _hear(self, now: float) -> None:
-        """The answer, if it is there. None for long: the controller is gone."""
+        """The controller's answer, if it has arrived. If none arrives for long, the controller is considered gone."""
         question = self._question
         if question is None:
             return
@@ -279,7 +279,7 @@ class _State:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or will by itself."""
+        """Whether the job runs, or will start without intervention."""
         return self.name in ALIVE and not (self.name == "PENDING" and HELD.search(self.reason))
 
     def text(self) -> str:
@@ -315,7 +315,7 @@ def _exit_status(text: str) -> int:
 
 
 def _last_line(path: Path) -> str:
-    """What a task said at its end, as an addition to a line."""
+    """The last line of a task's output, to be appended to a message."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:

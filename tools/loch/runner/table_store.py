@@ -9,7 +9,7 @@ from typing import Any
 from .errors import BadInput
 from .grid import Point
 from .model import Experiment
-from .points import Stored
+from .result import Stored, of_table
 from .stored_json import read_json
 from .tables import axis_text
 
@@ -45,8 +45,9 @@ class TableStore:
             "system": point.system,
         }
         if row["status"] == "failed":
-            return Stored(row["point"], {"failure": kept.get("failure", {"reason": "it failed"}), "runner": runner})
-        document: dict = {"runner": runner}
+            failure = kept.get("failure", {"reason": "it failed"})
+            return of_table(row["point"], {"failure": failure}, runner, str(self.folder))
+        document: dict[str, Any] = {}
         skipped = {"system", "repeat", "seed", "status", "point", *self._axes}
         for name, text in row.items():
             if name not in skipped and text != "":
@@ -54,7 +55,7 @@ class TableStore:
         for name, node in kept.get("distributions", {}).items():
             _put(document, name.split("."), node)
         document["caveats"] = kept.get("caveats", [])
-        return Stored(row["point"], document)
+        return of_table(row["point"], document, runner, str(self.folder))
 
 
 def _put(document: dict, path: list[str], value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from . import expression
 from .grid import Point, choice_key
 from .model import Experiment
-from .points import Stored
+from .result import Failure, Result, Stored
 
 # Fields that differ between two runs of the same simulation, or say where it ran: they stay in points/*.json.
 _NOT_TIDY = (
@@ -53,11 +53,16 @@ class Row:
         return self.stored is not None and not self.stored.failed
 
     @property
-    def result(self) -> Stored:
-        """What is stored of a point that has run."""
-        if self.stored is None:
-            raise LookupError(f"{self.point.title()}: it has not run")
-        return self.stored
+    def result(self) -> Result:
+        """That of a point that ended well."""
+        if self.stored is None or self.stored.result is None:
+            raise LookupError(f"{self.point.title()}: it has no result")
+        return self.stored.result
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why a point that has run has no result."""
+        return self.stored.failure if self.stored is not None else None
 
 
 def failed_share(row: Row) -> float:
@@ -78,7 +83,7 @@ class Results:
             if row.ok:
                 row.fields = flatten(row.result.document)
                 for name, tree in experiment.derive.items():
-                    value = _derived(tree, row.fields, row.result.document)
+                    value = _derived(tree, row.fields, row.result)
                     if value is not None:
                         row.fields[name] = value
             self._by_place.setdefault(choice_key(row.point.system, row.point.axes), []).append(row)
@@ -140,21 +145,21 @@ def _field(row: Row, name: str) -> Any:
     tail = None if name in row.fields else _ABOVE.fullmatch(name)
     if not tail:
         return row.fields.get(name)
-    return _share_above(row.result.document, *tail.groups()) if row.ok else None
+    return _share_above(row.result, *tail.groups()) if row.ok else None
 
 
-def _share_above(document: dict, field_name: str, limit: str) -> float | None:
-    node = _inside(document, field_name.split("."))
+def _share_above(result: Result, field_name: str, limit: str) -> float | None:
+    node = result.node(field_name)
     if not isinstance(node, list) or not node:
         return None
     return 1 - max((share for value, share in node if value <= int(limit)), default=0.0)
 
 
-def _derived(tree: Any, fields: dict[str, Any], document: dict) -> float | None:
+def _derived(tree: Any, fields: dict[str, Any], result: Result) -> float | None:
     def lookup(name: expression.Name) -> Any:
         value = fields.get(name.path)
         if value is None:
-            value = _inside(document, name.path.split("."))
+            value = result.node(name.path)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise KeyError(name.path)
         return value
@@ -164,18 +169,6 @@ def _derived(tree: Any, fields: dict[str, Any], document: dict) -> float | None:
     except (KeyError, expression.ExpressionError):
         return None
     return value if isinstance(value, (int, float)) and value == value else None
-
-
-def _inside(document: Any, path: list[str]) -> Any:
-    """A value of the whole document, with numbers for places in its lists: nodes.0.counters.link_tx_busy."""
-    for part in path:
-        if isinstance(document, dict):
-            document = document.get(part)
-        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
-            document = document[int(part)]
-        else:
-            return None
-    return document
 
 
 def axis_text(value: Any) -> str:

@@ -91,12 +91,12 @@ def run_point(folder: Path, number: str, lease: Lease) -> bool:
 
 
 def _own_environment() -> dict[str, str]:
-    """This node's, without what tells a program of MPI that it is one of several processes."""
+    """The node's environment without the variables that make an MPI program one of several processes."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "PMI", "OMPI_"))}
 
 
 def _wait(process: subprocess.Popen, deadline: float, lease: Lease, record: dict) -> bool:
-    """Until it ends, or has to; whether somebody still wants to know."""
+    """Waits for the process until its deadline; returns whether the lease is still held, so that the result is wanted."""
     is_held = True
     while process.poll() is None:
         is_held = lease.is_held()

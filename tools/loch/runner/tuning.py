@@ -80,7 +80,7 @@ def with_rates(experiment: Experiment, store: Store, choices: list[dict]) -> lis
 
 def _goal(store: Store, point: grid.Point, goal: str) -> float | None:
     stored = store.find(point_hash(point))
-    if stored is None or stored.failed:
+    if stored is None or stored.result is None:
         return None
-    value = flatten(stored.document).get(goal)
+    value = flatten(stored.result.document).get(goal)
     return float(value) if isinstance(value, (int, float)) else None

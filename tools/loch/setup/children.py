@@ -16,7 +16,7 @@ QUIET_S = 1.0  # most calls are over by then
 REPEAT_S = 15.0  # where a line cannot be rewritten
 GRACE_S = 1.0  # a child of the same terminal has got its own Ctrl-C
 SHOWN_MAX = 90
-_STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # of ninja and apt-get
+_STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # beginnings of progress lines of ninja and apt-get
 
 
 class Progress:
@@ -115,7 +115,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
                 if _all_ended(family, 5 * GRACE_S):
                     break
         child.wait()
-    except KeyboardInterrupt:  # whoever asks twice is not kept waiting
+    except KeyboardInterrupt:  # a second Ctrl-C ends the wait
         for each in family:
             _send(each, signal.SIGKILL)
         child.wait()

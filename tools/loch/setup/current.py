@@ -33,7 +33,7 @@ def is_newer(path: str, than: str) -> bool:
 
 
 def text_of(path: str) -> str | None:
-    """What a stamp says, without the line's end; None if there is none."""
+    """The text of a stamp file without the newline; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as opened:
             return opened.read().rstrip("\n")

@@ -1,4 +1,4 @@
-"""What the commands that build nothing, or copies of their own, need first. Bad flags and --help install nothing."""
+"""Prepares commands that build nothing, or build copies of their own. Bad flags and --help install nothing."""
 
 from __future__ import annotations
 

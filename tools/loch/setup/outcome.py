@@ -36,7 +36,7 @@ def status_of(set_up: Callable[[], int | None]) -> int:
         status = set_up() or 0
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # whoever read has gone
+    except BrokenPipeError:  # the reader of the output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
     except CommandError as error:

@@ -16,7 +16,7 @@ from loch.setup.outcome import SetUpError, say
 
 TO_BUILD = """
   ccache clang-19 lld-19 libclang-rt-19-dev libstdc++-12-dev libc6-dev cmake ninja-build pkg-config
-  libboost-program-options-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev
+  libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libopenmpi-dev openmpi-bin openssh-client
   libibverbs-dev ibverbs-providers
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
@@ -34,7 +34,7 @@ POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
 DASK = ["python3-distributed", "python3-cryptography"]  # ./loch run --on dask
-# What the programs of bring_slurm link against.
+# Libraries that the Slurm programs of bring_slurm need.
 SLURM_TESTS = ["libhwloc15", "libnuma1", "libreadline8", "libgcrypt20", "libmunge2", "libpam0g"]
 LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git", "black", "flake8", "mypy"]
 
@@ -80,7 +80,7 @@ def install(names: list[str]) -> None:
 
 
 def _as_root(wanted: list[str]) -> list[str]:
-    """What goes before a command of root's."""
+    """The prefix (sudo or nothing) that runs a command as root."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo"):

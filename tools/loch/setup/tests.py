@@ -134,7 +134,7 @@ def _lint(asked: Asked, protocol_folders: str) -> int:
 
 
 def _build(asked: Asked, protocol_folders: str) -> str:
-    """Builds what is asked for; the folder in which ctest finds its tests."""
+    """Builds the requested targets and returns the folder in which ctest finds their tests."""
     targets = ("loch-bench", "loch_quick_tests") if asked.quick else ("all",)
     if asked.coverage:
         packages.ensure("coverage", packages.COVERAGE)
@@ -166,7 +166,7 @@ def _run(asked: Asked, where: str) -> int:
         "LOCH_FRESH_BASE": _fresh_base(),
     }
     if asked.coverage:
-        selection += ["-LE", "^softroce$"]  # those machines run the release build
+        selection += ["-LE", "^softroce$"]  # the Soft-RoCE tests need the release build
         shutil.rmtree(os.path.join(where, "profiles"), ignore_errors=True)
         env["LLVM_PROFILE_FILE"] = os.path.join(where, "profiles", "%4m.profraw")
     elif os.environ.get("CI") and "softroce" not in asked.filter:
@@ -201,7 +201,7 @@ def _with_skips(command: list[str], env: dict[str, str]) -> int:
                 )
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
-    except BrokenPipeError:  # nobody reads any more
+    except BrokenPipeError:  # the reader of the output has gone
         children.end(ctest)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1

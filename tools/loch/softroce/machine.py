@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 CONSOLE_LINES_KEPT = 40
 HUGE_PAGE_MB = 2
-HUGE_SHARE = 8  # of memory, one in so many bytes is in huge pages
+HUGE_SHARE = 8  # one of this many bytes of memory is in huge pages
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Machine:
         try:
             self.ports["control"].sendall(line.encode() + b"\n")
         except OSError:
-            pass  # its end is seen by the process
+            pass  # the process notices the end by itself
 
     def kill(self) -> None:
         """A crash of the machine: at once, nothing is written back."""

@@ -19,7 +19,7 @@ from loch.softroce.machine import Hardware, Machine, start
 from loch.softroce.switch import Switch
 
 HERE = Path(__file__).resolve().parent
-BOOT_LIMIT_S = 120  # and as much again for each further machine: they share the host's cores
+BOOT_LIMIT_S = 120  # per machine: they share the host's cores
 SYNC_LIMIT_S = 20
 QUIET_S = 4  # a start that takes longer says what goes on
 STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
@@ -105,7 +105,7 @@ class Run:
             self._end()
 
     def _write_folder(self) -> None:
-        """What the machines read at their start."""
+        """Writes the files that the machines read when they start."""
         feeds = _standard_input_is_for_us()
         passed = {
             name: value
@@ -208,7 +208,7 @@ class Run:
             self._ended(machine)
 
     def _take(self, name: str, machine: Machine) -> bool:
-        """Reads what is there; False when the port is closed."""
+        """Reads the available bytes; False when the port is closed."""
         while True:
             try:
                 data = machine.ports[name].recv(1 << 18, socket.MSG_DONTWAIT)
@@ -305,7 +305,7 @@ def _tail(machine: Machine) -> str:
 
 
 def _standard_input_is_for_us() -> bool:
-    """Not closed, and not a terminal that another job holds: reading that one would stop us."""
+    """Whether standard input may be read: it is open, and not the terminal of another foreground job, which would stop us."""
     try:
         return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

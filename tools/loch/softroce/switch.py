@@ -42,10 +42,10 @@ class Switch(threading.Thread):
                 self._forward(key.data, self._ports[key.data])
 
     def _forward(self, source: int, end: socket.socket) -> None:
-        for _ in range(64):  # then the other ports have their turn
+        for _ in range(64):  # at most 64 frames, then the other ports' turn
             try:
                 frame = end.recv(FRAME_MAX)
-            except OSError:  # nothing more, or the machine is gone
+            except OSError:  # no further frame, or the machine is gone
                 return
             if frame[:5] == MAC_PREFIX:
                 self._send(frame[5], frame)

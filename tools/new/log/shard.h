@@ -23,7 +23,7 @@ inline constexpr std::string_view shard_summary =
 
 struct ShardShape {
   std::uint32_t key_bytes = 0;
-  std::uint32_t value_bytes = 0;  // of each value, as far as memory keeps it
+  std::uint32_t value_bytes = 0;  // bytes of a value that the simulator stores
   std::uint64_t spare = 0;        // dead entries beyond the live ones that are borne
   bool keeps_oldest = false;      // mutant: compaction keeps the oldest entry of a key, not the newest
 };
@@ -40,7 +40,7 @@ class Shard {
   void put(const std::string& key, const std::vector<std::byte>& value);
   // Whether the key is there; fills `value`.
   [[nodiscard]] bool get(const std::string& key, std::vector<std::byte>& value) const;
-  // Whether it was there.
+  // Removes the key; returns whether it was present.
   bool remove(const std::string& key);
   [[nodiscard]] std::map<std::string, double> counters() const;
 

@@ -56,7 +56,7 @@ coro::Task<Client::Lock> Client::take(Slot slot, fabric::OpStats* stats) {
     const fabric::Completion taken =
         co_await worker_.cas(*slot.region, slot.offset, lock.free, lock.free + 1, stats);
     if (!taken.ok()) {
-      // The lock may be held now, for good; the value is what it was.
+      // The lock may now be held for ever; the value is unchanged.
       lock.result = failed(kv::Effect::none);
       co_return lock;
     }

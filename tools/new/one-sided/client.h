@@ -24,7 +24,7 @@ class Client final : public kv::Client {
     const fabric::RemoteRegion* region = nullptr;
     std::uint64_t offset = 0;
   };
-  // What came of trying to lock it.
+  // The result of trying to lock a record.
   struct Lock {
     kv::OpResult result;  // ok: held
     std::uint64_t free = 0;

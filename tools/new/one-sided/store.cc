@@ -1,4 +1,4 @@
-// Regions, and the table as it is before the first operation.
+// Registers the regions and fills the table before the first operation.
 #include "newstore/store.h"
 
 #include "common/fabric/memory.h"

@@ -19,7 +19,7 @@ constexpr std::uint64_t state_at = 8, value_at = 16;
 
 struct Settings {
   kv::DeployConfig config;
-  std::uint32_t attempts = 0;  // of one operation
+  std::uint32_t attempts = 0;  // per operation
   bool has_lock = true;        // false: a mutant
 
   [[nodiscard]] std::uint64_t slot_bytes() const { return value_at + (config.value_size + 7) / 8 * 8; }
@@ -31,7 +31,7 @@ struct Settings {
   }
 };
 
-// What the clients of this process share.
+// State shared by the clients of this process.
 struct Shared {
   Settings settings;
   std::unordered_map<std::uint64_t, std::uint64_t> record_of;  // key digest -> record

@@ -16,7 +16,7 @@ inline constexpr std::string_view shard_summary =
     "server-driven: request and reply by RDMA WRITE; a server worker owns a hash table";
 
 struct ShardShape {
-  std::uint32_t value_bytes = 0;      // of each value, as far as memory keeps it
+  std::uint32_t value_bytes = 0;      // bytes of a value that the simulator stores
   bool leaves_removed_index = false;  // mutant: a removed key's entry goes to others and is still found by it
 };
 [[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,
@@ -32,7 +32,7 @@ class Shard {
   void put(const std::string& key, const std::vector<std::byte>& value);
   // Whether the key is there; fills `value`.
   [[nodiscard]] bool get(const std::string& key, std::vector<std::byte>& value) const;
-  // Whether it was there.
+  // Removes the key; returns whether it was present.
   bool remove(const std::string& key);
   [[nodiscard]] std::map<std::string, double> counters() const;
 

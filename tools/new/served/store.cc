@@ -8,7 +8,7 @@
 namespace loch::newstore {
 namespace {
 
-// What a server worker does with a request.
+// The request handler of a server worker.
 class Handler final : public rpc::Handler {
  public:
   Handler(const kv::DeployConfig& config, fabric::Worker& worker, Shard& shard)

@@ -8,32 +8,21 @@
 #include "common/coro/task.h"
 #include "common/fabric/fabric.h"
 
-namespace loch::rpc {
+namespace loch::onesided {
 
 struct Landing {
   fabric::Region* region = nullptr;
   std::uint64_t word_at = 0;  // offset in `region` of the last word that the request places
   std::uint64_t mark = 0;     // bits that the placed word has set, and the zeroed one has not
-  Nanos until = 0;            // after this instant `flush` asks what has become of the request
-  fabric::WorkRequest flush;  // a signaled READ behind the request on its queue pair
+  Nanos until = 0;            // after this instant a READ behind the request asks what has become of it
 };
 
-// The steps, for who awaits many: this posts the request unsignaled, and what it returns is awaited at once.
+// Posts the request unsignaled; what comes back waits for the mark, and is awaited at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
-// What has become of a request whose watch did not end in `ready`; afterwards the buffer is the caller's
-// again.
+// The status of a request whose watch did not end in `ready`, established by `flush`, a READ behind it on its
+// queue pair; afterwards the buffer is the caller's again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 
-struct Landed {
-  fabric::WcStatus status = fabric::WcStatus::success;
-  bool was_late = false;
-};
-
-// Both in one. Whatever it returns, the buffer is the caller's again. The
-// worker outlives it.
-[[nodiscard]] coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request,
-                                                   Landing landing);
-
-}  // namespace loch::rpc
+}  // namespace loch::onesided

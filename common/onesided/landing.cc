@@ -1,9 +1,9 @@
 // Posts a READ whose last word is watched, and finds out what became of one that did not land in time.
-#include "common/rpc/landing.h"
+#include "common/onesided/landing.h"
 
 #include "common/fabric/memory.h"
 
-namespace loch::rpc {
+namespace loch::onesided {
 
 fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                       const Landing& landing) {
@@ -28,11 +28,4 @@ coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome
   co_return flushed.status;
 }
 
-coro::Task<Landed> read_by_watermark(fabric::Worker* worker, fabric::WorkRequest request, Landing landing) {
-  const fabric::WatchOutcome outcome = co_await post_watched(*worker, request, landing);
-  if (outcome == fabric::WatchOutcome::ready) co_return Landed{};
-  const fabric::WcStatus status = co_await settle(worker, outcome, landing.flush);
-  co_return Landed{.status = status, .was_late = outcome != fabric::WatchOutcome::link_down};
-}
-
-}  // namespace loch::rpc
+}  // namespace loch::onesided

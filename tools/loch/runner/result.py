@@ -1,0 +1,365 @@
+"""What is known of a point that has run: the result that `loch-bench` wrote, or why there is none, and the runner's own record
+of it, read as hostile. What the runner relies on has a type; the rest is kept as it came, under dotted names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Generator, Iterator, NamedTuple, Optional
+
+from . import kinds
+from .compat import BaseModel, Extra, ValidationError
+from .errors import BadInput
+
+SCHEMA = 1
+BINS_MAX = 10_000  # as of the binary
+_DEPTH_MAX = 8
+# Pydantic's own words, in the runner's.
+_SAID = {"value_error.missing": "missing", "type_error.none.not_allowed": "expected a value, found nothing"}
+
+
+class Number(float):
+    """A number as JSON has it: no text, no truth value."""
+
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """The number as it came, whole or not."""
+        if not _is_number(value):
+            raise ValueError("expected a number")
+        return value
+
+
+class Text(str):
+    """A text as JSON has it."""
+
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """The text as it came."""
+        if not isinstance(value, str):
+            raise ValueError("expected text")
+        return value
+
+
+class Mapping(dict[str, Any]):
+    """A mapping of whatever."""
+
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """The mapping as it came, not a copy."""
+        if not isinstance(value, dict):
+            raise ValueError("expected a mapping")
+        return value
+
+
+class Numbers(Mapping):
+    """A mapping of numbers, and of mappings and lists of pairs of them."""
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """The mapping as it came, not a copy."""
+        super().check(value)
+        wrong = _not_numbers(value, (), 0)
+        if wrong:
+            raise kinds.wrong([wrong])
+        return value
+
+
+class Bin(NamedTuple):
+    """One bin of a time series. Rates are operations a second, of the whole cluster."""
+
+    t_s: float  # its beginning, from that of the window
+    ops_s: float
+    failed_s: float
+    unwritable_keys: float | None  # None: no prober
+
+
+class Event(NamedTuple):
+    """What happened to the cluster in a run."""
+
+    t_s: float
+    event: str
+    node: float | None
+
+
+class Bins(list[Bin]):
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> list[Bin]:
+        """The bins of a `timeline`."""
+        return [
+            Bin(each["t_s"], each["ops_s"], each.get("failed_s") or 0.0, each.get("unwritable_keys"))
+            for each in _entries(value, ("t_s", "ops_s"))
+        ]
+
+
+class Events(list[Event]):
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> list[Event]:
+        """The `events` of a run."""
+        return [Event(each["t_s"], each["event"], each.get("node")) for each in _entries(value, ("t_s", "event"))]
+
+
+class Texts(list[str]):
+    @classmethod
+    def __get_validators__(cls) -> Iterator[Any]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """A list of texts."""
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ValueError("expected a list of texts")
+        return value
+
+
+class Known(BaseModel):
+    """The keys that are relied on; others are let be, for results of other releases."""
+
+    class Config:
+        extra = Extra.ignore
+        allow_mutation = False
+
+    @classmethod
+    def __get_validators__(cls) -> Generator[Callable[..., Any], None, None]:
+        yield cls.check
+
+    @classmethod
+    def check(cls, value: Any) -> Any:
+        """The model; pydantic by itself would make one of a list of pairs too."""
+        if not isinstance(value, (dict, cls)):
+            raise ValueError("expected a mapping")
+        return cls.parse_obj(value) if isinstance(value, dict) else value
+
+
+class Build(Known):
+    """Which program it was."""
+
+    version: Optional[Text] = None
+    commit: Optional[Text] = None
+    dirty: Optional[bool] = None
+
+
+class Host(Known):
+    """Where it ran."""
+
+    cpu: Optional[Text] = None
+    cores: Optional[Number] = None
+    kernel: Optional[Text] = None
+    governor: Optional[Text] = None
+
+
+class Runner(Known):
+    """What the runner wrote beside a result or a failure."""
+
+    host: Host = Host()
+    stamp: Optional[Mapping] = None  # what the result depends on besides its options
+    elapsed_s: Optional[Number] = None
+    others_cpu_share: Optional[Number] = None
+    system: Optional[Text] = None
+    tuning: bool = False
+
+
+class Failure(Known):
+    """Why a point has no result."""
+
+    reason: Text
+    exit_status: Optional[Number] = None
+    stderr_tail: Text = Text()
+    command: Text = Text()
+
+
+class Capabilities(Known):
+    device: Optional[Text] = None
+
+
+class Simulated(Known):
+    peak_memory_bytes: Optional[Number] = None
+
+
+class _Fields(Known):
+    """What the runner, its pages and its figures rely on in a result."""
+
+    throughput_ops_s: Optional[Number] = None
+    goodput_bytes_s: Optional[Number] = None
+    duration_s: Optional[Number] = None
+    operations: Numbers = Numbers()
+    latency_us: Numbers = Numbers()
+    verbs: Numbers = Numbers()
+    wire_bytes: Numbers = Numbers()
+    cpu: Numbers = Numbers()
+    loch: Optional[Build] = None
+    config: Optional[Mapping] = None
+    capabilities: Optional[Capabilities] = None
+    sim: Optional[Simulated] = None
+    power_w: Optional[Mapping] = None
+    transport: Text = Text("verbs")
+    timeline: Optional[Bins] = None
+    events: Optional[Events] = None
+    probed_keys: Optional[Number] = None
+    caveats: Optional[Texts] = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: `known` is what has a type, `document` is all of it, unknown keys included, as it was read."""
+
+    document: dict[str, Any]
+    known: _Fields
+
+    def inside(self, path: list[str]) -> Any:
+        """A value of the whole document, with numbers for places in its lists: nodes.0.counters.link_tx_busy."""
+        node: Any = self.document
+        for part in path:
+            if isinstance(node, dict):
+                node = node.get(part)
+            elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+                node = node[int(part)]
+            else:
+                return None
+        return node
+
+    def node(self, name: str) -> Any:
+        """What stands under a dotted name: a number, a distribution, a mapping; None where nothing does."""
+        return self.inside(name.split("."))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One point that has run: its name, its result or its failure, and the runner's record."""
+
+    hash: str
+    runner: Runner
+    result: Result | None = None
+    failure: Failure | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.failure is not None
+
+
+@dataclass
+class _Wrong(Exception):
+    """What is no result, and in which way."""
+
+    said: str = field(default="")
+
+
+def of_file(name: str, document: Any, failed: bool, place: str) -> Stored:
+    """A stored point. BadInput, with the file and the key, where it is none."""
+    try:
+        if not isinstance(document, dict):
+            raise _Wrong("expected a mapping")
+        if not isinstance(document.get("runner"), dict):
+            raise _Wrong("runner: expected a mapping")
+        runner = _read(Runner, document["runner"], "runner")
+        if ("failure" in document) != failed:
+            raise _Wrong("a result where a failure was expected" if failed else "a failure where a result was expected")
+        if failed:
+            return Stored(name, runner, failure=_read(Failure, document["failure"], "failure"))
+        return Stored(name, runner, result=_result(document, has_throughput=True))
+    except _Wrong as wrong:
+        raise BadInput(f"{place}: {wrong.said}") from None
+
+
+def of_table(name: str, document: dict[str, Any], runner: dict[str, Any], place: str) -> Stored:
+    """A point of reference results, of which the table may leave out any field. BadInput as of a file."""
+    try:
+        record = _read(Runner, runner, "runner")
+        if "failure" in document:
+            return Stored(name, record, failure=_read(Failure, document["failure"], "failure"))
+        return Stored(name, record, result=_result(document, has_throughput=False))
+    except _Wrong as wrong:
+        raise BadInput(f"{place}: {name}: {wrong.said}") from None
+
+
+def of_program(document: Any) -> Result:
+    """What the program has just written. BadInput with the key and what is wrong with it."""
+    try:
+        if not isinstance(document, dict):
+            raise _Wrong("the result is no JSON object")
+        if document.get("schema") != SCHEMA:
+            raise _Wrong(f"schema: expected {SCHEMA}, found {document.get('schema')!r}")
+        found = _result(document, has_throughput=True)
+        corrupt = found.known.operations.get("corrupt", 0)
+        if corrupt:
+            raise _Wrong(f"{corrupt} values read were corrupt")
+        return found
+    except _Wrong as wrong:
+        raise BadInput(wrong.said) from None
+
+
+def _result(document: dict[str, Any], has_throughput: bool) -> Result:
+    known = _read(_Fields, document, "")
+    if has_throughput and known.throughput_ops_s is None:
+        raise _Wrong("throughput_ops_s: expected a number")
+    return Result(document, known)
+
+
+def _read(model: Any, value: Any, path: str) -> Any:
+    try:
+        return model.check(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = [path, *map(str, first["loc"])]
+        said = _SAID.get(first["type"], first["msg"])
+        raise _Wrong(f"{'.'.join(part for part in at if part and part != '__root__')}: {said}") from None
+    except ValueError as error:
+        raise _Wrong(f"{path}: {error}") from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _not_numbers(node: Any, path: tuple[Any, ...], depth: int) -> tuple[tuple[Any, ...], str] | None:
+    """Where below a mapping or list something else than a number stands."""
+    if depth > _DEPTH_MAX:
+        return path, "nested too deeply"
+    for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+        kind = type(child)
+        if kind is float or kind is int or child is None:
+            continue
+        at = (*path, key)
+        if kind is not dict and kind is not list:
+            return at, "expected a number"
+        is_pair = kind is list and type(node) is list
+        if is_pair and (len(child) != 2 or not all(map(_is_number, child))):
+            return at, "expected two numbers"
+        wrong = _not_numbers(child, at, depth + 1)
+        if wrong:
+            return wrong
+    return None
+
+
+def _entries(value: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The entries of a time series, each with what `names` says and numbers besides."""
+    if not isinstance(value, list) or len(value) > BINS_MAX:
+        raise ValueError(f"expected a list of at most {BINS_MAX:,}")
+    for i, entry in enumerate(value):
+        if not isinstance(entry, dict) or not all(_is_good(name, entry.get(name)) for name in names):
+            raise kinds.wrong([((i,), f"expected {' and '.join(names)}")])
+        if not all(each is None or _is_number(each) for name, each in entry.items() if name != "event"):
+            raise kinds.wrong([((i,), "expected numbers")])
+    return value
+
+
+def _is_good(name: str, value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier() if name == "event" else _is_number(value)
