@@ -12,16 +12,16 @@
 #include "common/fabric/memory.h"
 #include "nessie_hy/module.h"
 #include "nessie_hy/store.h"
+#include "tests/support/owned_suite.h"
 #include "tests/support/owned_tables.h"
 #include "tests/support/store_cluster.h"
-#include "tests/support/store_loads.h"
 
 namespace loch::nessie_hy {
 namespace {
 
 using kv::OpStatus;
-using support::Deaths, support::Lane, support::StoreCluster, support::Tally, support::PatternData;
 using support::FabricOptions, support::make_fabric, support::small_deploy;
+using support::Lane, support::StoreCluster, support::PatternData, support::Worked;
 
 constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
 constexpr std::uint64_t entry_bytes = key_size + value_size + 16;
@@ -31,7 +31,12 @@ const kv::Module& module() {
   return *made;
 }
 
-coupled::Tables& tables(StoreCluster& run) { return static_cast<HyStore&>(run.store()).tables(); }
+support::OwnedProtocol protocol() {
+  return {module(),
+          [](kv::Store& store) -> coupled::Tables& { return static_cast<HyStore&>(store).tables(); }};
+}
+
+coupled::Tables& tables(StoreCluster& run) { return protocol().tables_of(run); }
 
 // What a GET of a preloaded key must cost (1.5): a word for each rank up to the key's, an entry for each
 // occupied slot before it, and its own; a miss reads the words but the last again.
@@ -143,68 +148,26 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
       {{"nessie-hy.cache", "on"}, {"nessie-hy.cache-fraction", "1"}, {"nessie-hy.multi-read", "on"}},
   };
   for (const auto& options : variants) {
-    StoreCluster run(make_fabric(GetParam(), {}), module(),
-                     {.config = small_deploy(3, 2, 2, 24), .options = options});
-    Tally tally;
-    for (std::size_t w = 0; w < run.workers(); ++w)
-      run.start(w, [&](Lane* lane) { return support::work(lane, 36, 400, &tally); });
-    ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    EXPECT_EQ(tally.torn + tally.foreign, 0u);
+    const StoreCluster::Shape shape{.config = small_deploy(3, 2, 2, 24), .options = options};
+    const Worked worked = support::expect_sound_work(protocol(), GetParam(), shape, 36, 400);
+    EXPECT_EQ(worked.workers, 6u);
     // With short expiry periods operations may find no free entry.
-    if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(tally.other, 0u);
-    EXPECT_EQ(tally.ok + tally.not_found + tally.other, 2'400u);
-    EXPECT_GT(tally.ok, 1'200u);
-    support::expect_sound(tables(run));
+    if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(worked.other, 0u);
+    EXPECT_GT(worked.ok, 1'200u);
   }
 }
 
 TEST_P(OnFabric, ALoadedTableMovesItsKeysUnderReaders) {
-  kv::DeployConfig config = small_deploy(2, 2, 1, 340);
-  config.max_keys = 420;  // the others are inserted into a table that is nearly full
-  StoreCluster run(make_fabric(GetParam(), {.nodes = 2}), module(),
-                   {.config = config, .options = {{"nessie-hy.load-factor", "0.85"}}});
-  Tally tally;
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return support::work(lane, 420, 600, &tally); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(tally.torn + tally.foreign, 0u);
-  EXPECT_GT(run.counter("moves"), 0);
-  support::expect_sound(tables(run));
+  support::expect_moves_of_keys(protocol(), GetParam(), 600);
 }
 
 TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
-  FabricOptions lossy;
-  lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
-  StoreCluster run(make_fabric(GetParam(), lossy), module(),
-                   {.config = small_deploy(3, 2, 2, 24),
-                    .options = {{"nessie-hy.retry-after", "5ms"},
-                                {"nessie-hy.give-up-after", "60s"},
-                                {"nessie-hy.reconnect-timeout", "10s"},
-                                {"nessie-hy.min-spare", "4096"},
-                                {"nessie-hy.expiry", "60s"}}});
-  std::vector<std::uint64_t> wrong(run.workers());
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&wrong, w](Lane* lane) { return support::write_and_read(lane, 4 * w, &wrong[w]); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
-  EXPECT_GT(run.counter("request_retries"), 0);
-  EXPECT_GT(run.counter("get_reconnects"), 0);
+  const auto counters = support::expect_no_loss_by_failures(
+      protocol(), GetParam(), {{"nessie-hy.min-spare", "4096"}, {"nessie-hy.expiry", "60s"}});
+  EXPECT_GT(counters.at("get_reconnects"), 0);
 }
 
-// One machine serves and the others ask.
-TEST_P(OnFabric, OneNodeMayServeAll) {
-  kv::DeployConfig config = small_deploy(3, 2, 2, 24);
-  config.server_nodes = 1;
-  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = config});
-  Tally tally;
-  ASSERT_EQ(run.workers(), 4u);
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 300, &tally); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
-  EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
-  support::expect_sound(tables(run));
-}
+TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protocol(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
@@ -490,34 +453,9 @@ TEST(OnSim, AGetDoesNotGoOnInAnotherIncarnationOfItsServer) {
   }
 }
 
-TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
-  kv::DeployConfig config = small_deploy(2, 1, 1, 0);
-  config.max_keys = 40;
-  StoreCluster run(make_fabric("sim", {.nodes = 2}), module(),
-                   {.config = config, .options = {{"nessie-hy.load-factor", "0.9"}}});
-  std::uint64_t full = 0;
-  run.start(0, [&](Lane* lane) { return support::fill(lane, 80, &full); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_GT(full, 30u);
-  EXPECT_EQ(support::expect_sound(tables(run)), 80 - full);
-}
+TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) { support::expect_full_table_to_say_so(protocol()); }
 
-TEST(OnSim, ADeadNodeIsAnError) {
-  FabricOptions options;
-  options.faults.schedule.push_back(
-      {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
-  StoreCluster run(
-      make_fabric("sim", options), module(),
-      {.config = small_deploy(3, 2, 1, 24),
-       .options = {{"nessie-hy.give-up-after", "100ms"}, {"nessie-hy.reconnect-timeout", "2ms"}}});
-  Deaths seen;
-  for (std::size_t w = 0; w < 4; ++w)
-    run.start(w, [&](Lane* lane) { return support::until_dead(lane, &seen); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_GT(seen.unknown, 0u);
-  EXPECT_GT(seen.errors, 100u);
-  EXPECT_GT(seen.ok, 500u);
-}
+TEST(OnSim, ADeadNodeIsAnError) { support::expect_errors_of_a_dead_node(protocol()); }
 
 // A node came back with fresh memory and nobody has laid its table out: its keys are errors, not misses,
 // however often a client asks; the other nodes' are there.
@@ -558,13 +496,7 @@ TEST(OnSim, MemoryThatNobodyLaidOutIsAnErrorAndNoMiss) {
 
 TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   kv::Options options(module().options());
-  kv::DeployConfig config = small_deploy(3, 1, 0, 10);
-  EXPECT_FALSE(module().deploy(config, options, "").has_value());
-  config.server_workers = 1;
-  EXPECT_TRUE(module().deploy(config, options, "").has_value());
-  EXPECT_FALSE(module().deploy(config, options, "no-such-mutant").has_value());
-  for (const auto& [name, mutant] : module().mutants())
-    EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
+  const kv::DeployConfig config = support::expect_deployments(protocol());
   ASSERT_TRUE(options.set("nessie-hy.mend-h2", "on").has_value());
   EXPECT_FALSE(module().deploy(config, options, "").has_value()) << "there is nothing to fix";
   EXPECT_TRUE(module().fixes(options).empty());

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "common/coupled/variants.h"
 #include "nessie_hy/store.h"
 
 namespace loch::nessie_hy {
@@ -28,18 +29,8 @@ class HyModule final : public kv::Module {
     // completion.
     return {.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
-  // No entry has a copy, and no worker serves another's row; what a client holds is its own.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
-    switch (loss) {
-      case kv::Loss::client_killed:
-      case kv::Loss::link_down:
-        return kv::Promise::serves;
-      case kv::Loss::server_killed:
-        return kv::Promise::unavailable;
-      case kv::Loss::memory_lost:
-        return kv::Promise::after_return;
-    }
-    return kv::Promise::unavailable;
+    return coupled::promise(loss);
   }
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "coupled.", "cuckoo.", "nessie-hy."};

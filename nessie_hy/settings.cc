@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/kv/spare.h"
-
+#include "common/coupled/variants.h"
 #include "common/cuckoo/index_word.h"
+#include "common/kv/spare.h"
 
 namespace loch::nessie_hy {
 namespace {
@@ -20,45 +20,28 @@ std::unexpected<Error> refuse(std::string message) {
 // A mutant changes one rule of the tables, of the channel, or of the GET.
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws,
                       Settings& reading) {
-  if (mutant.empty()) return {};
-  const std::map<std::string_view, bool*> switches = {
-      {"in-place-update", &rules.updates_in_place},
-      {"early-switch", &rules.switches_early},
-      {"immediate-reuse", &rules.reuses_at_once},
-      {"empty-not-unique", &rules.empty_repeats},
-      {"word-not-unique", &rules.word_repeats},
-      {"move-clears-first", &rules.clears_first},
-      {"reply-before-store", &rules.replies_early},
-      {"no-duplicate-detection", &flaws.executes_repeated},
-      {"trailer-without-order", &flaws.trusts_trailer},
-      {"tail-poll-without-order", &reading.polls_tail_unordered},
-      {"no-drift-margin", &rules.forgets_drift},
-      {"moves-first-to-last", &rules.moves_forward},
-      {"lost-row-served", &rules.serves_lost},
-      {"words-begin-anew", &rules.words_restart},
-      {"timeout-is-no-effect", &rules.timeouts_are_none},
-      {"reply-names-low-bits", &flaws.replies_name_low_bits},
-      {"slots-not-taken-over", &flaws.takes_nothing_over},
-      {"repeated-word", &flaws.repeats_word},
-      {"old-life-executed", &flaws.ignores_incarnations},
-      {"numbers-begin-anew", &flaws.numbers_from_zero},
-      {"keys-not-renewed", &flaws.keeps_old_keys},
-      {"server-does-not-reconnect", &flaws.never_repairs},
-      {"void-is-empty", &reading.takes_void},
-      {"reborn-get-goes-on", &reading.goes_on_reborn},
-      {"cached-for-ever", &reading.caches_for_ever},
-      {"second-read-unchecked", &reading.trusts_second_read},
-  };
-  if (const auto found = switches.find(mutant); found != switches.end()) {
-    *found->second = true;
-    return {};
-  }
+  coupled::Switches switches = coupled::switches(rules, flaws);
+  switches.insert({{"in-place-update", &rules.updates_in_place},
+                   {"early-switch", &rules.switches_early},
+                   {"immediate-reuse", &rules.reuses_at_once},
+                   {"empty-not-unique", &rules.empty_repeats},
+                   {"word-not-unique", &rules.word_repeats},
+                   {"move-clears-first", &rules.clears_first},
+                   {"reply-before-store", &rules.replies_early},
+                   {"no-drift-margin", &rules.forgets_drift},
+                   {"words-begin-anew", &rules.words_restart},
+                   {"tail-poll-without-order", &reading.polls_tail_unordered},
+                   {"void-is-empty", &reading.takes_void},
+                   {"reborn-get-goes-on", &reading.goes_on_reborn},
+                   {"cached-for-ever", &reading.caches_for_ever},
+                   {"second-read-unchecked", &reading.trusts_second_read}});
+  if (coupled::switch_on(switches, mutant)) return {};
   if (mutant == "no-reverse-pass")
     reading.verifies_misses = false;
   else if (mutant == "no-time-check")
     reading.honours_expiry = false;
   else
-    return refuse(fmt::format("mutant: {} has none named {}", protocol, mutant));
+    return coupled::no_such_mutant(protocol, mutant);
   return {};
 }
 

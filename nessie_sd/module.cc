@@ -1,10 +1,9 @@
 // Registers nessie-sd: options, mutants, promises and store.
 #include "nessie_sd/module.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
+#include "common/coupled/variants.h"
 #include "nessie_sd/store.h"
 
 namespace loch::nessie_sd {
@@ -43,29 +42,12 @@ std::map<std::string, kv::Mutant> known_mutants() {
 }
 
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws) {
-  if (mutant.empty()) return {};
-  const std::map<std::string_view, bool*> switches = {
-      {"no-duplicate-detection", &flaws.executes_repeated},
-      {"trailer-without-order", &flaws.trusts_trailer},
-      {"slot-read-twice", &flaws.rereads_slot},
-      {"slot-rewritten-unanswered", &flaws.rewrites_unanswered},
-      {"shared-reply-buffer", &flaws.shares_reply_buffer},
-      {"reply-names-low-bits", &flaws.replies_name_low_bits},
-      {"slots-not-taken-over", &flaws.takes_nothing_over},
-      {"repeated-word", &flaws.repeats_word},
-      {"old-life-executed", &flaws.ignores_incarnations},
-      {"numbers-begin-anew", &flaws.numbers_from_zero},
-      {"keys-not-renewed", &flaws.keeps_old_keys},
-      {"server-does-not-reconnect", &flaws.never_repairs},
-      {"shared-tables", &rules.serves_any_row},
-      {"moves-first-to-last", &rules.moves_forward},
-      {"lost-row-served", &rules.serves_lost},
-      {"timeout-is-no-effect", &rules.timeouts_are_none},
-  };
-  const auto found = switches.find(mutant);
-  if (found == switches.end())
-    return fail(ErrorCode::invalid_argument, fmt::format("mutant: {} has none named {}", protocol, mutant));
-  *found->second = true;
+  coupled::Switches switches = coupled::switches(rules, flaws);
+  switches.insert({{"slot-read-twice", &flaws.rereads_slot},
+                   {"slot-rewritten-unanswered", &flaws.rewrites_unanswered},
+                   {"shared-reply-buffer", &flaws.shares_reply_buffer},
+                   {"shared-tables", &rules.serves_any_row}});
+  if (!coupled::switch_on(switches, mutant)) return coupled::no_such_mutant(protocol, mutant);
   return {};
 }
 
@@ -89,18 +71,8 @@ class SdModule final : public kv::Module {
     // In-order placement is not required: without it, frames carry a checksum.
     return {.rc = true, .untorn_bytes = 8};
   }
-  // No entry has a copy, and no worker serves another's row; what a client holds is its own.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
-    switch (loss) {
-      case kv::Loss::client_killed:
-      case kv::Loss::link_down:
-        return kv::Promise::serves;
-      case kv::Loss::server_killed:
-        return kv::Promise::unavailable;
-      case kv::Loss::memory_lost:
-        return kv::Promise::after_return;
-    }
-    return kv::Promise::unavailable;
+    return coupled::promise(loss);
   }
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "rpc.value.", "coupled.table.", "cuckoo."};

@@ -4,23 +4,26 @@
 
 #include "nessie_sd/module.h"
 #include "nessie_sd/store.h"
+#include "tests/support/owned_suite.h"
 #include "tests/support/owned_tables.h"
 #include "tests/support/store_cluster.h"
-#include "tests/support/store_loads.h"
 
 namespace loch::nessie_sd {
 namespace {
 
 using kv::OpStatus;
-using support::Deaths, support::Lane, support::StoreCluster, support::Tally;
 using support::FabricOptions, support::make_fabric, support::small_deploy;
+using support::Lane, support::StoreCluster, support::Worked;
 
 const kv::Module& module() {
   static const std::unique_ptr<kv::Module> made = support::first_module(add_modules);
   return *made;
 }
 
-coupled::Tables& tables(StoreCluster& run) { return static_cast<SdStore&>(run.store()).tables(); }
+support::OwnedProtocol protocol() {
+  return {module(),
+          [](kv::Store& store) -> coupled::Tables& { return static_cast<SdStore&>(store).tables(); }};
+}
 
 constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
 
@@ -70,104 +73,34 @@ TEST_P(OnFabric, EveryOperationCostsTwoWrites) {
                                  "500ms"}}});  // on a busy machine too, what is counted was sent once
   run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(support::expect_sound(tables(run)), 60u);
+  EXPECT_EQ(support::expect_sound(protocol().tables_of(run)), 60u);
   EXPECT_EQ(run.counter("requests"), 480);
   EXPECT_EQ(run.counter("requests_refused"), 0);
 }
 
 TEST_P(OnFabric, ManyClientsOnFewKeys) {
-  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = small_deploy(3, 2, 2, 24)});
-  Tally tally;
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 500, &tally); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
-  EXPECT_EQ(tally.ok + tally.not_found, 3'000u);
-  EXPECT_GT(tally.not_found, 0u);
-  support::expect_sound(tables(run));
+  const Worked worked =
+      support::expect_sound_work(protocol(), GetParam(), {.config = small_deploy(3, 2, 2, 24)}, 36, 500);
+  EXPECT_EQ(worked.workers, 6u);
+  EXPECT_EQ(worked.other, 0u);
+  EXPECT_GT(worked.not_found, 0u);
 }
 
-TEST_P(OnFabric, ALoadedTableMovesItsKeys) {
-  kv::DeployConfig config = small_deploy(2, 2, 1, 340);
-  config.max_keys = 420;  // the others are inserted into a table that is nearly full
-  StoreCluster run(make_fabric(GetParam(), {.nodes = 2}), module(),
-                   {.config = config, .options = {{"nessie-sd.load-factor", "0.85"}}});
-  Tally tally;
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return support::work(lane, 420, 700, &tally); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(tally.torn + tally.foreign, 0u);
-  EXPECT_GT(run.counter("moves"), 0);
-  support::expect_sound(tables(run));
-}
+TEST_P(OnFabric, ALoadedTableMovesItsKeys) { support::expect_moves_of_keys(protocol(), GetParam(), 700); }
 
 TEST_P(OnFabric, FailedConnectionsLoseAndRepeatNothing) {
-  FabricOptions lossy;
-  lossy.losses = {.seed = 9, .rc_error = 0.01, .rc_error_executed = 0.5};
-  StoreCluster run(make_fabric(GetParam(), lossy), module(),
-                   {.config = small_deploy(3, 2, 2, 24),
-                    .options = {{"nessie-sd.retry-after", "5ms"},
-                                {"nessie-sd.give-up-after", "60s"},
-                                {"nessie-sd.reconnect-timeout", "10s"}}});
-  std::vector<std::uint64_t> wrong(run.workers());
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&wrong, w](Lane* lane) { return support::write_and_read(lane, 4 * w, &wrong[w]); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  for (const std::uint64_t each : wrong) EXPECT_EQ(each, 0u);
-  EXPECT_GT(run.counter("request_retries"), 0);
-  EXPECT_GT(run.counter("client_reconnects") + run.counter("server_reconnects"), 0);
+  const auto counters = support::expect_no_loss_by_failures(protocol(), GetParam(), {});
+  EXPECT_GT(counters.at("client_reconnects") + counters.at("server_reconnects"), 0);
 }
 
-// One machine serves and the others ask.
-TEST_P(OnFabric, OneNodeMayServeAll) {
-  kv::DeployConfig config = small_deploy(3, 2, 2, 24);
-  config.server_nodes = 1;
-  StoreCluster run(make_fabric(GetParam(), {}), module(), {.config = config});
-  Tally tally;
-  ASSERT_EQ(run.workers(), 4u);
-  for (std::size_t w = 0; w < run.workers(); ++w)
-    run.start(w, [&](Lane* lane) { return support::work(lane, 36, 300, &tally); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_EQ(tally.torn + tally.foreign + tally.other, 0u);
-  EXPECT_EQ(tally.ok + tally.not_found, 1'200u);
-  support::expect_sound(tables(run));
-}
+TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protocol(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) {
-  kv::DeployConfig config = small_deploy(2, 1, 1, 0);
-  config.keys = 0;
-  config.max_keys = 40;
-  StoreCluster run(make_fabric("sim", {.nodes = 2}), module(),
-                   {.config = config, .options = {{"nessie-sd.load-factor", "0.9"}}});
-  std::uint64_t full = 0;
-  run.start(0, [&](Lane* lane) { return support::fill(lane, 80, &full); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_GT(full, 30u);
-  EXPECT_EQ(support::expect_sound(tables(run)), 80 - full);
-  EXPECT_EQ(run.counter("table_full"), static_cast<double>(full));
-}
+TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) { support::expect_full_table_to_say_so(protocol()); }
 
-// A server's node dies in the middle: PUTs that were under way are of unknown effect, later ones say that
-// it cannot be reached, and the keys of other nodes are served on.
-TEST(OnSim, ADeadNodeIsAnError) {
-  FabricOptions options;
-  options.faults.schedule.push_back(
-      {.kind = fabric::sim::ScheduledFault::Kind::crash, .node = 2, .worker = 0, .at = 400'000, .span = 0});
-  StoreCluster run(
-      make_fabric("sim", options), module(),
-      {.config = small_deploy(3, 2, 1, 24),
-       .options = {{"nessie-sd.give-up-after", "100ms"}, {"nessie-sd.reconnect-timeout", "2ms"}}});
-  Deaths seen;
-  for (std::size_t w = 0; w < 4; ++w)
-    run.start(w, [&](Lane* lane) { return support::until_dead(lane, &seen); });
-  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-  EXPECT_GT(seen.unknown, 0u);
-  EXPECT_GT(seen.errors, 100u);
-  EXPECT_GT(seen.ok, 500u);
-}
+TEST(OnSim, ADeadNodeIsAnError) { support::expect_errors_of_a_dead_node(protocol()); }
 
 // A node came back, but the workers that served there did not: a declaration is written, nobody takes it, and
 // whoever declares is told so in bounded time.
@@ -226,13 +159,7 @@ TEST(OnSim, ElidedValuesKeepTheirStamps) {
 
 TEST(Deploy, ImpossibleCombinationsAreRefusedInOneLine) {
   const kv::Options options(module().options());
-  kv::DeployConfig config = small_deploy(3, 1, 0, 10);
-  EXPECT_FALSE(module().deploy(config, options, "").has_value());
-  config.server_workers = 1;
-  EXPECT_TRUE(module().deploy(config, options, "").has_value());
-  EXPECT_FALSE(module().deploy(config, options, "no-such-mutant").has_value());
-  for (const auto& [name, mutant] : module().mutants())
-    EXPECT_TRUE(module().deploy(config, options, name).has_value()) << name;
+  kv::DeployConfig config = support::expect_deployments(protocol());
   for (const std::uint32_t bytes : {0U, (1U << 30) + 1}) {
     kv::DeployConfig odd = config;
     odd.value_size = bytes;

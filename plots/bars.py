@@ -7,9 +7,7 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
-from loch.runner.grid import show
-from loch.runner.model import SYSTEMS
-from loch.runner.tables import Results
+from loch.runner.drawing import SYSTEMS, Drawing, show
 
 from . import frame, words
 from .frame import Panel
@@ -19,23 +17,23 @@ from .style import Look
 FADES = (1.0, 0.65, 0.4, 0.25)  # of the bars of one system, where systems are the groups
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure."""
-    found = panels(results)
+    found = panels(drawing)
     for panel in found:
         panel.has_ratio = False
-    columns = frame.arrange(results, found)
-    page = frame.page(results, columns, _legend(results, found))
+    columns = frame.arrange(drawing, found)
+    page = frame.page(drawing, columns, _legend(drawing, found))
     for column in columns:
         for panel in column:
-            _panel(results, panel, found, is_last=panel is column[-1])
+            _panel(drawing, panel, found, is_last=panel is column[-1])
     frame.share_limits(found)
     frame.align(page, columns)
     has_published = any(line.published for panel in found for line in panel.lines)
     notes = ["Hollow bars: published values."] if has_published else []
     if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
-    frame.foot(page, results, " ".join(notes))
+    frame.foot(page, drawing, " ".join(notes))
     return page
 
 
@@ -46,9 +44,9 @@ def _fill(look: Look, alpha: float = 1.0) -> dict[str, Any]:
     return {"color": look.color, "linewidth": 0, "alpha": alpha}
 
 
-def _legend(results: Results, found: list[Panel]) -> list[Patch]:
+def _legend(drawing: Drawing, found: list[Panel]) -> list[Patch]:
     handles: dict[str, Patch] = {}
-    is_grouped = results.experiment.figure.x == SYSTEMS
+    is_grouped = drawing.figure.x == SYSTEMS
     for line in (line for panel in frame.fullest_first(found) for line in panel.lines):
         if line.label and is_grouped:
             handles.setdefault(
@@ -61,13 +59,13 @@ def _legend(results: Results, found: list[Panel]) -> list[Patch]:
     return list(handles.values())
 
 
-def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) -> None:
-    name, axes = results.experiment.figure.x, panel.axes
+def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) -> None:
+    name, axes = drawing.figure.x, panel.axes
     is_grouped = name == SYSTEMS
     values = (
         list(dict.fromkeys(line.x[0] for line in panel.lines))
         if is_grouped
-        else [v for v in results.experiment.axes[name] if any(v in line.x for line in panel.lines)]
+        else [v for v in drawing.axes[name] if any(v in line.x for line in panel.lines)]
     )
     rank = {value: i for i, value in enumerate(values)}
     label = words.of(panel.y, frame.largest(panel, found))
@@ -111,7 +109,7 @@ def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) ->
                 linewidth=0.8,
                 gid="published",
             )
-    _axes(results, panel, values, label, is_last)
+    _axes(drawing, panel, values, label, is_last)
 
 
 def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float:
@@ -122,8 +120,8 @@ def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float
     return there.index(i) - (len(there) - 1) / 2
 
 
-def _axes(results: Results, panel: Panel, values: list[Any], label: words.Words, is_last: bool) -> None:
-    figure, axes, numbers = results.experiment.figure, panel.axes, frame.numbers(panel)
+def _axes(drawing: Drawing, panel: Panel, values: list[Any], label: words.Words, is_last: bool) -> None:
+    figure, axes, numbers = drawing.figure, panel.axes, frame.numbers(panel)
     if figure.log and numbers and min(numbers) > 0:
         axes.set_yscale("log")
         if figure.y_max:

@@ -4,63 +4,58 @@ from __future__ import annotations
 
 from matplotlib.ticker import MaxNLocator
 
-from loch.runner import published
-from loch.runner.grid import show
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Place, show
 
 from . import frame, stats, style, words
 from .frame import Panel
-from .series import Line, by_rest, groups, label_of, panel_places
+from .series import Group, Line, by_rest, groups, label_of, look_of, panel_places
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure: one panel a place of the small multiples, field and kind of series."""
-    figure = results.experiment.figure
+    figure = drawing.figure
     found = [
-        Panel(group, y, _lines(results, group, y, place), False, place)
-        for place in panel_places(results)
-        for group in groups(results)
+        Panel(group, y, _lines(drawing, group, y, place), False, place)
+        for place in panel_places(drawing)
+        for group in groups(drawing)
         for y in figure.y
     ]
     found = [panel for panel in found if panel.lines]
-    columns = frame.arrange(results, found)
-    page = frame.page(results, columns, frame.legend_of(found))
+    columns = frame.arrange(drawing, found)
+    page = frame.page(drawing, columns, frame.legend_of(found))
     for panel in found:
-        _panel(results, panel, found)
+        _panel(drawing, panel, found)
     frame.share_limits(found)
     frame.align(page, columns)
-    values = ", ".join(show(figure.along, value) for value in results.experiment.axes[figure.along])
+    values = ", ".join(show(figure.along, value) for value in drawing.axes[figure.along])
     notes = [f"Along each line: {words.axis(figure.along)} {values}."]
     if any(line.published for panel in found for line in panel.lines):
         notes.append("Hollow marks: published values.")
     failed = sum(len(line.failed) for panel in found for line in panel.lines)
     if failed:
         notes.append(f"Failed runs left out: {failed}.")
-    frame.foot(page, results, " ".join(notes))
+    frame.foot(page, drawing, " ".join(notes))
     return page
 
 
-def _lines(results: Results, group, y: str, place: tuple) -> list[Line]:
+def _lines(drawing: Drawing, group: Group, y: str, place: Place) -> list[Line]:
     """Lines whose x are medians of the other field; places without both are left out."""
-    figure = results.experiment.figure
-    looks = style.looks(results.experiment.systems)
-    compared = published.compare(results) if figure.published else []
-    known = {(c.system, c.field, c.axes): c.cell.value for c in compared if c.cell.value is not None}
+    figure = drawing.figure
+    looks = style.looks(drawing.series)
+    known = {(each.series, each.field, each.place): each.value for each in drawing.published if not each.over}
     out = []
-    for system in group.systems:
-        rest = by_rest(results, system, place, figure.along)
-        for i, (fixed, places) in enumerate(rest.items()):
-            look = looks[system.name]
-            if len(rest) > 1:
-                look = style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened)
-            line = Line(label_of(results, system, fixed), look, [], [], [], [], [])
-            for axes in places:
-                across, values = results.median(system.name, axes, figure.x), results.values(system.name, axes, y)
+    for series in group.series:
+        rest = by_rest(drawing, series, place, figure.along)
+        for i, (fixed, points) in enumerate(rest.items()):
+            look = look_of(looks[series.name], i, len(rest))
+            line = Line(label_of(drawing, series, fixed), look, [], [], [], [], [])
+            for point in points:
+                across, values = point.median(figure.x), point.values[y]
                 if across is None or not values:
-                    line.failed.append(axes[figure.along])
+                    line.failed.append(point.at[figure.along])
                 else:
                     _point(line, across, values)
-                there, above = (known.get((system.name, field, tuple(axes.items()))) for field in (figure.x, y))
+                there, above = (known.get((series.name, field, point.place)) for field in (figure.x, y))
                 if there is not None and above is not None:
                     line.published.append((there, above))
             out.append(line)
@@ -79,8 +74,8 @@ def _xs(panel: Panel) -> list[float]:
     return [x for line in panel.lines for x in (*line.x, *(at for at, _ in line.published))]
 
 
-def _panel(results: Results, panel: Panel, found: list[Panel]) -> None:
-    figure, axes = results.experiment.figure, panel.axes
+def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> None:
+    figure, axes = drawing.figure, panel.axes
     label = words.of(panel.y, frame.largest(panel, found))
     alike = [each for each in found if each.group.is_measured == panel.group.is_measured]
     xs = _xs(panel)

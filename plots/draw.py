@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing
 
 from . import bars, cdf, curve, frame, line, map as winners, style, table, timeline
 
@@ -21,7 +21,7 @@ KINDS = {
 }
 
 
-def draw(results: Results, folder: Path) -> None:
+def draw(drawing: Drawing, folder: Path) -> None:
     """Writes figure.pdf, figure.png and figure.svg."""
     with matplotlib.rc_context(style.RC):
-        frame.save(KINDS[results.experiment.figure.kind](results), folder)
+        frame.save(KINDS[drawing.figure.kind](drawing), folder)

@@ -15,10 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from loch.runner.grid import show
-from loch.runner.options import BENCH
-from loch.runner.report import caption
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Place, is_size, show
 from loch.written import write_atomically
 
 from . import style, words
@@ -39,15 +36,15 @@ class Panel:
     y: str
     lines: list[Line]
     has_ratio: bool
-    at: tuple[tuple[str, Any], ...] = ()  # small multiples: the axis value that it shows
+    at: Place = ()  # small multiples: the axis value that it shows
     axes: Any = None
     ratio: Any = None
     width_in: float = style.COLUMN_IN - BESIDE_IN  # of the axes, about
 
 
-def arrange(results: Results, found: list[Panel]) -> list[list[Panel]]:
+def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
     """Columns of panels: one below the other, or, two columns wide, by kind of series, by field or as small multiples."""
-    figure = results.experiment.figure
+    figure = drawing.figure
     if figure.width == "one" or len(found) == 1:
         return [found]
     if figure.panels:
@@ -59,15 +56,15 @@ def arrange(results: Results, found: list[Panel]) -> list[list[Panel]]:
     return [[panel] for panel in found]
 
 
-def page(results: Results, columns: list[list[Panel]], handles: list):
+def page(drawing: Drawing, columns: list[list[Panel]], handles: list):
     """A figure with its axes made, one column of panels beside the other, and one legend above them all."""
-    width = style.COLUMN_IN if results.experiment.figure.width == "one" else style.PAGE_IN
+    width = style.COLUMN_IN if drawing.figure.width == "one" else style.PAGE_IN
     for panel in (panel for column in columns for panel in column):
         panel.width_in = width / len(columns) - BESIDE_IN
 
     def height(column: list[Panel]) -> float:
         return sum(
-            PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(results, panel).count("\n")
+            PANEL_IN + 0.2 + RATIO_IN * panel.has_ratio + HEADING_LINE_IN * _heading(drawing, panel).count("\n")
             for panel in column
         )
 
@@ -81,12 +78,12 @@ def page(results: Results, columns: list[list[Panel]], handles: list):
         above.set_axis_off()
         legend(above, handles, legend_columns)
     for at, column in enumerate(columns):
-        _column(results, figure, outer[1, at], column)
-    title(figure, results)
+        _column(drawing, figure, outer[1, at], column)
+    title(figure, drawing)
     return figure
 
 
-def _column(results: Results, figure, cell, column: list[Panel]) -> None:
+def _column(drawing: Drawing, figure, cell, column: list[Panel]) -> None:
     heights = [h for panel in column for h in ([PANEL_IN, RATIO_IN] if panel.has_ratio else [PANEL_IN])]
     inner = cell.subgridspec(len(heights), 1, height_ratios=heights)
     row = 0
@@ -99,17 +96,17 @@ def _column(results: Results, figure, cell, column: list[Panel]) -> None:
             row += 1
         for axes in (panel.axes, panel.ratio) if panel.ratio is not None else (panel.axes,):
             axes.set_facecolor(style.MEASURED_GROUND if panel.group.is_measured else "white")
-        panel.axes.set_title(_heading(results, panel), loc="left", fontsize=HEADING_PT, style="italic", pad=3)
+        panel.axes.set_title(_heading(drawing, panel), loc="left", fontsize=HEADING_PT, style="italic", pad=3)
 
 
-def _heading(results: Results, panel: Panel) -> str:
+def _heading(drawing: Drawing, panel: Panel) -> str:
     """Which of the small multiples it is, and where its values come from, in lines that the panel has room for."""
-    name = panel_title(results, panel.at)
+    name = panel_title(drawing, panel.at)
     letters = int(panel.width_in / 0.0475)
     return "\n".join(
         [
             *([name] if name else []),
-            *(textwrap.fill(origin, letters) for origin in origins(results, panel.group, panel.at)),
+            *(textwrap.fill(origin, letters) for origin in origins(panel.group, panel.at)),
         ]
     )
 
@@ -208,17 +205,15 @@ def align(figure, columns: list[list[Panel]]) -> None:
         figure.align_ylabels([axes for panel in column for axes in (panel.axes, panel.ratio) if axes is not None])
 
 
-def foot(figure, results: Results, more: str = "") -> None:
+def foot(figure, drawing: Drawing, more: str = "") -> None:
     """The caption with n under the panels."""
-    text = " ".join(filter(None, (caption(results), more, results.experiment.figure.note)))
-    figure.supxlabel(_wrapped(text, 78 if results.experiment.figure.width == "one" else 165), fontsize=6)
+    text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
+    figure.supxlabel(_wrapped(text, 78 if drawing.figure.width == "one" else 165), fontsize=6)
 
 
-def title(figure, results: Results) -> None:
+def title(figure, drawing: Drawing) -> None:
     """The experiment's title above all."""
-    figure.suptitle(
-        _wrapped(results.experiment.title, 58 if results.experiment.figure.width == "one" else 124), fontsize=8
-    )
+    figure.suptitle(_wrapped(drawing.title, 58 if drawing.figure.width == "one" else 124), fontsize=8)
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -229,9 +224,9 @@ def is_numeric(values: list[Any]) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
-def position(results: Results) -> dict[Any, float]:
+def position(drawing: Drawing) -> dict[Any, float]:
     """Where each value of the x axis stands: itself if a number, its rank if text."""
-    values = results.experiment.axes[results.experiment.figure.x]
+    values = drawing.axes[drawing.figure.x]
     return {value: float(value) if is_numeric(values) else float(i) for i, value in enumerate(values)}
 
 
@@ -240,16 +235,16 @@ def y_label(axes, label: str) -> None:
     axes.set_ylabel(textwrap.fill(label, Y_LABEL_LETTERS))
 
 
-def x_axis(axes, results: Results, shown: list[Any], with_label: bool, width_in: float) -> None:
+def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in: float) -> None:
     """log2 with ticks 64, 512, 1K for sizes; the axis values themselves as ticks elsewhere."""
-    name = results.experiment.figure.x
-    places = position(results)
-    ticks = [value for value in results.experiment.axes[name] if value in shown]
-    is_size = name in BENCH and BENCH[name].kind == "size"
-    wants_log = results.experiment.figure.x_log
-    is_log = (is_size if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
+    name = drawing.figure.x
+    places = position(drawing)
+    ticks = [value for value in drawing.axes[name] if value in shown]
+    in_bytes = is_size(name)
+    wants_log = drawing.figure.x_log
+    is_log = (in_bytes if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
     if is_log:
-        axes.set_xscale("log", base=2 if is_size else 10)
+        axes.set_xscale("log", base=2 if in_bytes else 10)
     names = {tick: "0" if tick == 0 else show(name, tick) for tick in ticks}
     ticks = _apart(ticks, places, is_log, names, width_in)
     axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))

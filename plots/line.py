@@ -5,37 +5,36 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from loch.runner.model import SYSTEMS
-from loch.runner.tables import Results
+from loch.runner.drawing import SYSTEMS, Drawing
 
 from . import frame, words
 from .frame import Panel
 from .series import groups, lines, panel_places, system_bars
 
 
-def panels(results: Results) -> list[Panel]:
+def panels(drawing: Drawing) -> list[Panel]:
     """One panel for each place of the small multiples, kind of series and field that has anything to show."""
-    figure = results.experiment.figure
+    figure = drawing.figure
     series = system_bars if figure.x == SYSTEMS else lines
     found = []
-    for place in panel_places(results):
-        for group in groups(results):
+    for place in panel_places(drawing):
+        for group in groups(drawing):
             for y in figure.y:
-                shown = series(results, group, y, place)
+                shown = series(drawing, group, y, place)
                 if shown:
                     has_ratio = figure.ratio and not figure.relative_to and any(line.published for line in shown)
                     found.append(Panel(group, y, shown, has_ratio, place))
     return found
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure."""
-    found = panels(results)
-    columns = frame.arrange(results, found)
-    page = frame.page(results, columns, frame.legend_of(found))
+    found = panels(drawing)
+    columns = frame.arrange(drawing, found)
+    page = frame.page(drawing, columns, frame.legend_of(found))
     for column in columns:
         for panel in column:
-            _panel(results, panel, found, is_last=panel is column[-1])
+            _panel(drawing, panel, found, is_last=panel is column[-1])
     frame.share_limits(found)
     frame.align(page, columns)
     notes = []
@@ -43,34 +42,34 @@ def draw(results: Results):
         notes.append("Hollow marks: published values.")
     if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
-    frame.foot(page, results, " ".join(notes))
+    frame.foot(page, drawing, " ".join(notes))
     return page
 
 
-def _panel(results: Results, panel: Panel, found: list[Panel], is_last: bool) -> None:
-    places = frame.position(results)
+def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) -> None:
+    places = frame.position(drawing)
     label = words.of(panel.y, frame.largest(panel, found))
-    relative = results.experiment.figure.relative_to
+    relative = drawing.figure.relative_to
     axes = panel.axes
     if relative:
         what = label.label.split(" (")[0]
-        label = words.Words(f"{what} over {results.experiment.system(relative).label}'s")
+        label = words.Words(f"{what} over {drawing.named(relative).label}'s")
         axes.axhline(1.0, color="black", linewidth=0.6)
-    y_limits(results, panel, label.factor, by_default=panel.y.startswith("latency_us"))
-    is_cut = results.experiment.figure.y_max is not None or axes.get_yscale() == "log"
+    y_limits(drawing, panel, label.factor, by_default=panel.y.startswith("latency_us"))
+    is_cut = drawing.figure.y_max is not None or axes.get_yscale() == "log"
     for line in panel.lines:
         _one(axes, line, places, label.factor, is_cut)
     frame.y_label(axes, label.label)
     shown = [x for line in panel.lines for x in line.x]
-    frame.x_axis(axes, results, shown, with_label=is_last and panel.ratio is None, width_in=panel.width_in)
+    frame.x_axis(axes, drawing, shown, with_label=is_last and panel.ratio is None, width_in=panel.width_in)
     frame.mark_failures(axes, panel, places)
     if panel.ratio is not None:
-        _ratio(results, panel, places, shown, is_last)
+        _ratio(drawing, panel, places, shown, is_last)
 
 
-def y_limits(results: Results, panel: Panel, factor: float, by_default: bool) -> None:
+def y_limits(drawing: Drawing, panel: Panel, factor: float, by_default: bool) -> None:
     """A logarithmic y axis around the values, or one from 0; y_max: cuts it."""
-    figure, axes, numbers = results.experiment.figure, panel.axes, frame.numbers(panel)
+    figure, axes, numbers = drawing.figure, panel.axes, frame.numbers(panel)
     wants_log = by_default if figure.log is None else figure.log
     if figure.log:
         numbers = [number for number in numbers if number > 0]  # a zero has no place there, and is not drawn
@@ -121,7 +120,7 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
         )
 
 
-def _ratio(results: Results, panel: Panel, places: dict[Any, float], shown: list[Any], is_last: bool) -> None:
+def _ratio(drawing: Drawing, panel: Panel, places: dict[Any, float], shown: list[Any], is_last: bool) -> None:
     axes = panel.ratio
     ratios = []
     for line in panel.lines:
@@ -142,4 +141,4 @@ def _ratio(results: Results, panel: Panel, places: dict[Any, float], shown: list
     spread = max([0.25, *(abs(ratio - 1) * 1.15 for ratio in ratios)])
     axes.set_ylim(max(0.0, 1 - spread), 1 + spread)
     axes.set_ylabel("ratio", labelpad=2)
-    frame.x_axis(axes, results, shown, with_label=is_last, width_in=panel.width_in)
+    frame.x_axis(axes, drawing, shown, with_label=is_last, width_in=panel.width_in)

@@ -8,34 +8,33 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch, Rectangle
 
-from loch.runner.grid import show
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Place, show
 
 from . import style, words
 from .frame import foot, legend, legend_size, title
-from .series import groups, origins, panel_places, panel_title
+from .series import Group, groups, origins, panel_places, panel_title
 
 CELL_IN, EVEN = 0.27, 1.03  # a lead below 3 % is a draw
 FULL = 3.0  # the lead at which a cell has its winner's full colour
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure: one map a kind of series and place of the small multiples; the first y field decides."""
-    figure = results.experiment.figure
+    figure = drawing.figure
     maps = [
         (group, place)
-        for group in groups(results)
-        for place in panel_places(results)
-        if any(set(place) <= set(axes.items()) for s in group.systems for axes in results.axes_of(s.name))
+        for group in groups(drawing)
+        for place in panel_places(drawing)
+        if any(set(place) <= set(point.place) for series in group.series for point in series.points)
     ]
     width = style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
     across = 1 if figure.width == "one" else min(len(maps), 3)
     down = -(-len(maps) // across)
-    looks = style.looks(results.experiment.systems)
-    handles = [Patch(color=looks[s.name].color, label=s.label) for s in results.experiment.systems if s.is_drawn]
+    looks = style.looks(drawing.series)
+    handles = [Patch(color=looks[s.name].color, label=s.label) for s in drawing.series if s.is_drawn]
     handles.append(Patch(color="#eeeeee", label=f"within {EVEN - 1:.0%}"))
     legend_columns, legend_in = legend_size(handles, width)
-    body = down * (CELL_IN * len(results.experiment.axes[figure.down]) + 0.42)
+    body = down * (CELL_IN * len(drawing.axes[figure.down]) + 0.42)
     page = plt.figure(figsize=(width, body + legend_in + 0.85), layout="constrained")
     outer = page.add_gridspec(down + 1, across, height_ratios=[legend_in, *([body / down] * down)])
     above = page.add_subplot(outer[0, :])
@@ -43,16 +42,16 @@ def draw(results: Results):
     legend(above, handles, legend_columns)
     for i, (group, place) in enumerate(maps):
         axes = page.add_subplot(outer[1 + i // across, i % across])
-        _map(axes, results, group, place, looks)
+        _map(axes, drawing, group, place, looks)
         if i + across >= len(maps):
             axes.set_xlabel(words.axis(figure.x))
         if i % across == 0:
             axes.set_ylabel(words.axis(figure.down))
-    title(page, results)
+    title(page, drawing)
     what = words.of(figure.y[0]).label.split(" (")[0]
     foot(
         page,
-        results,
+        drawing,
         f"Colour: the design with the {'lowest' if is_cost(figure.y[0]) else 'highest'} {what}; number: "
         "its lead, as a ratio to the next.",
     )
@@ -64,12 +63,12 @@ def is_cost(field: str) -> bool:
     return field.startswith(("latency", "power", "joules", "wire_bytes")) or "joules" in field
 
 
-def winner(results: Results, group, axes: dict[str, Any], field: str) -> tuple[str, float | None] | None:
+def winner(group: Group, at: dict[str, Any], field: str) -> tuple[str, float | None] | None:
     """The best system at a place, and its lead over the next as a ratio (None when it is alone)."""
     found = [
-        (value, system.name)
-        for system in group.systems
-        if (value := results.median(system.name, axes, field)) is not None
+        (value, series.name)
+        for series in group.series
+        if (point := series.point(at)) is not None and (value := point.median(field)) is not None
     ]
     if not found:
         return None
@@ -80,15 +79,15 @@ def winner(results: Results, group, axes: dict[str, Any], field: str) -> tuple[s
     return found[0][1], (second / best if is_cost(field) else best / second) if best and second else None
 
 
-def _map(axes, results: Results, group, place: tuple, looks: dict) -> None:
-    figure = results.experiment.figure
-    columns, rows = (results.experiment.axes[axis] for axis in (figure.x, figure.down))
-    everywhere = [at for system in group.systems for at in results.axes_of(system.name)]
+def _map(axes, drawing: Drawing, group: Group, place: Place, looks: dict[str, style.Look]) -> None:
+    figure = drawing.figure
+    columns, rows = (drawing.axes[axis] for axis in (figure.x, figure.down))
+    everywhere = [point.at for series in group.series for point in series.points]
     for i, x in enumerate(columns):
         for j, y in enumerate(rows):
             wanted = {(figure.x, x), (figure.down, y), *place}
             at = next((each for each in everywhere if wanted <= set(each.items())), None)
-            best = winner(results, group, at, figure.y[0]) if at is not None else None
+            best = winner(group, at, figure.y[0]) if at is not None else None
             if best is None:
                 axes.text(i, j, "–", ha="center", va="center", fontsize=6)
                 continue
@@ -109,9 +108,9 @@ def _map(axes, results: Results, group, place: tuple, looks: dict) -> None:
         spine.set_visible(False)
     if group.is_measured:
         axes.set_facecolor(style.MEASURED_GROUND)
-    name = panel_title(results, place)
+    name = panel_title(drawing, place)
     axes.set_title(
-        "\n".join([*([name] if name else []), *origins(results, group, place)]),
+        "\n".join([*([name] if name else []), *origins(group, place)]),
         loc="left",
         fontsize=6.5,
         style="italic",

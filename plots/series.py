@@ -6,10 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Iterator
 
-from loch.runner import published
-from loch.runner.grid import show
-from loch.runner.report import origin
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Place, Point, Published, Series, show
 
 from . import stats, style, words
 
@@ -37,28 +34,26 @@ class Line:
 
 @dataclass
 class Group:
-    """The systems that may share a panel: all simulated, or all measured."""
+    """The series that may share a panel: all simulated, or all measured."""
 
     is_measured: bool
-    systems: list
+    series: list[Series]
     origins: list[str]  # "simulated (…)", once each, of the whole figure
 
 
-def groups(results: Results) -> list[Group]:
-    """Simulated systems first; never mixed with measured ones."""
+def groups(drawing: Drawing) -> list[Group]:
+    """Simulated series first; never mixed with measured ones."""
     out = []
     for is_measured in (False, True):
-        systems = [
-            system for system in results.experiment.systems if system.is_measured == is_measured and system.is_drawn
-        ]
-        if systems:
-            out.append(Group(is_measured, systems, _origins([origin(results, system) for system in systems])))
+        series = [each for each in drawing.series if each.is_measured == is_measured and each.is_drawn]
+        if series:
+            out.append(Group(is_measured, series, _origins([each.origins[()] for each in series])))
     return out
 
 
-def origins(results: Results, group: Group, place: tuple[tuple[str, Any], ...]) -> list[str]:
+def origins(group: Group, place: Place) -> list[str]:
     """The origins of a panel's values at a place, which may be of one hardware profile only."""
-    return _origins([origin(results, system, place) for system in group.systems])
+    return _origins([series.origins[place] for series in group.series])
 
 
 _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, seeds? [^,]+)\)")
@@ -81,116 +76,121 @@ def _origins(all_of_them: list[str]) -> list[str]:
     ]
 
 
-def panel_places(results: Results) -> list[tuple[tuple[str, Any], ...]]:
+def panel_places(drawing: Drawing) -> list[Place]:
     """What each panel of small multiples is fixed at; one place that fixes nothing without them."""
-    axis = results.experiment.figure.panels
-    return [((axis, value),) for value in results.experiment.axes[axis]] if axis else [()]
+    axis = drawing.figure.panels
+    return [((axis, value),) for value in drawing.axes[axis]] if axis else [()]
 
 
-def panel_title(results: Results, place: tuple[tuple[str, Any], ...]) -> str:
+def panel_title(drawing: Drawing, place: Place) -> str:
     """ "get 0.5", or what the experiment calls it."""
-    labels = results.experiment.figure.panel_labels
+    labels = drawing.figure.panel_labels
     return ", ".join(labels.get(value, f"{words.axis(key)}: {show(key, value)}") for key, value in place)
 
 
-def by_rest(results: Results, system, place: tuple[tuple[str, Any], ...], along: str) -> dict[tuple, list[dict]]:
-    """A system's places in one panel, by what neither the panel fixes nor the x axis shows: one line each.
+def by_rest(drawing: Drawing, series: Series, place: Place, along: str) -> dict[Place, list[Point]]:
+    """A system's points in one panel, by what neither the panel fixes nor the x axis shows: one line each.
 
     Axes that advance together with the x axis, or with the panels, are shown by it.
     """
-    out: dict[tuple, list[dict]] = {}
+    out: dict[Place, list[Point]] = {}
     shown = {along, *(key for key, _ in place)}
-    shown |= {axis for group in results.experiment.zips if shown & set(group) for axis in group}
-    for axes in results.axes_of(system.name):
-        if set(place) <= set(axes.items()):
-            out.setdefault(tuple((k, v) for k, v in axes.items() if k not in shown), []).append(axes)
+    shown |= {axis for group in drawing.zips if shown & set(group) for axis in group}
+    for point in series.points:
+        if set(place) <= set(point.place):
+            out.setdefault(tuple((k, v) for k, v in point.place if k not in shown), []).append(point)
     return out
 
 
-def varying(results: Results) -> set[str]:
+def varying(drawing: Drawing) -> set[str]:
     """The axes that have more than one value among the points that run."""
-    every = [axes for system in results.experiment.systems for axes in results.axes_of(system.name)]
-    return {axis for axis in results.experiment.axes if len({axes[axis] for axes in every}) > 1}
+    every = [point.at for series in drawing.series for point in series.points]
+    return {axis for axis in drawing.axes if len({at[axis] for at in every}) > 1}
 
 
-def label_of(results: Results, system, fixed: tuple[tuple[str, Any], ...]) -> str:
+def label_of(drawing: Drawing, series: Series, fixed: Place) -> str:
     """The system's label, and the axis values that tell its lines apart."""
-    axes = varying(results)
+    axes = varying(drawing)
     several = [(k, v) for k, v in fixed if k in axes]
-    return " ".join([system.label, *(f"{k}={show(k, v)}" for k, v in several)])
+    return " ".join([series.label, *(f"{k}={show(k, v)}" for k, v in several)])
 
 
-def lines(results: Results, group: Group, y: str, place: tuple[tuple[str, Any], ...] = ()) -> list[Line]:
+def _marks(drawing: Drawing, series: Series, y: str, over: str, within: Place) -> list[Published]:
+    """The published numbers of one line: of a field, at the places that `within` allows."""
+    return [
+        each
+        for each in drawing.published
+        if (each.series, each.over, each.field) == (series.name, over, y)
+        and each.value is not None
+        and set(within) <= set(each.place)
+    ]
+
+
+def look_of(look: style.Look, i: int, count: int) -> style.Look:
+    """That of the i-th line of a system, which differs where it has several."""
+    return style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened) if count > 1 else look
+
+
+def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
     """The lines of one result field over the figure's x axis, in the panel at a place."""
-    figure = results.experiment.figure
-    looks = style.looks(results.experiment.systems)
-    compared = published.compare(results) if figure.published else []
+    figure, looks = drawing.figure, style.looks(drawing.series)
     out = []
-    for system in group.systems:
-        if system.name == figure.relative_to:
+    for series in group.series:
+        if series.name == figure.relative_to:
             continue
-        rest = by_rest(results, system, place, figure.x)
-        for i, (fixed, places) in enumerate(rest.items()):
-            look = looks[system.name]
-            if len(rest) > 1:
-                look = style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened)
-            line = _line(results, system, y, figure.x, places, look)
+        rest = by_rest(drawing, series, place, figure.x)
+        for i, (fixed, points) in enumerate(rest.items()):
+            line = _line(drawing, series, y, figure.x, points, look_of(looks[series.name], i, len(rest)))
             if figure.relative_to and not line.failed and all(each is None for each in line.middle):
                 continue  # that system does not run there
-            line.label = label_of(results, system, fixed)
+            line.label = label_of(drawing, series, fixed)
             marks = [
-                (dict(at)[figure.x], c.cell.value)
-                for c in compared
-                for name, base, field, at in [c.ratio or (c.system, "", c.field, c.axes)]
-                if (name, base, field) == (system.name, figure.relative_to, y)
-                and c.cell.value is not None
-                and set((*fixed, *place)) <= set(at)
+                (dict(each.place)[figure.x], each.value)
+                for each in _marks(drawing, series, y, figure.relative_to, (*fixed, *place))
+                if each.value is not None
             ]
-            line.published = sorted(marks, key=lambda mark: results.experiment.axes[figure.x].index(mark[0]))
+            line.published = sorted(marks, key=lambda mark: drawing.axes[figure.x].index(mark[0]))
             out.append(line)
     return out
 
 
-def system_bars(results: Results, group: Group, y: str, place: tuple[tuple[str, Any], ...] = ()) -> list[Line]:
+def system_bars(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
     """The same with the systems as x axis: each line is one bar, and `slot` counts those of a system."""
-    looks, several = style.looks(results.experiment.systems), varying(results)
-    compared = published.compare(results) if results.experiment.figure.published else []
+    looks, several = style.looks(drawing.series), varying(drawing)
     out = []
-    for system in group.systems:
-        for slot, (fixed, places) in enumerate(by_rest(results, system, place, "").items()):
-            line = _line(results, system, y, "", places, looks[system.name])
+    for series in group.series:
+        for slot, (fixed, points) in enumerate(by_rest(drawing, series, place, "").items()):
+            line = _line(drawing, series, y, "", points, looks[series.name])
             line.slot, line.label = slot, ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
             line.published = [
-                (system.label, c.cell.value)
-                for c in compared
-                if c.system == system.name
-                and c.field == y
-                and c.cell.value is not None
-                and set((*fixed, *place)) <= set(c.axes)
+                (series.label, each.value)
+                for each in _marks(drawing, series, y, "", (*fixed, *place))
+                if each.value is not None
             ]
             out.append(line)
     return out
 
 
-def over(results: Results, values: list[float], axes: dict[str, Any], y: str) -> list[float]:
+def over(drawing: Drawing, values: list[float], at: dict[str, Any], y: str) -> list[float]:
     """The values over what the figure is relative to at the same place; none where that has no result."""
-    system = results.experiment.figure.relative_to
-    if not system:
+    name = drawing.figure.relative_to
+    if not name:
         return values
-    base = results.median(system, axes, y)
+    point = drawing.named(name).point(at)
+    base = point.median(y) if point is not None else None
     return [value / base for value in values] if base else []
 
 
-def _line(results: Results, system, y: str, x: str, places: list[dict], look: style.Look) -> Line:
+def _line(drawing: Drawing, series: Series, y: str, x: str, points: list[Point], look: style.Look) -> Line:
     line = Line("", look, [], [], [], [], [])
-    for axes in places:
-        values = over(results, results.values(system.name, axes, y), axes, y)
+    for point in points:
+        values = over(drawing, point.values[y], point.at, y)
         middle, low, high = stats.median_interval(values) if values else (None, None, None)
-        at = axes[x] if x else system.label
+        at = point.at[x] if x else series.label
         line.x.append(at)
         line.middle.append(middle)
         line.low.append(low)
         line.high.append(high)
-        if results.has_failures(system.name, axes):
+        if point.failures:
             line.failed.append(at)
     return line

@@ -7,6 +7,8 @@ from typing import Any
 
 import matplotlib
 
+from loch.runner.drawing import Series
+
 matplotlib.use("Agg")
 
 COLUMN_IN = 3.4  # one column of a two-column page
@@ -102,24 +104,23 @@ DASHED, DOTTED = (0, (3, 2)), (0, (1, 1.2))
 LINES: list[str | tuple[Any, ...]] = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3))]
 
 
-def looks(systems: list) -> dict[str, Look]:
-    """The look of each system of an experiment, by name. The simulated and the measured series of one design share it:
+def looks(series: list[Series]) -> dict[str, Look]:
+    """The look of each series of a figure, by name. The simulated and the measured series of one design share it:
     they never share a panel."""
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
-    own = {LOOKS[str(s.params["protocol"])].color for s in systems if s.is_drawn and str(s.params["protocol"]) in LOOKS}
+    own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
     spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)  # colours that no design here has first
-    for system in sorted(systems, key=lambda each: not each.is_drawn):
+    for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:
             continue
-        protocol = str(system.params["protocol"])
         taken = used[system.is_measured]
-        if protocol in LOOKS and protocol not in taken:
-            out[system.name] = LOOKS[protocol]
+        if system.protocol in LOOKS and system.protocol not in taken:
+            out[system.name] = LOOKS[system.protocol]
         else:
             out[system.name] = next(spare)
-        taken.add(protocol)
-    for system in systems:
+        taken.add(system.protocol)
+    for system in series:
         if system.hardened_of:
             base = out.get(system.hardened_of, SPARE[0])
             out[system.name] = Look(base.color, base.marker, DASHED if base.line == "-" else DOTTED, hardened=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-from loch.runner import published
-from loch.runner.grid import show
-from loch.runner.report import number
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Figure, Point, Published, number, show
 
 from . import style, words
 from .frame import foot, title
-from .series import by_rest, groups, varying
+from .series import Group, Series, by_rest, groups, varying
 
 ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
 SMALL = 6.0  # the least that reads well in print
@@ -30,15 +28,15 @@ class _Row:
 
     name: str
     detail: str
-    places: list[tuple[str, str, dict] | None]  # system, field, axes
+    places: list[tuple[Series, str, Point] | None]
     ends_block: bool = False
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure."""
-    figure = results.experiment.figure
-    kinds = groups(results)
-    blocks = [(group, _columns(results, group), _rows(results, group)) for group in kinds]
+    figure = drawing.figure
+    kinds = groups(drawing)
+    blocks = [(group, _columns(drawing, group), _rows(drawing, group)) for group in kinds]
     head = HEAD_IN + HEAD_LINE_IN * max([0, *(name.count("\n") for _, columns, _ in blocks for name in columns)])
     body = sum(
         ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks
@@ -48,39 +46,37 @@ def draw(results: Results):
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(-body, 0)
-    title(page, results)
-    compared = {}
-    if figure.published:
-        compared = {(c.system, c.field, c.axes): c for c in published.compare(results)}
+    title(page, drawing)
+    compared = {(each.series, each.field, each.place): each for each in drawing.published if not each.over}
     top = 0.0
     for group, columns, rows in blocks:
-        top = _group(axes, results, group, columns, rows, compared, top, head)
+        top = _group(axes, drawing, group, columns, rows, compared, top, head)
     shown = [
         each for _, _, rows in blocks for row in rows for place in row.places if (each := _comparison(compared, place))
     ]
-    foot(page, results, _legend(results, shown))
+    foot(page, drawing, _legend(drawing, shown))
     return page
 
 
-def _legend(results: Results, shown: list) -> str:
+def _legend(drawing: Drawing, shown: list[Published]) -> str:
     """What stands below our values in the cells that are drawn."""
-    word = published.called(results.experiment)
+    word = drawing.called
     notes = []
     if any(each.error is not None for each in shown):
         notes.append(f"Below: {word} value and error. Shades: within 5, 10, 25 %, more.")
-    if any(each.cell.value is None for each in shown):
+    if any(each.value is None for each in shown):
         notes.append(f"–: withheld or not {word}.")
     return " ".join(notes)
 
 
-def _width(figure) -> float:
+def _width(figure: Figure) -> float:
     return style.COLUMN_IN if figure.width == "one" else style.PAGE_IN
 
 
-def _label_share(results: Results) -> float:
+def _label_share(drawing: Drawing) -> float:
     """The share of the width that the row names have: no more than they need where systems want the rest."""
-    figure = results.experiment.figure
-    if not figure.across or varying(results):
+    figure = drawing.figure
+    if not figure.across or varying(drawing):
         return LABEL_SHARE
     longest = max(len(_name(field)) for field in figure.rows)
     return min(LABEL_SHARE, (longest + 1) * 7 / 72 * BOLD_EM / _width(figure))
@@ -90,45 +86,45 @@ def _head_size(columns: int) -> float:
     return 7 if columns < 9 else 6 if columns < 12 else 5.6
 
 
-def _origins(figure, group) -> str:
+def _origins(figure: Figure, group: Group) -> str:
     return textwrap.fill("; ".join(group.origins), 58 if figure.width == "one" else 125)
 
 
-def _columns(results: Results, group) -> list[str]:
+def _columns(drawing: Drawing, group: Group) -> list[str]:
     """What stands above the columns: the values of the x axis, or the systems."""
-    figure = results.experiment.figure
+    figure = drawing.figure
     if not figure.across:
-        return [show(figure.x, value) for value in results.experiment.axes[figure.x]]
-    cell = (1 - _label_share(results)) * _width(figure) / len(group.systems)
-    room = int(cell / (_head_size(len(group.systems)) / 72 * BOLD_EM))
-    return [textwrap.fill(system.label, max(1, room), break_long_words=False) for system in group.systems]
+        return [show(figure.x, value) for value in drawing.axes[figure.x]]
+    cell = (1 - _label_share(drawing)) * _width(figure) / len(group.series)
+    room = int(cell / (_head_size(len(group.series)) / 72 * BOLD_EM))
+    return [textwrap.fill(system.label, max(1, room), break_long_words=False) for system in group.series]
 
 
-def _rows(results: Results, group) -> list[_Row]:
-    figure, several = results.experiment.figure, varying(results)
+def _rows(drawing: Drawing, group: Group) -> list[_Row]:
+    figure, several = drawing.figure, varying(drawing)
     out: list[_Row] = []
     if figure.across:
-        every = [axes for system in group.systems for axes in results.axes_of(system.name)]
-        order = list({tuple(axes.items()): axes for axes in every}.values())
-        order.sort(key=lambda axes: [results.experiment.axes[k].index(v) for k, v in axes.items()])
+        order = list({point.place: point.at for series in group.series for point in series.points}.values())
+        order.sort(key=lambda axes: [drawing.axes[k].index(v) for k, v in axes.items()])
         for axes in order:
             at = ", ".join(f"{k.replace('_', ' ')} {show(k, v)}" for k, v in axes.items() if k in several)
+            here = [(series, series.point(axes) or Point(axes, {}, [])) for series in group.series]
             for field in figure.rows:
-                out.append(_Row(_name(field), at, [(system.name, field, axes) for system in group.systems]))
+                out.append(_Row(_name(field), at, [(series, field, point) for series, point in here]))
             out[-1].ends_block = True
         return out
-    values = results.experiment.axes[figure.x]
+    values = drawing.axes[figure.x]
     for field in figure.rows:
-        for system in group.systems:
-            rest = by_rest(results, system, (), figure.x) or {(): []}
-            for fixed, places in rest.items():
-                there = {axes[figure.x]: axes for axes in places}
+        for system in group.series:
+            rest = by_rest(drawing, system, (), figure.x) or {(): []}
+            for fixed, points in rest.items():
+                there = {point.at[figure.x]: point for point in points}
                 rest_text = ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
                 out.append(
                     _Row(
                         system.label,
                         ", ".join(filter(None, [_name(field), rest_text])),
-                        [(system.name, field, there[value]) if value in there else None for value in values],
+                        [(system, field, there[value]) if value in there else None for value in values],
                     )
                 )
         out[-1].ends_block = True
@@ -140,10 +136,10 @@ def _name(field: str) -> str:
 
 
 def _group(
-    axes, results: Results, group, columns: list[str], rows: list[_Row], compared: dict, top: float, head: float
+    axes, drawing: Drawing, group, columns: list[str], rows: list[_Row], compared: dict, top: float, head: float
 ) -> float:
-    figure = results.experiment.figure
-    label = _label_share(results)
+    figure = drawing.figure
+    label = _label_share(drawing)
     cell = (1 - label) / len(columns)
     origins = _origins(figure, group)
     height = GROUP_IN * (origins.count("\n") + 1)
@@ -167,7 +163,7 @@ def _group(
         axes.text(0, top - ROW_IN * 0.33, row.name, fontsize=7, va="center", weight="bold")
         axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=SMALL, va="center")
         for i, place in enumerate(row.places):
-            _cell(axes, results, group, place, compared, (label + i * cell, top, cell))
+            _cell(axes, group, place, compared, (label + i * cell, top, cell))
         top -= ROW_IN
         if row.ends_block:
             axes.plot([0, 1], [top, top], color="#bbbbbb", linewidth=0.4)
@@ -175,16 +171,15 @@ def _group(
     return top
 
 
-def _comparison(compared: dict, place: tuple[str, str, dict] | None) -> published.Comparison | None:
+def _comparison(compared: dict[Any, Published], place: tuple[Series, str, Point] | None) -> Published | None:
     """The published number that stands there, if there is one."""
-    return compared.get((place[0], place[1], tuple(place[2].items()))) if place else None
+    return compared.get((place[0].name, place[1], place[2].place)) if place else None
 
 
-def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float, float, float]) -> None:
+def _cell(axes, group: Group, place, compared: dict, box: tuple[float, float, float]) -> None:
     left, top, width = box
-    system, field, at = place if place else ("", "", {})
-    obtained = results.median(system, at, field) if place else None
-    failed = bool(place) and results.has_failures(system, at)
+    obtained = place[2].median(place[1]) if place else None
+    failed = place is not None and bool(place[2].failures)
     one = _comparison(compared, place)
     if one is not None and one.error is not None:
         shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
@@ -200,7 +195,7 @@ def _cell(axes, results: Results, group, place, compared: dict, box: tuple[float
         axes.text(
             middle,
             top - ROW_IN * 0.56,
-            short(one.cell.value),
+            short(one.value),
             fontsize=SMALL,
             ha="center",
             va="center",

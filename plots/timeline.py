@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from loch.runner.tables import Results
+from loch.runner.drawing import Drawing, Event, Run
 
 from . import style, words
 from .frame import HEADING_PT, foot, legend, legend_size, text_in, title
@@ -37,33 +37,24 @@ class Shown:
 
     label: str
     color: str
-    documents: list[dict]
+    runs: list[Run]
     failures: list[str]
 
 
-def shown(results: Results, group: Group) -> list[Shown]:
+def shown(drawing: Drawing, group: Group) -> list[Shown]:
     """The data of a group's columns; a system whose run failed keeps its column."""
-    looks = style.looks(results.experiment.systems)
-    out = []
-    for system in group.systems:
-        for axes in results.axes_of(system.name):
-            rows = results.at(system.name, axes)
-            documents = [row.result.document for row in rows if row.ok and row.result.document.get("timeline")]
-            failures = [
-                row.failure.reason if row.failure is not None else "has no time series" if row.ok else "has not run"
-                for row in rows
-                if not row.ok or not row.result.document.get("timeline")
-            ]
-            out.append(
-                Shown(label_of(results, system, tuple(axes.items())), looks[system.name].color, documents, failures)
-            )
-    return out
+    looks = style.looks(drawing.series)
+    return [
+        Shown(label_of(drawing, series, point.place), looks[series.name].color, point.runs, point.failures)
+        for series in group.series
+        for point in series.points
+    ]
 
 
-def draw(results: Results):
+def draw(drawing: Drawing):
     """The figure: a block of columns for what is simulated, and one for what is measured."""
-    blocks = [(group, columns) for group in groups(results) if (columns := shown(results, group))]
-    width = style.PAGE_IN if results.experiment.figure.width == "two" else style.COLUMN_IN
+    blocks = [(group, columns) for group in groups(drawing) if (columns := shown(drawing, group))]
+    width = style.PAGE_IN if drawing.figure.width == "two" else style.COLUMN_IN
     handles = _handles([column for _, columns in blocks for column in columns])
     legend_columns, legend_in = legend_size(handles, width)
     height = THROUGHPUT_IN + UNWRITABLE_IN + LABELS_IN + AROUND_IN
@@ -74,15 +65,9 @@ def draw(results: Results):
     above.set_axis_off()
     legend(above, handles, legend_columns)
     for part, (group, columns) in zip(parts[1:], blocks):
-        _block(part, results, group, columns)
-    title(page, results)
-    share = {
-        keys
-        for _, columns in blocks
-        for each in columns
-        for document in each.documents
-        if (keys := document.get("probed_keys"))
-    }
+        _block(part, group, columns)
+    title(page, drawing)
+    share = {keys for _, columns in blocks for each in columns for run in each.runs if (keys := run.probed_keys)}
     probed = (
         f" a prober writes ({' or '.join(str(int(n)) for n in sorted(share))} keys, once a bin)"
         if share
@@ -90,7 +75,7 @@ def draw(results: Results):
     )
     foot(
         page,
-        results,
+        drawing,
         f"Unwritable: of the keys that{probed}, those of which no PUT ended well in the bin, and one failed or "
         "was under way throughout.",
     )
@@ -103,12 +88,7 @@ def _handles(columns: list[Shown]) -> list:
         Line2D([], [], color="#888888", linewidth=0.8, label="failed operations"),
         Patch(facecolor="#bbbbbb", label="unwritable keys"),
     ]
-    seen = {
-        event["event"].removesuffix(ENDS)
-        for each in columns
-        for document in each.documents
-        for event in document.get("events") or []
-    }
+    seen = {event.event.removesuffix(ENDS) for each in columns for run in each.runs for event in run.events}
     for (color, dashes), name, is_here in (
         (FAILURE_LINE, "failure", seen & set(FAILURES)),
         (REPAIR_LINE, "repair", seen & set(REPAIRS)),
@@ -121,10 +101,10 @@ def _handles(columns: list[Shown]) -> list:
     return handles
 
 
-def _block(part, results: Results, group: Group, columns: list[Shown]) -> None:
+def _block(part, group: Group, columns: list[Shown]) -> None:
     """The columns of one kind of series, with one y axis for each row of panels."""
     part.suptitle(
-        textwrap.fill("; ".join(origins(results, group, ())), 150),
+        textwrap.fill("; ".join(origins(group, ())), 150),
         fontsize=HEADING_PT,
         style="italic",
         x=0.01,
@@ -133,29 +113,27 @@ def _block(part, results: Results, group: Group, columns: list[Shown]) -> None:
     axes = part.subplots(
         2, len(columns), sharex="col", sharey="row", squeeze=False, height_ratios=[THROUGHPUT_IN, UNWRITABLE_IN]
     )
-    bins = [entry for each in columns for document in each.documents for entry in document["timeline"]]
-    scale = words.of("throughput_ops_s", max((entry["ops_s"] for entry in bins), default=0.0))
+    bins = [each for column in columns for run in column.runs for each in run.bins]
+    scale = words.of("throughput_ops_s", max((each.ops_s for each in bins), default=0.0))
     above = _above(columns)
     for i, each in enumerate(columns):
         upper, lower = axes[0][i], axes[1][i]
         for panel in (upper, lower):
             panel.set_facecolor(style.MEASURED_GROUND if group.is_measured else "white")
-        for document in each.documents:
-            _run(upper, lower, document, each.color, scale.factor)
-        if each.documents:
-            end = max(document["duration_s"] for document in each.documents)
+        for run in each.runs:
+            _run(upper, lower, run, each.color, scale.factor)
+        if each.runs:
+            end = max(run.duration_s for run in each.runs)
             upper.set_xlim(0, end)
-            _events(upper, lower, each.documents[0], end)
+            _events(upper, lower, each.runs[0].events, end)
         _failures(upper, each)
         upper.set_title(each.label, fontsize=7.5, pad=above)
         lower.set_xlabel("time (s)")
         lower.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
     axes[0][0].set_ylabel(scale.label.replace("throughput (", "throughput\n("))
     axes[1][0].set_ylabel("unwritable\nkeys (%)")
-    axes[0][0].set_ylim(0, _top(entry["ops_s"] * scale.factor for entry in bins))
-    axes[1][0].set_ylim(
-        0, _top(share for each in columns for document in each.documents for _, share in unwritable(document))
-    )
+    axes[0][0].set_ylim(0, _top(each.ops_s * scale.factor for each in bins))
+    axes[1][0].set_ylim(0, _top(share for each in columns for run in each.runs for _, share in unwritable(run)))
     part.align_ylabels(list(axes[:, 0]))
 
 
@@ -164,8 +142,8 @@ def _above(columns: list[Shown]) -> float:
     names = [
         ", ".join(labels)
         for each in columns
-        for document in each.documents[:1]
-        for _, labels, _ in marks(document, document["duration_s"])
+        for run in each.runs[:1]
+        for _, labels, _ in marks(run.events, run.duration_s)
     ]
     return 72 * max((text_in(name, LABEL_PT) for name in names), default=0.0) + 6
 
@@ -174,35 +152,34 @@ def _top(values) -> float:
     return 1.08 * max(values, default=0.0) or 1.0
 
 
-def unwritable(document: dict) -> list[tuple[float, float]]:
+def unwritable(run: Run) -> list[tuple[float, float]]:
     """(start of the bin, percent of the probed keys), where a prober says it."""
-    probed = document.get("probed_keys") or 0
     return [
-        (entry["t_s"], 100.0 * entry["unwritable_keys"] / probed)
-        for entry in document["timeline"]
-        if probed and entry.get("unwritable_keys") is not None
+        (each.t_s, 100.0 * each.unwritable_keys / run.probed_keys)
+        for each in run.bins
+        if run.probed_keys and each.unwritable_keys is not None
     ]
 
 
-def _run(upper, lower, document: dict, color: str, factor: float) -> None:
-    end = document["duration_s"]
-    times = [entry["t_s"] for entry in document["timeline"]] + [end]
+def _run(upper, lower, run: Run, color: str, factor: float) -> None:
+    end = run.duration_s
+    times = [each.t_s for each in run.bins] + [end]
 
     def steps(values: list[float]) -> list[float]:
         return [*values, values[-1]]  # the last bin ends with the window
 
-    for field, look in (
-        ("failed_s", {"color": "#888888", "linewidth": 0.7}),
-        ("ops_s", {"color": color, "linewidth": 1.0}),
+    for field, values, look in (
+        ("failed_s", [each.failed_s for each in run.bins], {"color": "#888888", "linewidth": 0.7}),
+        ("ops_s", [each.ops_s for each in run.bins], {"color": color, "linewidth": 1.0}),
     ):
         upper.plot(
             times,
-            steps([(entry.get(field) or 0.0) * factor for entry in document["timeline"]]),
+            steps([value * factor for value in values]),
             drawstyle="steps-post",
             gid=field,
             **look,
         )
-    if series := unwritable(document):
+    if series := unwritable(run):
         at = [t for t, _ in series] + [end]
         lower.fill_between(at, steps([share for _, share in series]), step="post", color=color, alpha=0.35, linewidth=0)
         lower.plot(
@@ -217,11 +194,11 @@ def _run(upper, lower, document: dict, color: str, factor: float) -> None:
         lower.text(0.5, 0.5, "not probed", transform=lower.transAxes, ha="center", va="center", fontsize=LABEL_PT)
 
 
-def marks(document: dict, end: float) -> list[tuple[float, list[str], tuple]]:
+def marks(events: list[Event], end: float) -> list[tuple[float, list[str], tuple]]:
     """(time, labels, line) of the events inside the window; those of one kind that are close together are one mark."""
     out: list[tuple[float, list[str], tuple]] = []
-    for event in document.get("events") or []:
-        at, name = float(event["t_s"]), str(event["event"])
+    for event in events:
+        at, name = float(event.t_s), event.event
         if not 0 <= at <= end or name.endswith(ENDS):
             continue
         line = FAILURE_LINE if name in FAILURES else REPAIR_LINE if name in REPAIRS else RETURN_LINE
@@ -234,12 +211,12 @@ def marks(document: dict, end: float) -> list[tuple[float, list[str], tuple]]:
     return out
 
 
-def spans(document: dict, end: float) -> list[tuple[float, float]]:
+def spans(events: list[Event], end: float) -> list[tuple[float, float]]:
     """From when to when repairs were under way, as far as the window goes; one that did not end, until its end."""
     begun: dict[tuple[str, Any], float] = {}
     out = []
-    for event in document.get("events") or []:
-        name, node, at = str(event["event"]), event.get("node"), float(event["t_s"])
+    for event in events:
+        name, node, at = event.event, event.node, float(event.t_s)
         if name in REPAIRS and name != "fence":
             begun.setdefault((name, node), at)
         elif name.endswith(ENDS) and (name.removesuffix(ENDS), node) in begun:
@@ -248,14 +225,14 @@ def spans(document: dict, end: float) -> list[tuple[float, float]]:
     return [(max(0.0, a), min(b, end)) for a, b in out if a < end and b > 0]
 
 
-def _events(upper, lower, document: dict, end: float) -> None:
+def _events(upper, lower, events: list[Event], end: float) -> None:
     """A line through both panels, and its name above them; names that would touch give way to each other."""
-    for a, b in spans(document, end):
+    for a, b in spans(events, end):
         for panel in (upper, lower):
             panel.axvspan(a, b, color=REPAIR_LINE[0], alpha=0.1, linewidth=0, zorder=0, gid="repair")
     room = 0.085 * end
     last = -room
-    for at, labels, (color, dashes) in marks(document, end):
+    for at, labels, (color, dashes) in marks(events, end):
         for panel in (upper, lower):
             panel.axvline(at, color=color, linestyle=dashes, linewidth=0.8, zorder=3, gid="event")
         place = min(max(at, last + room), end)

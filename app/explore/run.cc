@@ -403,54 +403,52 @@ void Run::let_time_pass(const Move& move) {
   if (move.request == 0) --left_.late;
 }
 
-Footprint Run::apply(const Move& move, std::string* text) {
-  ++moves_made_;
+void Run::execute(const Move& move, Fate fate, Footprint& print, Executed& executed) {
+  fabric::Worker& who = worker(move.worker);
+  const WorkRequest before = fabric_->request(who, move.request);
+  note_request(move.worker, before, print);
+  executed.is_rest = fabric_->torn(who, move.request) != nullptr;
+  executed.before = before;
+  executed.done = fabric_->execute(who, move.request, fate);
+  if (before.verb == fabric::Verb::cas) print.is_write = executed.done->result == before.compare;
+  if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
+  if (print.is_message) mark_node(before.peer);
+  mark_node(who.node());
+}
+
+void Run::execute_and_fail(const Move& move, Footprint& print, Executed& executed) {
+  const bool is_unheard = move.kind == Kind::unheard || move.kind == Kind::unheard_cut;
+  note_trouble(move.worker, fabric_->request(worker(move.worker), move.request));
+  execute(move, is_unheard ? Fate::unheard : Fate::not_executed, print, executed);
+  print.fails = print.is_write = true;
+}
+
+// What the fabric does in a move; the step of the CPU is finish_move's.
+Run::Executed Run::make_move(const Move& move, Footprint& print) {
   const std::uint8_t w = move.worker;
   fabric::Worker& who = worker(w);
-  const fabric::NodeId node = who.node();
-  Footprint print;
-  print.node = static_cast<std::uint8_t>(node);
-  note_switch(move);
-  print.is_ordered = left_.switches.has_value();
-  const std::uint64_t returned_before = returned_;
-  std::optional<WorkRequest> before, done;
-  bool is_rest = false;
-  const auto execute = [&](Fate fate) {
-    before = fabric_->request(who, move.request);
-    note_request(w, *before, print);
-    is_rest = fabric_->torn(who, move.request) != nullptr;
-    done = fabric_->execute(who, move.request, fate);
-    if (before->verb == fabric::Verb::cas) print.is_write = done->result == before->compare;
-    if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
-    if (print.is_message) mark_node(before->peer);
-    mark_node(node);
-  };
-  const auto fail = [&](Fate fate) {
-    note_trouble(w, fabric_->request(who, move.request));
-    execute(fate);
-    print.fails = print.is_write = true;
-  };
+  Executed executed;
   switch (move.kind) {
     case Kind::begin:
       begin(*client_of(w));
       print.begins = true;
       break;
     case Kind::request:
-      execute(Fate::executed);
+      execute(move, Fate::executed, print, executed);
       break;
     case Kind::unheard:
     case Kind::not_executed:
-      fail(move.kind == Kind::unheard ? Fate::unheard : Fate::not_executed);
+      execute_and_fail(move, print, executed);
       --left_.fails;
       break;
     case Kind::unheard_cut:
     case Kind::not_executed_cut:
       fabric_->refuse_reconnect(who, fabric_->request(who, move.request).peer);
-      fail(move.kind == Kind::unheard_cut ? Fate::unheard : Fate::not_executed);
+      execute_and_fail(move, print, executed);
       --left_.cuts;
       break;
     case Kind::tear:
-      before = fabric_->request(who, move.request);
+      executed.before = fabric_->request(who, move.request);
       tear(move, print);
       break;
     case Kind::news:
@@ -459,7 +457,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
     case Kind::alarm:
       // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
-      if (print.polls && hashes_) looked_at(w) = shared_by(node);
+      if (print.polls && hashes_) looked_at(w) = shared_by(who.node());
       note_impatience(w);
       fabric_->ring_timer(who, move.request);
       break;
@@ -468,7 +466,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
       let_time_pass(move);
       break;
     case Kind::kill_executed:
-      execute(Fate::executed);
+      execute(move, Fate::executed, print, executed);
       [[fallthrough]];
     case Kind::kill:
       print.is_global = true;
@@ -482,11 +480,24 @@ Footprint Run::apply(const Move& move, std::string* text) {
       fabric_->advance(plan_.jump);
       break;
   }
-  finish_move(move, done ? &*done : nullptr, print);
+  return executed;
+}
+
+Footprint Run::apply(const Move& move, std::string* text) {
+  ++moves_made_;
+  Footprint print;
+  print.node = static_cast<std::uint8_t>(worker(move.worker).node());
+  note_switch(move);
+  print.is_ordered = left_.switches.has_value();
+  const std::uint64_t returned_before = returned_;
+  const Executed executed = make_move(move, print);
+  const WorkRequest* before = executed.before ? &*executed.before : nullptr;
+  const WorkRequest* done = executed.done ? &*executed.done : nullptr;
+  finish_move(move, done, print);
   print.ends = returned_ != returned_before;
-  if (hashes_) note_polls(w, print);
+  if (hashes_) note_polls(move.worker, print);
   print.is_global = print.is_global || is_over();  // no move is possible after this one
-  if (text != nullptr) *text = describe(move, before ? &*before : nullptr, done ? &*done : nullptr, is_rest);
+  if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }
 

@@ -199,6 +199,14 @@ class Run {
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void add_tears(std::uint8_t w, std::vector<Move>& into);
   fabric::step::Tear tear_of(const Move& move);
+  // A request that a move touched, as it was posted and as it was executed; neither of a move without one.
+  struct Executed {
+    std::optional<fabric::WorkRequest> before, done;
+    bool is_rest = false;  // the other half of a torn one
+  };
+  [[nodiscard]] Executed make_move(const Move& move, Footprint& print);
+  void execute(const Move& move, fabric::step::Fate fate, Footprint& print, Executed& executed);
+  void execute_and_fail(const Move& move, Footprint& print, Executed& executed);
   void tear(const Move& move, Footprint& print);
   void let_time_pass(const Move& move);
   // Notes on which operation a failure falls: the worker's, or its whose peer's message it was.

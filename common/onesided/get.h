@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 
 #include "common/coro/task.h"
@@ -45,20 +46,34 @@ struct Got {
 };
 
 // A protocol's tables, as one attempt of an operation sees them; a few words, taken by value.
-//
-//   fabric::Worker& worker(), std::uint32_t functions(), cuckoo::KeyHash hash(kv::Key)
-//   void expect(Place)                              the next READ may well go there
-//   coro::Task<WordRead> read_word(Place)
-//   bool may_hold(word, KeyHash&)                   occupied, and its filter is the key's
-//   coro::Task<Looked> look_up(Place, word, Nanos read_at, kv::Key)   `read_at`: now() before the word was
-//   read bool goes_on_past_pending()                     a committed entry at a later rank wins over an
-//   insert under way bool confirms_misses() bool is_over_age()                              words that this
-//   attempt has read may have come back (4.3.1) void count_mismatch()                           the reverse
-//   pass met another word than the forward pass
+template <typename T>
+concept ReadTables =
+    std::copy_constructible<T> && requires(const T tables, kv::Key key, cuckoo::KeyHash& hash,
+                                           cuckoo::Place place, std::uint64_t word, Nanos read_at) {
+      { tables.worker() } -> std::same_as<fabric::Worker&>;
+      // Candidate slots of a key, and where they are.
+      { tables.functions() } -> std::same_as<std::uint32_t>;
+      { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
+      // The next READ may well go to this slot.
+      { tables.expect(place) } -> std::same_as<void>;
+      { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
+      // The slot is occupied, and its filter is the key's.
+      { tables.may_hold(word, hash) } -> std::same_as<bool>;
+      // What the entry says that the slot's word names; `read_at` is now() of before the word was read.
+      { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
+      // A committed entry at a later rank wins over an insert that is under way.
+      { tables.goes_on_past_pending() } -> std::same_as<bool>;
+      // A miss takes the reverse pass.
+      { tables.confirms_misses() } -> std::same_as<bool>;
+      // So much time has passed that words which this attempt has read may have come back (4.3.1).
+      { tables.is_over_age() } -> std::same_as<bool>;
+      // The reverse pass met another word than the forward pass.
+      { tables.count_mismatch() } -> std::same_as<void>;
+    };
 
 // READs the slots of ranks from-1 … 0 again, but `except`; each must hold what was seen. Exact comparison: to
 // let changes pass that do not concern the key is not safe beside MIGRATE (H13).
-template <typename Tables>
+template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {
   for (std::uint32_t i = from; i-- > 0;) {
@@ -77,14 +92,14 @@ template <typename Tables>
 
 // All slots were read and none holds the key: the N-1 first once more (H10c). As words are unique, those that
 // are the same now have been so all the time, and when the last slot was read, the key was in none.
-template <typename Tables>
+template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> confirm_absent(Tables tables, cuckoo::KeyHash* hash, SeenWords seen) {
   const Outcome verified = co_await verify_slots(tables, hash, seen, tables.functions() - 1, no_rank);
   co_return verified == Outcome::ok ? Outcome::not_found : verified;
 }
 
 // One attempt.
-template <typename Tables>
+template <ReadTables Tables>
 [[nodiscard]] coro::Task<Got> get_once(Tables tables, kv::Key key) {
   fabric::Worker& worker = tables.worker();
   cuckoo::KeyHash hash = tables.hash(key);

@@ -2,6 +2,7 @@
 // tried again once over a new connection.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <variant>
 
@@ -55,18 +56,26 @@ class Transfer {
   std::variant<std::monostate, Watched, Completed> wait_;
 };
 
-// A READ that may be tried again. A protocol says where its tables lie and how it reaches their nodes:
-//
-//   fabric::Worker& worker()                      who reads
-//   std::optional<fabric::WorkRequest> request()  of the next try; none: there is nowhere to read from
-//   std::optional<Landing> landing()              of the next try; none: by completion
-//   fabric::WorkRequest flush()                   a READ of 8 bytes behind the last try, on its queue pair
-//   void count_late()                             the watermark did not come in time, over a connection that
-//   stands coro::Task<bool> reconnect()                  to the last try's node; false: it cannot be reached
-//
+// A READ that may be tried again: where a protocol's tables lie, and how it reaches their nodes.
+template <typename T>
+concept RepeatableRead = std::copy_constructible<T> && requires(T read) {
+  { read.worker() } -> std::same_as<fabric::Worker&>;  // who reads
+  // The request of the next try, to the node that is then the last try's; none: there is nowhere to read
+  // from.
+  { read.request() } -> std::same_as<std::optional<fabric::WorkRequest>>;
+  // Where its watermark lands; none: it is awaited by completion.
+  { read.landing() } -> std::same_as<std::optional<Landing>>;
+  // A READ of 8 bytes behind the last try, on its queue pair.
+  { read.flush() } -> std::same_as<fabric::WorkRequest>;
+  // The watermark did not come in time, over a connection that stands.
+  { read.count_late() } -> std::same_as<void>;
+  // A connection to the last try's node; false: it cannot be reached.
+  { read.reconnect() } -> std::same_as<coro::Task<bool>>;
+};
+
 // What follows a first try that did not end well: what has become of it, a new connection and a second try.
 // True: the bytes are where the landing says.
-template <typename Reading>
+template <RepeatableRead Reading>
 [[nodiscard]] coro::Task<bool> try_again(Reading reading, Ended ended) {
   fabric::Worker& worker = reading.worker();
   for (bool is_last = false;; is_last = true) {

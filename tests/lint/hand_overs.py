@@ -1,5 +1,5 @@
-"""Rules for the runner and the figures that are about what one module may know: no text becomes a command, and pydantic has
-one door, through which only the names pass that both of its releases have."""
+"""Rules for the runner and the figures that are about what one module may know: no text becomes a command, pydantic has one
+door, through which only the names pass that both of its releases have, and so has the runner for the figures."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ MAKERS = {
     "pickle.loads": (),
     "marshal.loads": (),
 }
+# What the figures know of the rest.
+OF_PLOTS = ("loch.runner.drawing", "loch.written")
 DOOR = "tools/loch/runner/compat.py"
 # Pydantic 1.10 has these, and pydantic 2 has them as pydantic.v1.
 BOTH = {"BaseModel", "ErrorWrapper", "Extra", "Field", "ValidationError", "create_model", "root_validator"}
@@ -72,10 +74,19 @@ def _pydantic(name: str, node: ast.AST) -> Iterator[str]:
             yield f"{each} is not among the names that both pydantics have: {', '.join(sorted(BOTH))}"
 
 
+def _figures(node: ast.AST) -> Iterator[str]:
+    for module, each in _imported(node):
+        whole = f"{module}.{each}" if module in ("loch", "loch.runner") else module
+        if module.split(".")[0] == "loch" and whole not in OF_PLOTS:
+            yield f"imports {whole}; plots knows {' and '.join(OF_PLOTS)} alone"
+
+
 def faults(name: str, text: str) -> Iterator[str]:
     """Those of one Python file, by its path in the tree."""
     for node in ast.walk(ast.parse(text)):
         said = list(_pydantic(name, node)) if name.startswith(("tools/", "plots/")) else []
+        if name.startswith("plots/"):
+            said += _figures(node)
         if name.startswith(DATA):
             said += _commands(name, node)
         for each in said:

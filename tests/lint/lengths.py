@@ -6,12 +6,6 @@ import re
 from collections.abc import Iterator
 
 LINES_MAX = 70
-# Longer ones that are there. One that is cut goes from here, one that grows is cut: the number is its length.
-KNOWN = {
-    ("app/explore/run.cc", "Run::apply"): 86,
-    ("common/fabric/sim/responder.cc", "Stages::arrive"): 96,
-    ("common/fabric/sim/responder.cc", "Stages::execute"): 80,
-}
 # Comments, strings and characters hold braces that are none.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S)
 # What stands before the brace of a scope that is no function's.
@@ -72,12 +66,6 @@ def is_table(code: str) -> bool:
 
 def faults(name: str, text: str) -> Iterator[str]:
     code = blank(text).splitlines()
-    known = {function: most for (file, function), most in KNOWN.items() if file == name}
     for function, line, lines in functions(text):
-        most = known.pop(function, LINES_MAX)
-        if lines > most and not is_table("\n".join(code[line - 1 : line - 1 + lines])):
-            yield f"{name}:{line}: {function} has {lines} lines; a function has at most {most}, tables apart"
-        if LINES_MAX < most != lines:
-            yield f"{name}:{line}: {function} has {lines} lines; tests/lint/lengths.py lets it have {most}"
-    for function in known:
-        yield f"{name}: tests/lint/lengths.py lets {function} be long, and there is none"
+        if lines > LINES_MAX and not is_table("\n".join(code[line - 1 : line - 1 + lines])):
+            yield f"{name}:{line}: {function} has {lines} lines; a function has at most {LINES_MAX}, tables apart"

@@ -56,6 +56,26 @@ def test_through_which_only_names_pass_that_both_have() -> None:
     assert list(hand_overs.faults(RUNNER, "from .compat import BaseModel, Extra")) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from loch.runner.tables import Results",
+        "from loch.runner import published",
+        "import loch.runner.report",
+        "from loch import places",
+    ],
+)
+def test_figures_know_one_module_of_the_runner(line: str) -> None:
+    assert "plots knows" in list(hand_overs.faults("plots/planted.py", line))[0]
+    assert list(hand_overs.faults(RUNNER, line)) == []
+    for allowed in (
+        "from loch.runner.drawing import Drawing",
+        "from loch.runner import drawing",
+        "from . import style",
+    ):
+        assert list(hand_overs.faults("plots/planted.py", allowed)) == []
+
+
 def test_the_tree_keeps_them() -> None:
     import house_rules
 

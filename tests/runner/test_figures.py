@@ -5,8 +5,9 @@ import unittest
 from types import SimpleNamespace
 
 from support import SMALL, Folder
-from plots import cdf, stats, style
-from loch.runner import report, result
+from plots import stats, style
+from loch.runner import drawing, report, result
+from loch.runner.drawing import Distribution
 from loch.runner.tables import Row
 
 BOTH = SMALL.replace(
@@ -120,11 +121,14 @@ class Figures(Folder):
                 "put": {"count": 4, "p50": 2, "p99": 9},
             },
         }
-        self.assertEqual(cdf.distribution(document, "verbs.per_put.cdf.total"), ([(6.0, 0.6), (7.0, 1.0)], 8.0))
-        self.assertEqual(cdf.distribution(document, "latency_us.get"), ([(1.5, 0.25), (3.0, 1.0)], 4.0))
-        self.assertEqual(cdf.distribution(document, "latency_us.put"), ([(2.0, 0.5), (9.0, 0.99)], 4.0))
-        self.assertIsNone(cdf.distribution(document, "latency_us.delete"))
-        self.assertFalse(cdf.is_exact(document, "latency_us.put"))
+        found = stored("CD", 1, **document).result
+        for name, distribution in (
+            ("verbs.per_put.cdf.total", Distribution([(6.0, 0.6), (7.0, 1.0)], 8.0, True)),
+            ("latency_us.get", Distribution([(1.5, 0.25), (3.0, 1.0)], 4.0, True)),
+            ("latency_us.put", Distribution([(2.0, 0.5), (9.0, 0.99)], 4.0, False)),
+            ("latency_us.delete", Distribution([], 0.0, False)),
+        ):
+            self.assertEqual(drawing.distribution(found, name), distribution)
 
     def test_percentiles_alone_are_never_averaged(self):
         path = self.write(SMALL.replace("kind: line, y: latency_us.get.mean", "kind: cdf, y: latency_us.get"))

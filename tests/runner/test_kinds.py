@@ -14,7 +14,7 @@ from plots import curve, draw, frame, style, table
 from plots import map as winners
 from plots.line import panels
 from plots.series import _origins, groups
-from loch.runner import grid, outputs, published
+from loch.runner import drawing, grid, outputs, published
 from loch.runner.errors import BadInput
 
 SWEEP = (
@@ -51,7 +51,7 @@ class Kinds(Folder):
         if not (copy / "points").exists():
             (copy / "points").symlink_to(self.home / "out" / "points")
         results, _, _ = outputs.load(copy)
-        draw.draw(results, copy)
+        draw.draw(drawing.of(results), copy)
         for name in ("figure.png", "figure.pdf"):
             self.assertGreater((copy / name).stat().st_size, 1000)
         return (copy / "figure.svg").read_text(), results
@@ -69,10 +69,10 @@ class Kinds(Folder):
 
     def test_a_system_that_is_not_drawn_runs_all_the_same(self):
         _, results = self.svg("{kind: line, x: clients, y: [throughput_ops_s], published: false}")
-        self.assertEqual([s.name for s in groups(results)[0].systems], ["CD", "CDh", "SD"])
+        self.assertEqual([s.name for s in groups(drawing.of(results))[0].series], ["CD", "CDh", "SD"])
         results.experiment = read(SWEEP.replace("{protocol: nessie-sd,", "{protocol: nessie-sd, drawn: false,"))
         self.assertEqual([s.name for s in results.experiment.systems], ["CD", "CDh", "SD"])
-        self.assertEqual([s.name for s in groups(results)[0].systems], ["CD", "CDh"])
+        self.assertEqual([s.name for s in groups(drawing.of(results))[0].series], ["CD", "CDh"])
 
     def test_panels_are_one_a_value_with_one_legend(self):
         svg, _ = self.svg(
@@ -86,7 +86,7 @@ class Kinds(Folder):
 
     def test_lines_relative_to_a_system_are_over_it_at_the_same_place(self):
         svg, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size, relative_to: SD}")
-        shown = {(panel.at, line.label): line for panel in panels(results) for line in panel.lines}
+        shown = {(panel.at, line.label): line for panel in panels(drawing.of(results)) for line in panel.lines}
         self.assertEqual({label for _, label in shown}, {"CD", "CD, hardened"})
         small = shown[(("value_size", 2048),), "CD"]
         wanted = [
@@ -117,13 +117,13 @@ class Kinds(Folder):
         )
         with mock.patch.object(published, "find", return_value=item):
             _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size, relative_to: SD}")
-            found = panels(results)
+            found = panels(drawing.of(results))
             self.assertEqual(
                 {line.label: line.published for line in found[0].lines}, {"CD": [(6, 1.5)], "CD, hardened": []}
             )
             self.assertFalse(any(panel.has_ratio for panel in found))
             _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
-            self.assertFalse(any(line.published for panel in panels(results) for line in panel.lines))
+            self.assertFalse(any(line.published for panel in panels(drawing.of(results)) for line in panel.lines))
 
     def test_a_table_has_nothing_where_a_system_does_not_run(self):
         single = published.Cell(
@@ -136,9 +136,9 @@ class Kinds(Folder):
         )
         with mock.patch.object(published, "find", return_value=published.PublishedItem("p", "f", "c", "", (single,))):
             _, results = self.svg("{kind: table, x: value_size, rows: [throughput_ops_s]}")
-            compared = {(c.system, c.field, c.axes): c for c in published.compare(results)}
-        self.assertIsNotNone(compared.get(("", "", ())))  # a number without a place
-        self.assertIsNone(table._comparison(compared, None))
+            self.assertEqual([(each.system, each.axes) for each in published.compare(results)], [("", ())])
+            self.assertEqual(drawing.of(results).published, [])  # a number without a place
+        self.assertIsNone(table._comparison({}, None))
 
     def test_headings_and_legends_have_room(self):
         self.assertEqual(frame.legend_size([], 3.4), (1, 0.0))
@@ -165,11 +165,11 @@ class Kinds(Folder):
         results.experiment = read(
             text.replace("kind: line, y: latency_us.get.mean", "kind: line, x: clients, y: throughput_ops_s")
         )
-        self.assertEqual([len(line.x) for panel in panels(results) for line in panel.lines], [3] * 5)
+        self.assertEqual([len(line.x) for panel in panels(drawing.of(results)) for line in panel.lines], [3] * 5)
 
     def test_one_field_has_one_unit_in_all_panels(self):
         _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
-        found = panels(results)
+        found = panels(drawing.of(results))
         self.assertEqual(len({frame.largest(panel, found) for panel in found}), 1)
         self.assertGreater(frame.largest(found[0], found), 0)
 
@@ -189,7 +189,11 @@ class Kinds(Folder):
         item = published.PublishedItem("p", "f", "c", "", (*cells, single))
         with mock.patch.object(published, "find", return_value=item):
             svg, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
-            marks = {(panel.at[0][1], line.label): line.published for panel in panels(results) for line in panel.lines}
+            marks = {
+                (panel.at[0][1], line.label): line.published
+                for panel in panels(drawing.of(results))
+                for line in panel.lines
+            }
         self.assertEqual(marks[2048, "CD"], [(3, 1e6)])
         self.assertEqual(marks[4096, "CD"], [(3, 1e6)])
         self.assertEqual(marks[2048, "SD"], [(9, 2e6)])
@@ -199,7 +203,9 @@ class Kinds(Folder):
     def test_curves_join_two_fields_along_an_axis(self):
         svg, results = self.svg(ALONG)
         self.assertEqual(self.panels(svg), 2)
-        lines = curve._lines(results, groups(results)[0], "latency_us.all.mean", (("value_size", 2048),))
+        lines = curve._lines(
+            drawing.of(results), groups(drawing.of(results))[0], "latency_us.all.mean", (("value_size", 2048),)
+        )
         self.assertEqual([line.label for line in lines], ["CD", "CD, hardened", "SD"])
         at = [{"value_size": 2048, "clients": n} for n in (3, 6, 9)]
         self.assertEqual(lines[0].x, [results.median("CD", axes, "throughput_ops_s") for axes in at])
@@ -207,7 +213,7 @@ class Kinds(Folder):
 
     def test_a_hardened_variant_has_the_colour_of_its_original_dashed(self):
         _, results = self.svg(ALONG)
-        looks = style.looks(results.experiment.systems)
+        looks = style.looks(drawing.of(results).series)
         self.assertEqual((looks["CDh"].color, looks["CDh"].line), (looks["CD"].color, style.DASHED))
         self.assertNotEqual(looks["SD"].color, looks["CD"].color)
         svg, _ = self.svg("{kind: bars, x: systems, y: throughput_ops_s, panels: clients, width: two}")
@@ -217,22 +223,26 @@ class Kinds(Folder):
         svg, results = self.svg(
             "{kind: table, rows: [throughput_ops_s, latency_us.all.mean], across: systems, width: two}"
         )
-        group = groups(results)[0]
-        rows = table._rows(results, group)
+        group = groups(drawing.of(results))[0]
+        rows = table._rows(drawing.of(results), group)
         self.assertEqual(len(rows), 2 * 3 * 2)
-        self.assertEqual(len(table._columns(results, group)), 3)
-        self.assertEqual(rows[0].places[2], ("SD", "throughput_ops_s", {"value_size": 2048, "clients": 3}))
+        self.assertEqual(len(table._columns(drawing.of(results), group)), 3)
+        series, name, point = rows[0].places[2]
+        self.assertEqual((series.name, name, point.at), ("SD", "throughput_ops_s", {"value_size": 2048, "clients": 3}))
+        missing = [row.places[2][2] for row in rows if row.places[2][2].at["value_size"] == 4096]
+        self.assertEqual([(each.values, each.failures) for each in missing], [({}, [])] * 6)  # SD does not run there
         self.assertIn("<svg", svg)
 
     def test_a_map_has_a_winner_in_each_cell(self):
         svg, results = self.svg("{kind: map, x: clients, down: value_size, y: latency_us.get.mean}")
         self.assertEqual(svg.count('id="winner"'), 6)
         place = {"value_size": 2048, "clients": 3}
-        values = {"CD": 10.0, "CDh": 8.0, "SD": 12.0}
-        with mock.patch.object(results, "median", side_effect=lambda system, *_: values[system]):
-            group = groups(results)[0]
-            self.assertEqual(winners.winner(results, group, place, "latency_us.get.mean"), ("CDh", 1.25))
-            self.assertEqual(winners.winner(results, group, place, "throughput_ops_s"), ("SD", 1.2))
+        (group,) = groups(drawing.of(results))
+        for series, value in zip(group.series, (10.0, 8.0, 12.0)):
+            for name in ("latency_us.get.mean", "throughput_ops_s"):
+                series.point(place).values[name] = [value]
+        self.assertEqual(winners.winner(group, place, "latency_us.get.mean"), ("CDh", 1.25))
+        self.assertEqual(winners.winner(group, place, "throughput_ops_s"), ("SD", 1.2))
         self.assertEqual(winners.shade("#0072B2", 5.0)[1], "white")
         self.assertEqual(winners.shade("#0072B2", 1.01)[0], winners.to_rgb("#eeeeee"))
 

@@ -1,4 +1,4 @@
-"""What is stored of a point, as values: what is typed, what is kept as it came, and what an error names."""
+"""Stored points as typed values: checked keys, keys that are kept as they came, and the key that an error names."""
 
 import json
 from pathlib import Path

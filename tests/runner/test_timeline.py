@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from support import FAKE, SMALL, Folder, call, read
 from plots import draw, timeline
-from loch.runner import execute, grid, launch, options, outputs, reference, result
+from loch.runner import drawing, execute, grid, launch, options, outputs, reference, result
 from loch.runner.errors import BadInput
 
 OVER_TIME = (
@@ -81,7 +81,7 @@ class Timelines(Folder):
         return outputs.load(self.folder / "out")[0]
 
     def svg(self, results):
-        draw.draw(results, self.folder)
+        draw.draw(drawing.of(results), self.folder)
         return (self.folder / "figure.svg").read_text()
 
     def test_each_system_has_its_throughput_its_unwritable_keys_and_its_events(self):
@@ -107,27 +107,25 @@ class Timelines(Folder):
         self.assertTrue(re.search("<!-- .*measured \\(shm", svg))
 
     def test_what_was_simulated_and_what_was_measured_are_blocks_of_their_own(self):
-        results = self.results()
+        shown = drawing.of(self.results())
         blocks = [
-            (group.is_measured, [each.label for each in timeline.shown(results, group)])
-            for group in timeline.groups(results)
+            (group.is_measured, [each.label for each in timeline.shown(shown, group)])
+            for group in timeline.groups(shown)
         ]
         self.assertEqual(blocks, [(False, ["CD", "NessieSD"]), (True, ["shm"])])
 
     def test_repairs_last_from_their_begin_to_their_end(self):
-        document = {"events": EVENTS}
-        self.assertEqual(timeline.spans(document, 0.05), [(0.0201, 0.035)])
-        self.assertEqual(timeline.spans(document, 0.03), [(0.0201, 0.03)])
-        self.assertEqual(
-            timeline.spans({"events": [{"t_s": 0.01, "event": "declare", "node": 3}]}, 0.05), [(0.01, 0.05)]
-        )
-        self.assertEqual(timeline.spans({"events": None}, 0.05), [])
+        events = result.Events.check(EVENTS)
+        self.assertEqual(timeline.spans(events, 0.05), [(0.0201, 0.035)])
+        self.assertEqual(timeline.spans(events, 0.03), [(0.0201, 0.03)])
+        self.assertEqual(timeline.spans([result.Event(0.01, "declare", 3)], 0.05), [(0.01, 0.05)])
+        self.assertEqual(timeline.spans([], 0.05), [])
 
     def test_unwritable_keys_are_a_share_of_the_sample(self):
-        self.assertEqual(
-            [share for _, share in timeline.unwritable({"timeline": BINS, "probed_keys": 40})], [0, 50, 0, 0, 0]
-        )
-        self.assertEqual(timeline.unwritable({"timeline": BINS, "probed_keys": 0}), [])
+        bins = result.Bins.check(BINS)
+        probed, not_probed = (drawing.Run(0.05, bins, [], keys) for keys in (40, 0))
+        self.assertEqual([share for _, share in timeline.unwritable(probed)], [0, 50, 0, 0, 0])
+        self.assertEqual(timeline.unwritable(not_probed), [])
 
     def test_a_point_that_failed_or_has_no_time_series_keeps_its_place_and_says_so(self):
         def drop(document):

@@ -27,6 +27,11 @@ struct Shared {
   std::uint32_t turns_before_yield = 64;
   std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
   [[nodiscard]] Nanos now() const;
+  // Every worker's main is told to stop, and the run was not to end here.
+  void interrupt() {
+    interrupted.store(true, std::memory_order_relaxed);
+    stopping.store(true, std::memory_order_relaxed);
+  }
 };
 
 class RealtimeWorker : public Worker {

@@ -155,6 +155,10 @@ void WorkerPool::join() {
   });
 }
 
+void WorkerPool::await_own_clients() const {
+  for (std::uint32_t left = clients_left_; left != 0; left = clients_left_) clients_left_.wait(left);
+}
+
 RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_clients) {
   shared_->stopping.store(shared_->interrupted.load());
   shared_->is_crowded.store(shares_cores);

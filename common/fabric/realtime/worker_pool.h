@@ -37,8 +37,10 @@ class WorkerPool {
   // are done; then servers are told to stop and all threads are joined. `shares_cores`: workers that
   // poll in vain give their cores up.
   [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
-  // Clients of this process whose mains have not ended; await_clients may wait for its change.
-  [[nodiscard]] std::atomic<std::uint32_t>& clients_left() { return clients_left_; }
+  // Clients of this process whose mains have not ended.
+  [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
+  // For run(), where all clients are of this process: returns when their mains have ended.
+  void await_own_clients() const;
 
   void reset_counters();
   // Busy fractions, and "PREFIX.yields" and "PREFIX.sleeps".

@@ -1,6 +1,5 @@
 // The control path of shm: nodes, regions, exchange, threads, and what several processes agree on.
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/job.h"
 #include "common/fabric/shm/shm.h"
@@ -19,17 +19,6 @@ namespace {
 constexpr Nanos join_patience = 30'000'000'000;
 constexpr Nanos run_poll = 500'000;
 constexpr Nanos dead_look = 50'000'000;
-
-// Zeroed memory of this process, in huge pages where the kernel has them.
-Result<Mapping> private_memory(std::size_t bytes, const std::string& what) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail(ErrorCode::exhausted,
-                fmt::format("{}: no memory of {} bytes: {}", what, bytes, std::strerror(errno)));
-  }
-  (void)madvise(memory, bytes, MADV_HUGEPAGE);
-  return Mapping(static_cast<std::byte*>(memory), bytes);
-}
 
 class ShmRegion final : public Region {
  public:
@@ -80,7 +69,9 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override;
   [[nodiscard]] Result<> exchange(Nanos within) override;
   [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override;
-  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override { return find(node, region); }
+  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override {
+    return regions_.find(node, region);
+  }
   [[nodiscard]] Result<> barrier(std::string_view what, Nanos within) override {
     return job_ == nullptr ? Result<>() : job_->barrier(what, within);
   }
@@ -94,10 +85,7 @@ class ShmFabric final : public Fabric {
     pool_.start(worker, std::move(main));
   }
   [[nodiscard]] Result<RunEnd> run() override;
-  void interrupt() override {
-    shared_.interrupted.store(true, std::memory_order_relaxed);
-    shared_.stopping.store(true, std::memory_order_relaxed);
-  }
+  void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     // Requests are carried out by the issuing thread: with its process gone, none is on the way.
     if (shared_.is_lost(dead)) return {};
@@ -107,7 +95,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] FabricReport report() const override;
 
  private:
-  [[nodiscard]] ShmRegion* find(NodeId node, std::string_view name) const;
+  [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
   [[nodiscard]] Result<> map_remote_node(NodeId node);
   void publish_local_nodes();
   [[nodiscard]] ShmWorker& worker_at(Worker* worker) const { return static_cast<ShmWorker&>(*worker); }
@@ -117,38 +105,20 @@ class ShmFabric final : public Fabric {
   ShmConfig config_;
   Shared shared_;
   std::unique_ptr<Job> job_;
-  std::vector<std::vector<std::unique_ptr<ShmRegion>>> regions_;  // by node, by id
-  std::vector<std::vector<Mapping>> receive_memory_;              // by node, in order of adding workers
+  realtime::Regions<ShmRegion> regions_;
+  std::vector<std::vector<Mapping>> receive_memory_;  // by node, in order of adding workers
   realtime::WorkerPool pool_;
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
 };
 
-ShmRegion* ShmFabric::find(NodeId node, std::string_view name) const {
-  if (node >= regions_.size()) return nullptr;
-  for (const auto& region : regions_[node]) {
-    if (region->name() == name) return region.get();
-  }
-  return nullptr;
-}
-
 Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) {
-  const auto refuse = [&](ErrorCode code, std::string_view why) {
-    return fail(code, fmt::format("region \"{}\" of node {}: {}", spec.name, node, why));
-  };
-  if (!is_local(node)) return refuse(ErrorCode::invalid_argument, "the node is not of this process");
-  if (is_exchanged_) return refuse(ErrorCode::invalid_argument, "registered after the exchange");
-  if (spec.bytes == 0) return refuse(ErrorCode::invalid_argument, "has no bytes");
-  if (find(node, spec.name) != nullptr) return refuse(ErrorCode::invalid_argument, "the name is taken");
+  LOCH_TRY(realtime::check_region(node, spec, stage_of(node), regions_.find(node, spec.name) != nullptr));
+  const std::uint32_t id = regions_.next_id(node);
+  if (id >= RankSlot::max_regions)
+    return realtime::refuse_region(node, spec, ErrorCode::exhausted, "a node has at most 128 regions");
   RegionEntry entry{};
-  if (spec.name.empty() || spec.name.size() >= sizeof entry.name) {
-    return refuse(ErrorCode::invalid_argument, "the name has 1 to 95 characters");
-  }
-  auto& regions = regions_[node];
-  if (regions.size() >= RankSlot::max_regions)
-    return refuse(ErrorCode::exhausted, "a node has at most 128 regions");
-  const auto id = static_cast<std::uint32_t>(regions.size());
   std::memcpy(entry.name, spec.name.data(), spec.name.size());
   entry.bytes = spec.bytes;
   entry.rkey = static_cast<std::uint32_t>(sub_seed(config_.seed, "rkey", std::uint64_t{node} << 32 | id)) | 1;
@@ -161,29 +131,25 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
     job_->mine().region[id] = entry;
     job_->mine().regions.store(id + 1);  // read by the others after the exchange's barrier
   } else {
-    memory = private_memory(spec.bytes, spec.name);
+    memory = realtime::zeroed_memory(spec.bytes);
   }
-  if (!memory) return refuse(memory.error().code, memory.error().message);
-  regions.push_back(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
-  for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(regions.back().get());
-  return regions.back().get();
+  if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
+  for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
+  return region;
 }
 
 Result<Worker*> ShmFabric::add_worker(const WorkerSpec& spec) {
-  const auto refuse = [&](std::string_view why) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("worker {} of node {}: {}", spec.index, spec.node, why));
-  };
-  if (!is_local(spec.node)) return refuse("the node is not of this process");
-  if (is_exchanged_) return refuse("added after the exchange");
+  LOCH_TRY(realtime::check_worker(spec, stage_of(spec.node)));
   Result<Mapping> memory = job_ != nullptr ? job_->create('w', spec.index, sizeof(ReceiveArea))
-                                           : private_memory(sizeof(ReceiveArea), "receive queues");
-  if (!memory) return std::unexpected(memory.error());
+                                           : realtime::zeroed_memory(sizeof(ReceiveArea));
+  if (!memory) return realtime::refuse_worker(spec, memory.error().code, memory.error().message);
   auto* area = reinterpret_cast<ReceiveArea*>(memory->data());
   auto worker = std::make_unique<ShmWorker>(spec, config_.seed, &shared_, area);
-  for (const auto& region : regions_[spec.node]) worker->add_region(region.get());
+  for (const auto& region : regions_.of(spec.node)) worker->add_region(region.get());
   Worker* added = pool_.add(std::move(worker));
-  if (added == nullptr) return refuse("the index is taken");
+  if (added == nullptr)
+    return realtime::refuse_worker(spec, ErrorCode::invalid_argument, "the index is taken");
   receive_memory_[spec.node].push_back(std::move(*memory));
   if (job_ != nullptr) job_->mine().workers.store(std::max(job_->mine().workers.load(), spec.index + 1u));
   return added;
@@ -192,7 +158,8 @@ Result<Worker*> ShmFabric::add_worker(const WorkerSpec& spec) {
 void ShmFabric::publish_local_nodes() {
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeTable& table = shared_.nodes[node];
-    for (const auto& region : regions_[node]) table.regions.push_back(region->mapped());
+    for (const auto& region : regions_.of(static_cast<NodeId>(node)))
+      table.regions.push_back(region->mapped());
     const std::vector<realtime::RealtimeWorker*> workers = pool_.workers(static_cast<NodeId>(node));
     for (std::size_t i = 0; i < workers.size(); ++i) {
       const std::uint16_t index = workers[i]->index();
@@ -207,8 +174,8 @@ Result<> ShmFabric::map_remote_node(NodeId node) {
   for (std::uint32_t id = 0; id < slot.regions.load(); ++id) {
     const RegionEntry& entry = slot.region[id];
     LOCH_ASSIGN(Mapping memory, job_->map(node, 'r', id, entry.bytes));
-    regions_[node].push_back(std::make_unique<ShmRegion>(node, id, entry, std::move(memory)));
-    shared_.nodes[node].regions.push_back(regions_[node].back()->mapped());
+    const ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(memory)));
+    shared_.nodes[node].regions.push_back(region->mapped());
   }
   for (std::uint32_t index = 0; index < slot.workers.load(); ++index) {
     auto memory = job_->map(node, 'w', index, sizeof(ReceiveArea));
@@ -244,11 +211,9 @@ Result<> ShmFabric::exchange(Nanos within) {
 
 Result<RemoteRegion> ShmFabric::lookup(NodeId node, std::string_view region) const {
   if (is_exchanged_) {
-    if (const ShmRegion* found = find(node, region)) return found->remote();
+    if (const ShmRegion* found = regions_.find(node, region)) return found->remote();
   }
-  return fail(ErrorCode::not_found,
-              fmt::format("region \"{}\" of node {}: {}", region, node,
-                          is_exchanged_ ? "not registered" : "looked up before the exchange"));
+  return realtime::unknown_region(node, region, is_exchanged_);
 }
 
 std::uint32_t ShmFabric::running_workers() const {
@@ -259,11 +224,7 @@ std::uint32_t ShmFabric::running_workers() const {
 }
 
 void ShmFabric::await_clients() {
-  std::atomic<std::uint32_t>& clients_left = pool_.clients_left();
-  if (job_ == nullptr) {
-    for (std::uint32_t left = clients_left; left != 0; left = clients_left) clients_left.wait(left);
-    return;
-  }
+  if (job_ == nullptr) return pool_.await_own_clients();
   // Dead processes are looked for all the while, for the workers' sake.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;
@@ -273,7 +234,7 @@ void ShmFabric::await_clients() {
     const bool look = now >= next_look;
     if (look) next_look = now + dead_look;
     const bool ended = job_->all_clients_ended(runs_, look);
-    if (clients_left == 0) {
+    if (pool_.clients_left() == 0) {
       if (ended || shared_.stopping.load()) return;
       if (!std::exchange(has_told, true)) job_->clients_ended(runs_);
     }
@@ -302,14 +263,8 @@ FabricReport ShmFabric::report() const {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config) {
-  if (config.nodes == 0 || config.nodes > 4096) {
-    return fail(ErrorCode::invalid_argument, fmt::format("shm: {} nodes; expected 1 to 4096", config.nodes));
-  }
-  if (config.ranks > 1 && config.ranks != config.nodes) {
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("shm: {} processes for {} nodes; each process is one node", config.ranks, config.nodes));
-  }
+  const auto processes = config.ranks > 1 ? std::optional(config.ranks) : std::nullopt;
+  LOCH_TRY(realtime::check_nodes("shm", config.nodes, processes));
   if (config.ranks == 0 || config.rank >= config.ranks) {
     return fail(ErrorCode::invalid_argument, fmt::format("shm: process {} of {}", config.rank, config.ranks));
   }

@@ -268,19 +268,6 @@ Result<Mapping> await_control(const std::string& name, std::uint32_t rank, std::
 
 }  // namespace
 
-Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (data_ != nullptr) munmap(data_, bytes_);
-}
-
 Result<std::unique_ptr<Job>> Job::join(const std::string& name, std::uint32_t rank, std::uint32_t ranks,
                                        Nanos within) {
   if (name.empty() || name.size() > 128 || name.find_first_of("./ ") != std::string::npos) {

@@ -20,6 +20,7 @@
 
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/fabric/realtime/mapping.h"
 
 namespace loch::fabric::shm {
 
@@ -71,21 +72,7 @@ struct ControlBlock {
 };
 static_assert(sizeof(ControlBlock) % alignof(RankSlot) == 0);
 
-// A mapped shared memory object; unmapped at the end of its life.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
+using realtime::Mapping;
 
 class Job {
  public:

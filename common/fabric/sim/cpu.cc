@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/fabric/sim/scheduler_costs.h"
 
 namespace loch::fabric::sim {
 
@@ -151,9 +152,10 @@ void NodeCpu::reschedule(Core& core) {
 }
 
 void NodeCpu::start_switch(Core& core, SimThread* next) {
-  Nanos cost = core.last == next ? 0 : switch_cost_;
-  if (core.is_idle) cost += wakeup_cost_ + leave_idle(core);
-  if (core.last != next) ++books_.switches;
+  const bool was_idle = core.is_idle, is_other = core.last != next;
+  const Nanos exit = was_idle ? leave_idle(core) : 0;
+  const Nanos cost = dispatch_time(is_other, switch_cost_, was_idle, wakeup_cost_, exit);
+  if (is_other) ++books_.switches;
   core.since = queue_.now();
   core.next = next;
   core.is_switching = true;

@@ -24,7 +24,7 @@ struct FaultField {
   std::string_view key;
   std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;
 };
-constexpr const char* probability = "a probability from 0 to 1";
+constexpr const char* expected_probability = "a probability from 0 to 1";
 
 const FaultField fault_fields[] = {
     {"torn_read", &SimFaults::torn_read},
@@ -122,7 +122,7 @@ Result<ScheduledFault> read_scheduled(const YAML::Node& item, const std::string&
        : key == "peer" ? fault.peer
                        : fault.worker) = static_cast<std::uint16_t>(value);
     } else if (key == "chance") {
-      LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", probability, 1));
+      LOCH_ASSIGN(fault.chance, number(entry.second, path, "schedule.chance", expected_probability, 1));
     } else if (key == "at" || key == "span" || key == "step") {
       auto parsed = parse_duration(text, key);
       if (!parsed) return wrong_in_file(path, entry.second, "schedule." + key, "a duration such as 5ms");

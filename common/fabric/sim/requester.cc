@@ -2,15 +2,15 @@
 // completion in memory.
 #include <algorithm>
 
-#include "common/fabric/pcie.h"
 #include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/stage_costs.h"
 #include "common/fabric/sim/tracing.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
 namespace {
 std::uint32_t lines_of(const SimRequest& r) {
-  return pcie_lines(work_request_bytes(r.qp->transport, r.wr->length, r.wr->is_inline));
+  return work_request_lines(r.qp->transport, r.wr->length, r.wr->is_inline);
 }
 bool is_read_or_atomic(Verb verb) { return verb == Verb::read || is_atomic(verb); }
 void uncount(SimRequest* r, SimNode& node) {
@@ -85,23 +85,20 @@ void Stages::release(SimRequest* r) {
 Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
   if (node.contexts.touch(context)) return 0;
   ++node.context_misses;
-  return node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
+  return cache_miss(sim.timing, node.fetch.turn(sim.now_ps(), sim.timing.fetch_gap));
 }
 
 // The pages of a buffer: the first one's translation is waited for, the others are fetched while
 // data moves.
 Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                           std::uint64_t length) {
-  const Divisor& page = sim.timing.page;
-  const std::uint64_t first = page.quotient(offset);
-  const std::uint64_t last = length == 0 ? first : page.quotient(offset + length - 1);
+  const auto [first, last] = pages_of(sim.timing, offset, length);
   Picos delay = 0;
   for (std::uint64_t at = first; at <= last; ++at) {
     const std::uint64_t key = page_key(region.id(), at);
     if (node.translations.touch(key)) continue;
     ++node.translation_misses;
-    const Picos wait =
-        node.fetch.delay(sim.now_ps(), sim.timing.fetch_gap) - sim.timing.fetch_gap + sim.timing.pcie_read;
+    const Picos wait = cache_miss(sim.timing, node.fetch.turn(sim.now_ps(), sim.timing.fetch_gap));
     if (at == first) delay = wait;
   }
   return delay;
@@ -147,17 +144,15 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const std::uint32_t lines = lines_of(*r);
   const bool fetches_payload = has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0;
-  Picos gap = qp->transport == Transport::ud ? timing.request_ud : timing.request[gap_of(r->verb)];
-  gap += (lines - 1) * timing.request_line + (fetches_payload ? timing.payload : 0);
-  // The longest of its turns counts, as in Stages::arrive.
-  Picos turn = node.requester.turn(now, gap);
-  Picos delay = timing.pipeline + context(sim, node, context_of(*r));
+  const Picos gap = requesting_gap(timing, r->verb, qp->transport, lines, fetches_payload);
+  Passage way{.now = now};
+  way.visit(node.requester, {gap, timing.pipeline});
+  way.delay += context(sim, node, context_of(*r));
   if (!r->has_mmio) {
-    const Picos fetch = timing.dma_read(lines * pcie_line);
-    const Picos unit = std::max(qp->unit_until - now, Picos{0});
+    const Picos unit = unit_wait(qp->unit_until, now);
     qp->unit_until = now + unit + timing.queue_pair;
-    turn = std::max({turn, unit, node.pcie_read.turn(now, fetch)});
-    delay += fetch + timing.pcie_read;
+    way.wait(unit);
+    way.visit(node.pcie_read, work_request_fetch(timing, lines));
   }
   if (is_read_or_atomic(r->verb)) {
     ++qp->outstanding_reads;
@@ -165,11 +160,10 @@ void Stages::start(SimRequest* r) {
     r->is_counted = true;
   }
   if (fetches_payload) {
-    delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-    turn = std::max(turn, node.pcie_read.turn(now, timing.dma_read(r->wr->length)));
-    delay += timing.pcie_read + timing.dma_read(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+    way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+    way.visit(node.pcie_read, payload_fetch(timing, r->wr->length));
   }
-  const Nanos at = std::max(sim.now() + nanos_up(turn + delay) + slow(sim), qp->departed_at + 1);
+  const Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
   trace_stage(sim, *r, Track::requester, node.id, sim.now(), at - sim.now());
   r->fire = &Stages::depart;
@@ -248,10 +242,10 @@ void Stages::depart(Event* event) {
   Picos left = now;
   Nanos first_bytes = sim.now() + nanos_up(sim.timing.pipeline);
   if (r->to != r->from) {
-    const Picos span = sim.timing.link(r->request_wire, request_payload(*r));
+    const Picos span = link_span(sim.timing, r->request_wire, request_payload(*r));
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
-    first_bytes = nanos_up(left - span + sim.timing.network);
+    first_bytes = first_bytes_at(sim.timing, left, span);
     message->paused_seen = node.port.paused_ns;
     trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   }
@@ -273,43 +267,43 @@ void Stages::answered(Event* event) {
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   const Picos now = sim.now_ps();
-  Picos turn = 0, span = 0;
+  Passage way{.now = now};
+  Picos span = 0;
   if (r->to != r->from) {
     if (!sim.delivers(*r->to, node) || (sim.has_faults && sim.is_lost(*r->to, node)))
       return unreachable(r, &Stages::depart);
     if (timing.port_buffer != 0 && paused_at_switch(r, *r->to)) return;
-    span = timing.link(r->response_wire, response_payload(*r));
-    turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, turn, span);
+    span = link_span(timing, r->response_wire, response_payload(*r));
+    way.turn = node.ingress.turn(now, span);
+    if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, way.turn, span);
     node.rx_bytes += r->response_wire;
-    trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
+    trace_stage(sim, *r, Track::ingress, node.id, (now + way.turn) / 1000, span / 1000);
   }
   qp->owner->prefetch();
-  const Picos done = now + turn + span;
+  const Picos done = now + way.turn + span;
   ++node.responses;
-  turn = std::max(turn, node.responder.turn(now, timing.response));
-  Picos delay = span + timing.pipeline + context(sim, node, &qp->requester);
+  way.visit(node.responder, {timing.response, span + timing.pipeline});
+  way.delay += context(sim, node, &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     if (sim.config.hardware.nic.work_request_entries != 0 &&
         node.reads_on_the_way > sim.config.hardware.nic.work_request_entries) {
       ++node.work_request_misses;
-      delay += node.fetch.delay(now, timing.fetch_gap) - timing.fetch_gap + timing.pcie_read;
+      way.delay += cache_miss(timing, node.fetch.turn(now, timing.fetch_gap));
     }
     uncount(r, node);
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
       if (r->data != nullptr) prefetch_landing(*r);
-      delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+      way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
       // It went over the bus while it came from the link; what is left is its last packet.
-      turn = std::max(turn, node.pcie_write.turn(now, timing.dma_write(r->wr->length)));
-      delay += timing.dma_write(std::min(r->wr->length, sim.config.hardware.link.mtu_bytes));
+      way.visit(node.pcie_write, data_landing(timing, r->wr->length));
     }
   }
   if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as it
     node.pcie_write.serve(now, timing.completion_entry);
-    delay += timing.completion_entry;
+    way.delay += timing.completion_entry;
   }
-  delay += timing.pcie_write;
-  const Nanos at = nanos_up(now + turn + delay) + slow(sim);
+  way.delay += timing.pcie_write;
+  const Nanos at = nanos_up(way.end()) + slow(sim);
   if (sim.has_faults && r->verb == Verb::read)
     plan_pieces(r, r->wr->local.offset, sim.config.faults.torn_landing);
   trace_stage(sim, *r, Track::response, node.id, done / 1000, at - done / 1000);

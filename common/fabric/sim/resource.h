@@ -28,8 +28,6 @@ struct Server {
     busy += span;
     return free_at;
   }
-  // serve(), with the result as a delay from now.
-  Picos delay(Picos now, Picos span) { return serve(now, span) - now; }
   // Returns when the server becomes free, as a delay from now, and occupies it for `span`.
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };

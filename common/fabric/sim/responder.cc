@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/stage_costs.h"
 #include "common/fabric/sim/tracing.h"
 #include "common/fabric/sim/worker.h"
 
@@ -18,16 +19,16 @@ bool is_in_completion(const SimRequest& r) {
   return r.verb == Verb::send && r.wr->length > 0 &&
          r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
 }
-// How long the responding units of the NIC are busy with an arriving request.
-Picos responding_gap(const SimRequest& r) {
-  const Timing& timing = r.sim->timing;
-  if (r.verb == Verb::read) {
-    return timing.respond[gap_read] + static_cast<Picos>(r.wr->length) * timing.respond_femtos_byte / 1000;
-  }
-  if (!takes_receive(r)) return timing.respond[gap_of(r.verb)];
-  if (r.wr->length == 0) return timing.respond[gap_send];
-  return timing.respond[gap_send] + (is_in_completion(r) ? timing.inline_receive : timing.payload);
+Receives receives_of(const SimRequest& r) {
+  if (!takes_receive(r)) return Receives::nothing;
+  return is_in_completion(r) ? Receives::in_completion : Receives::placed;
 }
+// The lock that the NIC holds for an atomic.
+Server& lock_of(const SimRequest& r, SimNode& node) {
+  return node.atomic_locks[atomic_lock(r.wr->remote_offset, node.atomic_locks.size())];
+}
+// READs and atomics keep their order among themselves, though WRITEs may overtake them.
+bool may_be_overtaken(const SimRequest& r) { return r.verb == Verb::read || is_atomic(r.verb); }
 // The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
 CachedContext* context_at(const SimRequest& r, const SimNode& node) {
   if (r.qp->transport != Transport::ud) return &r.qp->responder;
@@ -43,7 +44,7 @@ void Stages::plan_pieces(SimRequest* r, std::uint64_t offset, double probability
   Simulation& sim = *r->sim;
   r->pieces = 1;
   r->piece = 0;
-  const auto lines = static_cast<std::uint32_t>((offset % 64 + r->wr->length + 63) / 64);
+  const auto lines = static_cast<std::uint32_t>(lines_touched(offset, r->wr->length));
   if (r->wr->length == 0 || lines < 2 || !sim.strikes(probability)) return;
   const std::uint32_t most = std::min({most_pieces, sim.config.faults.torn_chunks, lines});
   if (most < 2) return;
@@ -64,110 +65,125 @@ void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* beg
     *end = length;
     return;
   }
-  const std::uint64_t skew = offset % 64;  // bytes of the first line that are not the message's
-  const std::uint64_t lines = (skew + length + 63) / 64;
-  const auto start = [&](std::uint64_t piece) {
-    const std::uint64_t at = lines * piece / r->pieces * 64;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(at > skew ? at - skew : 0, length));
-  };
   const std::uint32_t which = r->order[r->piece];
-  *begin = which == 0 ? 0 : start(which);
-  *end = which + 1u == r->pieces ? length : start(which + 1);
+  *begin = which == 0 ? 0 : piece_begin(offset, length, which, r->pieces);
+  *end = which + 1u == r->pieces ? length : piece_begin(offset, length, which + 1, r->pieces);
 }
 
-void Stages::arrive(Event* event) {
-  auto* r = static_cast<SimRequest*>(event);
+namespace {
+// Returns false if the message is lost or arrives later; it is then released, or its next event is scheduled.
+bool is_let_in(SimRequest* r) {
   Simulation& sim = *r->sim;
-  const Timing& timing = sim.timing;
   const SimFaults& faults = sim.config.faults;
   QueuePair* qp = r->qp;
   SimNode& node = *r->to;
   SimNode& source = *r->from;
-  sim.note(kind_arrive, node.id);
-  if (r->is_cancelled) return release(r);
-  if (qp->is_fenced) return release(r);
+  if (r->is_cancelled || qp->is_fenced) return Stages::release(r), false;
   if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) ||
       (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
-    return unreachable(r, &Stages::depart);
+    return Stages::unreachable(r, &Stages::depart), false;
   }
-  if (timing.port_buffer != 0 && r->from != r->to && paused_at_switch(r, source)) return;
+  if (sim.timing.port_buffer != 0 && r->from != r->to && Stages::paused_at_switch(r, source)) return false;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
     if (qp->blocker == r) qp->blocked_until = again;  // later requests wait too
     sim.queue.push(r, again);
-    return;
+    return false;
   }
-  if (held_back(r, &Stages::depart)) return;
+  if (Stages::held_back(r, &Stages::depart)) return false;
   if (qp->blocker == r) qp->blocker = nullptr;
   if (qp->transport == Transport::ud && sim.has_faults && !r->is_delayed && sim.strikes(faults.ud_reorder)) {
     r->is_delayed = true;
-    return sim.queue.push(r, sim.now() + sim.up_to(faults.ud_reorder_span));
+    sim.queue.push(r, sim.now() + sim.up_to(faults.ud_reorder_span));
+    return false;
   }
-  // Its turns at what it passes: while it queues at one it moves up at the next, so that the longest counts.
-  const Picos now = sim.now_ps();
-  Picos turn = 0, span = 0;
+  return true;
+}
+
+// The request's turns at the responder's link, NIC and bus, and the latencies. Returns when the whole message
+// has arrived, in picoseconds.
+Picos pass_responder(SimRequest* r, Passage* way) {
+  Simulation& sim = *r->sim;
+  const Timing& timing = sim.timing;
+  SimNode& node = *r->to;
+  const Picos now = way->now;
+  Picos span = 0;
   if (r->from != r->to) {
-    span = timing.link(r->request_wire, request_payload(*r));
-    turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) wait_at_switch(sim, source, turn, span);
+    span = link_span(timing, r->request_wire, request_payload(*r));
+    way->turn = node.ingress.turn(now, span);
+    if (timing.port_buffer != 0) Stages::wait_at_switch(sim, *r->from, way->turn, span);
     node.rx_bytes += r->request_wire;
-    trace_stage(sim, *r, Track::ingress, node.id, (now + turn) / 1000, span / 1000);
+    trace_stage(sim, *r, Track::ingress, node.id, (now + way->turn) / 1000, span / 1000);
   }
-  const Picos done = now + turn + span;  // the whole message has arrived
-  turn = std::max(turn, node.responder.turn(now, responding_gap(*r)));
-  Picos delay = span + timing.pipeline;
-  if (CachedContext* const receiver = context_at(*r, node)) delay += context(sim, node, receiver);
-  const std::uint64_t length = r->wr->length;
+  const Picos done = now + way->turn + span;  // the whole message has arrived
+  const Receives receives = receives_of(*r);
+  const std::uint32_t length = r->wr->length;
+  way->visit(node.responder, {responding_gap(timing, r->verb, length, receives), span + timing.pipeline});
+  if (CachedContext* const receiver = context_at(*r, node))
+    way->delay += Stages::context(sim, node, receiver);
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
     const SimRegion& region = *node.regions[r->wr->remote.id];
     const std::uint64_t touched = std::min<std::uint64_t>(length, region.bytes());
     prefetch_kept(region, r->wr->remote_offset, touched);
-    delay += translation(sim, node, region, r->wr->remote_offset, touched);
+    way->delay += Stages::translation(sim, node, region, r->wr->remote_offset, touched);
   }
-  const std::uint64_t packet = std::min<std::uint64_t>(length, sim.config.hardware.link.mtu_bytes);
   if (r->verb == Verb::read) {
-    turn = std::max(turn, node.pcie_read.turn(now, timing.dma_read(length)));
-    delay += timing.pcie_read + timing.dma_read(packet);
+    way->visit(node.pcie_read, memory_read(timing, length));
   } else if (is_atomic(r->verb)) {
-    Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
-    turn = std::max(turn, lock.turn(now, timing.atomic_hold));
-    delay += timing.atomic_hold;
-  } else if (is_in_completion(*r)) {
-    const Picos entry = timing.dma_write(sim.config.hardware.pcie.completion_bytes + length);
-    turn = std::max(turn, node.pcie_write.turn(now, entry));
-    delay += entry + timing.pcie_write;
+    way->visit(lock_of(*r, node), atomic_update(timing));
+  } else if (receives == Receives::in_completion) {
+    way->visit(node.pcie_write, write_in_completion(timing, length));
   } else {
-    turn = std::max(turn, node.pcie_write.turn(now, timing.dma_write(length)));
-    delay += timing.pcie_write + timing.dma_write(packet);
-    if (takes_receive(*r)) {
+    way->visit(node.pcie_write, memory_write(timing, length));
+    if (receives !=
+        Receives::nothing) {  // the completion follows the payload on the bus, and waits as long as it
       node.pcie_write.serve(now, timing.completion_entry);
-      delay += timing.completion_entry;
+      way->delay += timing.completion_entry;
     }
   }
-  if (takes_receive(*r)) node.pcie_read.serve(now, timing.recv_fetch);  // was fetched before it was needed
-  // READs and atomics keep their order among themselves, though WRITEs may overtake them.
-  const bool may_be_overtaken = r->verb == Verb::read || is_atomic(r->verb);
-  Nanos at = std::max(nanos_up(now + turn + delay) + slow(sim), qp->executed_at + 1);
-  if (may_be_overtaken) at = std::max(at, qp->read_at + 1);
+  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);  // fetched ahead of use
+  return done;
+}
+
+// Draws what the weak behaviours of faults.h do to a request that would be executed at `at`: it is torn,
+// visible late, or overtaken. Returns when it is executed; `last` becomes the end of its last piece.
+Nanos weaken(SimRequest* r, Nanos at, Nanos* last) {
+  Simulation& sim = *r->sim;
+  const SimFaults& faults = sim.config.faults;
+  QueuePair* qp = r->qp;
+  if (r->verb == Verb::read) Stages::plan_pieces(r, r->wr->remote_offset, faults.torn_read);
+  if (r->verb == Verb::write) Stages::plan_pieces(r, r->wr->remote_offset, faults.torn_write);
+  if (r->verb == Verb::send) Stages::plan_pieces(r, 0, faults.torn_write);
+  *last = at + r->piece_gap * (r->pieces - 1);
+  if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate &&
+      r->wr->length > 0 && sim.strikes(faults.late_write)) {
+    r->late_by = sim.up_to(faults.late_write_span);
+    *last += r->late_by;
+  }
+  if (!may_be_overtaken(*r)) return at;
+  if (sim.strikes(faults.overtaking_write)) {
+    at += sim.up_to(faults.overtaking_span);
+    *last = qp->executed_at;
+  }
+  qp->read_at = at;
+  return at;
+}
+}  // namespace
+
+void Stages::arrive(Event* event) {
+  auto* r = static_cast<SimRequest*>(event);
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  sim.note(kind_arrive, r->to->id);
+  if (!is_let_in(r)) return;
+  Passage way{.now = sim.now_ps()};
+  const Picos done = pass_responder(r, &way);
+  Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->executed_at + 1);
+  if (may_be_overtaken(*r)) at = std::max(at, qp->read_at + 1);
   Nanos last = at;
-  if (sim.has_faults) {
-    if (r->verb == Verb::read) plan_pieces(r, r->wr->remote_offset, faults.torn_read);
-    if (r->verb == Verb::write) plan_pieces(r, r->wr->remote_offset, faults.torn_write);
-    if (r->verb == Verb::send) plan_pieces(r, 0, faults.torn_write);
-    last = at + r->piece_gap * (r->pieces - 1);
-    if (r->verb == Verb::write && qp->transport == Transport::rc && !r->wr->has_immediate &&
-        r->wr->length > 0 && sim.strikes(faults.late_write)) {
-      r->late_by = sim.up_to(faults.late_write_span);
-      last += r->late_by;
-    }
-    if (may_be_overtaken && sim.strikes(faults.overtaking_write)) {
-      at += sim.up_to(faults.overtaking_span);
-      last = qp->executed_at;
-    }
-    if (may_be_overtaken) qp->read_at = at;
-  }
+  if (sim.has_faults) at = weaken(r, at, &last);
   if (qp->transport != Transport::ud) qp->executed_at = last;
-  trace_stage(sim, *r, Track::responder, node.id, done / 1000, at - done / 1000);
+  trace_stage(sim, *r, Track::responder, r->to->id, done / 1000, at - done / 1000);
   r->fire = &Stages::execute;
   sim.queue.push(r, at);
 }
@@ -270,10 +286,67 @@ void Stages::touch_memory(SimRequest* r) {
   }
 }
 
+namespace {
+// Returns whether the responder executes the request; if not, it was refused or, on UC and UD, lost.
+bool is_admitted(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  const SimFaults& faults = sim.config.faults;
+  QueuePair* qp = r->qp;
+  const bool is_rc = qp->transport == Transport::rc;
+  const WcStatus status = Stages::validate(r);
+  if (status != WcStatus::success) {
+    if (!is_rc) return Stages::release(r), false;
+    r->status = status;
+    qp->is_broken = true;
+    return Stages::respond(r), false;
+  }
+  if (is_rc || !sim.has_faults) return true;
+  if (!sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) return true;
+  ++r->to->lost;
+  if (r->verb == Verb::write && r->wr->length > 64 && sim.fault_rng.chance(0.5)) {
+    r->pieces = 2;  // one half of a lost UC WRITE arrived
+    r->order[0] = static_cast<std::uint8_t>(sim.fault_rng.below(2));
+    Stages::touch_memory(r);
+  }
+  return Stages::release(r), false;
+}
+
+// An atomic that is split by a fault holds the NIC's lock between its read and its write: other atomics wait
+// for the lock, CPU stores and WRITEs do not.
+void begin_split_atomic(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  QueuePair* qp = r->qp;
+  const Nanos span = sim.up_to(sim.config.faults.split_span);
+  if (r->target->held_until() > sim.now()) return sim.queue.push(r, r->target->held_until());
+  lock_of(*r, *r->to).serve(sim.now_ps(), picos(span));
+  r->target->hold_until(sim.now() + span + 1);
+  std::memcpy(&r->result, r->target->at(r->wr->remote_offset), 8);
+  r->has_lock = true;
+  qp->executed_at = std::max(qp->executed_at, sim.now() + span);
+  sim.queue.push(r, sim.now() + span);
+}
+
+// Acknowledges a WRITE now; a copy of the request makes its bytes visible later.
+void acknowledge_early(SimRequest* r) {
+  Simulation& sim = *r->sim;
+  SimRequest* late = sim.requests.take();
+  *late = *r;
+  auto* copy = sim.copies.take();
+  copy->request = *r->wr;
+  late->wr = &copy->request;
+  late->owns_wr = late->is_carrier = true;
+  r->data = nullptr;
+  late->fire = &Stages::land_late;
+  ++sim.late_writes;
+  sim.queue.push(late, sim.now() + r->late_by);
+  r->is_executed = true;
+  Stages::respond(r);
+}
+}  // namespace
+
 void Stages::execute(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
-  const SimFaults& faults = sim.config.faults;
   QueuePair* qp = r->qp;
   SimNode& node = *r->to;
   sim.note(kind_execute, node.id);
@@ -294,50 +367,10 @@ void Stages::execute(Event* event) {
     return respond(r);
   }
   if (r->piece == 0 && !r->has_lock) {
-    const WcStatus status = validate(r);
-    if (status != WcStatus::success) {
-      if (!is_rc) return release(r);
-      r->status = status;
-      qp->is_broken = true;
-      return respond(r);
-    }
-    if (!is_rc && sim.has_faults &&
-        sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) {
-      ++node.lost;
-      if (r->verb == Verb::write && r->wr->length > 64 && sim.fault_rng.chance(0.5)) {
-        r->pieces = 2;  // one half of a lost UC WRITE arrived
-        r->order[0] = static_cast<std::uint8_t>(sim.fault_rng.below(2));
-        touch_memory(r);
-      }
-      return release(r);
-    }
-    if (is_atomic(r->verb) && faults.split_atomics && sim.may_fault()) {
-      // It holds the NIC's lock between reading and writing: the lock's server makes others wait,
-      // CPU stores and WRITEs do not.
-      Server& lock = node.atomic_locks[r->wr->remote_offset & (node.atomic_locks.size() - 1)];
-      const Nanos span = sim.up_to(faults.split_span);
-      if (r->target->held_until() > sim.now()) return sim.queue.push(r, r->target->held_until());
-      lock.serve(sim.now_ps(), picos(span));
-      r->target->hold_until(sim.now() + span + 1);
-      std::memcpy(&r->result, r->target->at(r->wr->remote_offset), 8);
-      r->has_lock = true;
-      qp->executed_at = std::max(qp->executed_at, sim.now() + span);
-      return sim.queue.push(r, sim.now() + span);
-    }
-    if (r->late_by > 0 && r->data != nullptr) {
-      SimRequest* late = sim.requests.take();  // acknowledged now, visible later
-      *late = *r;
-      auto* copy = sim.copies.take();
-      copy->request = *r->wr;
-      late->wr = &copy->request;
-      late->owns_wr = late->is_carrier = true;
-      r->data = nullptr;
-      late->fire = &Stages::land_late;
-      ++sim.late_writes;
-      sim.queue.push(late, sim.now() + r->late_by);
-      r->is_executed = true;
-      return respond(r);
-    }
+    if (!is_admitted(r)) return;
+    if (is_atomic(r->verb) && sim.config.faults.split_atomics && sim.may_fault())
+      return begin_split_atomic(r);
+    if (r->late_by > 0 && r->data != nullptr) return acknowledge_early(r);
   }
   if (r->verb == Verb::send) {
     if (!take_receive(r)) return;
@@ -367,8 +400,7 @@ void Stages::land_late(Event* event) {
 void Stages::respond(SimRequest* r) {
   Simulation& sim = *r->sim;
   SimNode& node = *r->to;
-  const std::uint32_t refusal = packet_overhead(sim.config.hardware.link.format) + 4;  // a NAK: an AETH
-  if (r->status != WcStatus::success) r->response_wire = refusal;
+  if (r->status != WcStatus::success) r->response_wire = refusal_bytes(sim.config.hardware.link.format);
   r->fire = &Stages::answered;
   // A lost response is repeated when the requester's timer has made it ask again.
   if (sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) return unreachable(r, &Stages::depart);
@@ -376,12 +408,12 @@ void Stages::respond(SimRequest* r) {
     sim.queue.push(r, sim.now() + nanos_up(sim.timing.pipeline));
     return;
   }
-  const Picos span = sim.timing.link(r->response_wire, response_payload(*r));
+  const Picos span = link_span(sim.timing, r->response_wire, response_payload(*r));
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   r->paused_seen = node.port.paused_ns;
-  sim.queue.push(r, nanos_up(left - span + sim.timing.network));
+  sim.queue.push(r, first_bytes_at(sim.timing, left, span));
 }
 
 }  // namespace loch::fabric::sim

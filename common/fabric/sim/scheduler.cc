@@ -5,18 +5,13 @@
 #include <bit>
 
 #include "common/base/check.h"
+#include "common/fabric/sim/scheduler_costs.h"
 
 namespace loch::fabric::sim {
 
 namespace {
 
-constexpr std::uint32_t unit_weight = 1024;
-
 Nanos from_ms(double ms) { return static_cast<Nanos>(ms * 1e6 + 0.5); }
-
-Nanos scaled(Nanos span, std::uint32_t weight) {
-  return weight == unit_weight ? span : span * unit_weight / weight;
-}
 
 }  // namespace
 
@@ -57,7 +52,7 @@ void Scheduler::charge_current(Core& core, Nanos now) {
   core.updated = now;
   running->last_ran = now;
   running->ran_since_pick += ran;
-  running->vruntime += scaled(ran, running->weight);
+  running->vruntime += virtual_runtime(ran, running->weight);
   update_min_vruntime(core);
 }
 
@@ -104,9 +99,7 @@ void Scheduler::detach(Core& core, SchedEntity* entity, Nanos now) {
 
 // The share of the period that belongs to `weight`, with `runnable` threads of together `load`.
 Nanos Scheduler::slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const {
-  const Nanos fits = latency_ / min_granularity_;
-  const Nanos period = runnable > fits ? min_granularity_ * runnable : latency_;
-  return period * static_cast<Nanos>(weight) / static_cast<Nanos>(load);
+  return time_slice(latency_, min_granularity_, runnable, weight, load);
 }
 
 // ---- Life on a queue ---------------------------------------------------------------------------
@@ -119,10 +112,10 @@ void Scheduler::enqueue(SchedEntity* entity, std::uint32_t core_index, Nanos now
     entity->is_new = false;
     // A new thread starts one slice behind the others, so that starting threads gains no time.
     const Nanos debit = slice(core.runnable + 1, entity->weight, core.load + entity->weight);
-    entity->vruntime = core.min_vruntime + scaled(debit, entity->weight);
+    entity->vruntime = core.min_vruntime + virtual_runtime(debit, entity->weight);
   } else {
     entity->vruntime += core.min_vruntime - cores_[entity->core].min_vruntime;
-    entity->vruntime = std::max(entity->vruntime, core.min_vruntime - sleeper_credit_);
+    entity->vruntime = woken_runtime(entity->vruntime, core.min_vruntime, sleeper_credit_);
   }
   entity->core = core_index;
   attach(core, entity, now);
@@ -139,7 +132,7 @@ bool Scheduler::preempts(const SchedEntity& waking, Nanos now) {
   Core& core = cores_[waking.core];
   if (core.current == nullptr) return true;
   charge_current(core, now);
-  return core.current->vruntime - waking.vruntime > scaled(wakeup_granularity_, waking.weight);
+  return core.current->vruntime - waking.vruntime > virtual_runtime(wakeup_granularity_, waking.weight);
 }
 
 bool Scheduler::slice_over(std::uint32_t core_index, Nanos now) {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/divisor.h"
 #include "common/base/rng.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/cpu.h"
@@ -18,49 +17,9 @@
 #include "common/fabric/sim/request.h"
 #include "common/fabric/sim/resource.h"
 #include "common/fabric/sim/sim.h"
+#include "common/fabric/sim/timing.h"
 
 namespace loch::fabric::sim {
-
-// The profile's constants, as the data path wants them.
-struct Timing {
-  explicit Timing(const HardwareProfile& profile);
-  Picos request[4];  // indexed by GapKind
-  Picos respond[4];
-  Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
-  Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
-  Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
-  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // on the bus, towards the NIC
-  Picos completion_entry = 0;                                // on the bus, from the NIC
-  Picos port_buffer = 0;                                     // as time on the link; 0: without limit
-  std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
-  Picos answer_packet = 0, write_packet = 0;  // beside their data, of up to `pcie_packet` bytes
-  Divisor pcie_packet;
-  Divisor page, mtu;
-  std::uint64_t framing = 0;
-  Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
-  Nanos retry = 0, rnr = 0;
-
-  // A message of `wire` bytes, `payload` of them payload.
-  [[nodiscard]] Picos link(std::uint64_t wire, std::uint64_t payload_bytes) const {
-    const std::uint64_t packets =
-        payload_bytes <= mtu.value() ? 1 : mtu.quotient(payload_bytes + mtu.value() - 1);
-    return static_cast<Picos>(wire + packets * framing) * link_femtos_byte / 1000;
-  }
-  // Data over PCIe, headers included: towards the NIC (it reads), and from it (it writes).
-  [[nodiscard]] Picos dma_read(std::uint64_t bytes) const { return pcie(bytes, answer_packet); }
-  [[nodiscard]] Picos dma_write(std::uint64_t bytes) const { return pcie(bytes, write_packet); }
-  [[nodiscard]] Picos pcie(std::uint64_t bytes, Picos packet) const {
-    const std::uint64_t packets = pcie_packet.quotient(bytes + pcie_packet.value() - 1);
-    return static_cast<Picos>(bytes) * pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
-  }
-};
-enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
-[[nodiscard]] constexpr GapKind gap_of(Verb verb) {
-  return verb == Verb::read    ? gap_read
-         : verb == Verb::write ? gap_write
-         : is_atomic(verb)     ? gap_atomic
-                               : gap_send;
-}
 
 // Where a node's link enters the switch. What finds its way out busy waits here; while there is no room
 // left the node's link is paused, and all that is behind is late by as much.

@@ -3,21 +3,20 @@
 #include <limits>
 
 #include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/stage_costs.h"
 
 namespace loch::fabric::sim {
 
 Picos SwitchPort::filled(Picos now) const {
   Picos sum = 0;
-  for (const Waiting& each : waiting) sum += std::clamp(each.gone - now, Picos{0}, each.amount);
+  for (const Waiting& each : waiting) sum += still_waiting(now, each.gone, each.amount);
   return sum;
 }
 
 Picos SwitchPort::drained(Picos now, Picos amount) const {
   Picos soonest = std::numeric_limits<Picos>::max();
-  for (const Waiting& each : waiting) {
-    const Picos starts = std::max(now, each.gone - each.amount);
-    soonest = std::min(soonest, std::min(starts + amount, std::max(each.gone, now)));
-  }
+  for (const Waiting& each : waiting)
+    soonest = std::min(soonest, part_gone_at(now, each.gone, each.amount, amount));
   return soonest;
 }
 
@@ -37,7 +36,7 @@ bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
     const Picos now = sim.now_ps();
     std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });
     const Picos filled = port.filled(now);
-    const Picos packet = sim.timing.link(sim.config.hardware.link.mtu_bytes, 0);
+    const Picos packet = link_span(sim.timing, sim.config.hardware.link.mtu_bytes, 0);
     if (filled + packet <= sim.timing.port_buffer) return false;
     wait = std::max<Nanos>(1, nanos_up(port.drained(now, filled + packet - sim.timing.port_buffer) - now));
     hold(sender, now, wait);
@@ -51,8 +50,9 @@ void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos 
   if (turn <= 0) return;
   const Picos now = sim.now_ps();
   const Picos room = sim.timing.port_buffer - sender.port.filled(now);
-  sender.port.waiting.push_back({now + turn + span, std::min({span, turn, room})});
-  if (span > room && turn > room) hold(sender, now, nanos_up(turn - room));
+  sender.port.waiting.push_back({now + turn + span, taken_by_port(span, turn, room)});
+  const Picos held = link_held(span, turn, room);
+  if (held > 0) hold(sender, now, nanos_up(held));
 }
 
 }  // namespace loch::fabric::sim

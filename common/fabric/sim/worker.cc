@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
-#include "common/fabric/pcie.h"
+#include "common/fabric/sim/stage_costs.h"
 
 namespace loch::fabric::sim {
 
@@ -122,17 +122,10 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
 // The CPU writes the first request itself, line by line, or rings the doorbell. When the NIC has it.
 Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
   const Timing& timing = sim_.timing;
-  Picos on_bus = timing.doorbell_packet;
-  if (has_mmio) {
-    const std::uint32_t lines =
-        pcie_lines(work_request_bytes(first.transport, first.length, first.is_inline));
-    on_bus = timing.mmio_line * lines;
-    charge(timing.write_combine * lines);
-  } else {
-    charge(timing.doorbell);
-  }
-  const Nanos turn = sim_.now() + nanos_up(node_.pcie_read.turn(sim_.now_ps(), on_bus));
-  return std::max(busy_until_, turn) + nanos_up(timing.mmio);
+  const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
+  const HandOver cost = has_mmio ? hand_over_by_mmio(timing, lines()) : hand_over_by_doorbell(timing);
+  charge(cost.cpu);
+  return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 
 void SimWorker::post(WorkRequest* chain) {

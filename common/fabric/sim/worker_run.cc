@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/coro/scope.h"
+#include "common/fabric/sim/stage_costs.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
@@ -75,7 +76,7 @@ void SimWorker::on_descheduled(SimThread* thread) {
 
 void SimWorker::notice() {
   // Seen when it next looks, handled after that: while it is busy it looks at nothing.
-  Nanos at = std::max(sim_.now() + sim_.timing.poll, busy_until_) + sim_.timing.completion;
+  Nanos at = handled_at(sim_.timing, sim_.now(), busy_until_);
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
   }

@@ -1,6 +1,5 @@
 // The control path of verbs: regions, exchange, runs, and what several processes agree on.
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
@@ -20,32 +20,8 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr std::size_t huge_page = 2 << 20;
 constexpr Nanos run_poll = 500'000;
 constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
-
-struct Memory {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  bool is_huge = false;
-};
-
-// Zeroed memory in huge pages: those that were set aside, else (and for small regions) ordinary
-// memory that the kernel may make huge by itself.
-Result<Memory> allocate(std::size_t bytes, const std::string& what) {
-  const std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
-  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-  if (bytes >= huge_page / 2) {
-    void* huge = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
-    if (huge != MAP_FAILED) return Memory{static_cast<std::byte*>(huge), rounded, true};
-  }
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (memory == MAP_FAILED)
-    return fail(ErrorCode::exhausted,
-                fmt::format("region \"{}\": no memory of {} bytes: {}", what, bytes, std::strerror(errno)));
-  (void)madvise(memory, bytes, MADV_HUGEPAGE);
-  return Memory{static_cast<std::byte*>(memory), bytes, false};
-}
 
 int access_of(const RegionSpec& spec) {
   // Required for the NIC to write here at all, and by the remote write rights.
@@ -87,7 +63,9 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<Worker*> add_worker(const WorkerSpec& spec) override;
   [[nodiscard]] Result<> exchange(Nanos within) override;
   [[nodiscard]] Result<RemoteRegion> lookup(NodeId node, std::string_view region) const override;
-  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override { return find(node, region); }
+  [[nodiscard]] Region* direct(NodeId node, std::string_view region) override {
+    return regions_.find(node, region);
+  }
   [[nodiscard]] Result<> barrier(std::string_view what, Nanos within) override {
     return config_.control == nullptr ? Result<>() : config_.control->barrier(what, within);
   }
@@ -113,10 +91,7 @@ class VerbsFabric final : public Fabric {
     pool_.start(worker, std::move(main));
   }
   [[nodiscard]] Result<RunEnd> run() override;
-  void interrupt() override {
-    shared_.interrupted.store(true, std::memory_order_relaxed);
-    shared_.stopping.store(true, std::memory_order_relaxed);
-  }
+  void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
@@ -126,7 +101,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] FabricReport report() const override;
 
  private:
-  [[nodiscard]] VerbsRegion* find(NodeId node, std::string_view name) const;
+  [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
   [[nodiscard]] VerbsWorker& worker_at(Worker* worker) const { return static_cast<VerbsWorker&>(*worker); }
   template <typename Visit>
   [[nodiscard]] Result<> each_worker(Visit visit) const {
@@ -148,7 +123,7 @@ class VerbsFabric final : public Fabric {
   VerbsConfig config_;
   std::unique_ptr<Device> device_;
   Shared shared_;
-  std::vector<std::vector<std::unique_ptr<VerbsRegion>>> regions_;  // by node, by id
+  realtime::Regions<VerbsRegion> regions_;
   Peers peers_;
   std::unique_ptr<Connector> connector_;
   realtime::WorkerPool pool_;
@@ -169,52 +144,32 @@ VerbsFabric::~VerbsFabric() {
   connector_->drop_receivers();
 }
 
-VerbsRegion* VerbsFabric::find(NodeId node, std::string_view name) const {
-  if (node >= regions_.size()) return nullptr;
-  for (const auto& region : regions_[node]) {
-    if (region->name() == name) return region.get();
-  }
-  return nullptr;
-}
-
 Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec) {
-  const auto refuse = [&](ErrorCode code, std::string_view why) {
-    return fail(code, fmt::format("region \"{}\" of node {}: {}", spec.name, node, why));
-  };
-  if (!is_local(node)) return refuse(ErrorCode::invalid_argument, "the node is not of this process");
-  if (is_exchanged_) return refuse(ErrorCode::invalid_argument, "registered after the exchange");
-  if (spec.bytes == 0) return refuse(ErrorCode::invalid_argument, "has no bytes");
-  if (find(node, spec.name) != nullptr) return refuse(ErrorCode::invalid_argument, "the name is taken");
-  if (spec.name.empty() || spec.name.size() >= 96)
-    return refuse(ErrorCode::invalid_argument, "the name has 1 to 95 characters");
-  LOCH_ASSIGN(const Memory memory, allocate(spec.bytes, spec.name));
-  MemoryRegion registered(ibv_reg_mr(device_->pd(), memory.data, spec.bytes, access_of(spec)));
+  LOCH_TRY(realtime::check_region(node, spec, stage_of(node), regions_.find(node, spec.name) != nullptr));
+  std::optional<realtime::Mapping> huge = realtime::huge_memory(spec.bytes);
+  const bool is_huge = huge.has_value();
+  Result<realtime::Mapping> memory = is_huge ? std::move(*huge) : realtime::zeroed_memory(spec.bytes);
+  if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
   if (registered == nullptr) {
     const int reason = errno;
-    munmap(memory.data, memory.bytes);
-    return refuse(ErrorCode::exhausted,
-                  fmt::format("{} bytes cannot be registered: {}{}", spec.bytes, std::strerror(reason),
-                              reason == ENOMEM ? " (memlock limit: ./loch doctor)" : ""));
+    return realtime::refuse_region(
+        node, spec, ErrorCode::exhausted,
+        fmt::format("{} bytes cannot be registered: {}{}", spec.bytes, std::strerror(reason),
+                    reason == ENOMEM ? " (memlock limit: ./loch doctor)" : ""));
   }
-  (memory.is_huge ? huge_bytes_ : plain_bytes_) += static_cast<double>(memory.bytes);
-  auto& regions = regions_[node];
-  const auto id = static_cast<std::uint32_t>(regions.size());
-  regions.push_back(std::make_unique<VerbsRegion>(node, id, spec, memory.data, std::move(registered)));
-  regions.back()->mapped_bytes = memory.bytes;
-  return regions.back().get();
+  (is_huge ? huge_bytes_ : plain_bytes_) += static_cast<double>(memory->bytes());
+  return regions_.add(std::make_unique<VerbsRegion>(node, regions_.next_id(node), spec, std::move(*memory),
+                                                    std::move(registered)));
 }
 
 Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
-  const auto refuse = [&](std::string_view why) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("worker {} of node {}: {}", spec.index, spec.node, why));
-  };
-  if (!is_local(spec.node)) return refuse("the node is not of this process");
-  if (is_exchanged_) return refuse("added after the exchange");
+  LOCH_TRY(realtime::check_worker(spec, stage_of(spec.node)));
   auto worker = std::make_unique<VerbsWorker>(spec, config_.seed, &shared_);
   LOCH_TRY(worker->open());
   VerbsWorker* made = worker.get();
-  if (pool_.add(std::move(worker)) == nullptr) return refuse("the index is taken");
+  if (pool_.add(std::move(worker)) == nullptr)
+    return realtime::refuse_worker(spec, ErrorCode::invalid_argument, "the index is taken");
   connector_->add_worker(made);
   return made;
 }
@@ -229,7 +184,7 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
   record.rd_atomic_in = device_->rd_atomic_in();
   record.rd_atomic_out = device_->capabilities().max_rd_atomic;
   record.qkey = shared_.qkey;
-  for (const auto& region : regions_[node]) {
+  for (const auto& region : regions_.of(node)) {
     record.regions.push_back(
         {region->name(), reinterpret_cast<std::uintptr_t>(region->at(0)), region->bytes(), region->rkey()});
   }
@@ -388,23 +343,17 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
       return RemoteRegion{node, static_cast<std::uint32_t>(found - regions.begin()), found->rkey,
                           found->bytes};
   }
-  return fail(ErrorCode::not_found,
-              fmt::format("region \"{}\" of node {}: {}", region, node,
-                          is_exchanged_ ? "not registered" : "looked up before the exchange"));
+  return realtime::unknown_region(node, region, is_exchanged_);
 }
 
 // ---- Runs ----------------------------------------------------------------------------------------
 
 void VerbsFabric::await_clients() {
-  std::atomic<std::uint32_t>& left = pool_.clients_left();
-  if (config_.control == nullptr) {
-    for (std::uint32_t seen = left; seen != 0; seen = left) left.wait(seen);
-    return;
-  }
+  if (config_.control == nullptr) return pool_.await_own_clients();
   const timespec interval{0, run_poll};
   bool has_told = false;
   for (;;) {
-    if (left == 0) {
+    if (pool_.clients_left() == 0) {
       if (!std::exchange(has_told, true)) connector_->clients_ended(runs_);
       if (connector_->all_clients_ended(runs_) || shared_.stopping.load()) return;
     }
@@ -447,14 +396,9 @@ FabricReport VerbsFabric::report() const {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> make_verbs(const VerbsConfig& config) {
-  if (config.nodes == 0 || config.nodes > 4096)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("verbs: {} nodes; expected 1 to 4096", config.nodes));
-  if (config.control != nullptr && config.control->ranks() != config.nodes) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("verbs: {} processes for {} nodes; each process is one node",
-                            config.control->ranks(), config.nodes));
-  }
+  const auto processes =
+      config.control == nullptr ? std::nullopt : std::optional<std::uint32_t>(config.control->ranks());
+  LOCH_TRY(realtime::check_nodes("verbs", config.nodes, processes));
   LOCH_ASSIGN(std::unique_ptr<Device> device, Device::open({config.device, config.port, config.gid_index}));
   auto fabric = std::make_unique<VerbsFabric>(config, std::move(device));
   LOCH_TRY(fabric->open());

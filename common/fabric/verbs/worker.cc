@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -55,12 +54,6 @@ Result<CompletionQueue> make_completion_queue(const Device& device, int entries)
 }
 
 }  // namespace
-
-VerbsRegion::~VerbsRegion() {
-  std::byte* data = at(0);
-  memory_.reset();
-  if (mapped_bytes != 0) munmap(data, mapped_bytes);
-}
 
 VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
     : RealtimeWorker(spec, seed, shared),

@@ -14,6 +14,7 @@
 
 #include "common/cluster/control.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/realtime/mapping.h"
 #include "common/fabric/realtime/worker.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/send_queue.h"
@@ -26,15 +27,17 @@ class Device;
 
 class VerbsRegion final : public Region {
  public:
-  VerbsRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, MemoryRegion memory)
-      : Region(node, id, spec.name, data, spec.bytes, Elision{}), memory_(std::move(memory)) {}
-  ~VerbsRegion() override;
+  VerbsRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, realtime::Mapping pages,
+              MemoryRegion memory)
+      : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
+        pages_(std::move(pages)),
+        memory_(std::move(memory)) {}
   [[nodiscard]] std::uint32_t lkey() const { return memory_->lkey; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
-  std::uint64_t mapped_bytes = 0;  // unmapped at the end
 
  private:
-  MemoryRegion memory_;
+  realtime::Mapping pages_;
+  MemoryRegion memory_;  // deregistered before the pages go
 };
 
 // A node as a requester reaches it; replaced as a whole when the node comes back.

@@ -10,7 +10,7 @@ from loch.ending import reason
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import blocks, claims, grid, located, page, report, schema
+from . import blocks, claims, drawing, grid, located, page, report, schema
 from .errors import BadInput, reading
 from .model import Experiment
 from .points import PointSource, Store, point_hash
@@ -109,7 +109,7 @@ def draw(folder: Path, results: Results) -> None:
     """figure.pdf, .png and .svg."""
     from plots import draw as figures
 
-    figures.draw(results, folder)
+    figures.draw(drawing.of(results), folder)
 
 
 def load(folder: Path) -> tuple[Results, list[dict], PointSource]:

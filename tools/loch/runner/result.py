@@ -1,5 +1,5 @@
-"""What is known of a point that has run: the result that `loch-bench` wrote, or why there is none, and the runner's own record
-of it, read as hostile. What the runner relies on has a type; the rest is kept as it came, under dotted names."""
+"""A point that has run: the result that `loch-bench` wrote or the reason of its failure, and the runner's own record of it. The
+file is not trusted: every key that the runner uses is checked and typed; other keys are kept and found under dotted names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Number(float):
     @classmethod
     def check(cls, value: Any) -> Any:
         """The number as it came, whole or not."""
-        if not _is_number(value):
+        if not is_number(value):
             raise ValueError("expected a number")
         return value
 
@@ -85,7 +85,7 @@ class Bin(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened to the cluster in a run."""
+    """A failure, repair or return during a run."""
 
     t_s: float
     event: str
@@ -131,7 +131,7 @@ class Texts(list[str]):
 
 
 class Known(BaseModel):
-    """The keys that are relied on; others are let be, for results of other releases."""
+    """Checked keys; other keys are allowed, for results of other releases."""
 
     class Config:
         extra = Extra.ignore
@@ -150,7 +150,7 @@ class Known(BaseModel):
 
 
 class Build(Known):
-    """Which program it was."""
+    """The build of the program that ran."""
 
     version: Optional[Text] = None
     commit: Optional[Text] = None
@@ -158,7 +158,7 @@ class Build(Known):
 
 
 class Host(Known):
-    """Where it ran."""
+    """The machine that it ran on."""
 
     cpu: Optional[Text] = None
     cores: Optional[Number] = None
@@ -167,7 +167,7 @@ class Host(Known):
 
 
 class Runner(Known):
-    """What the runner wrote beside a result or a failure."""
+    """The runner's record, stored with a result or a failure."""
 
     host: Host = Host()
     stamp: Optional[Mapping] = None  # what the result depends on besides its options
@@ -178,7 +178,7 @@ class Runner(Known):
 
 
 class Failure(Known):
-    """Why a point has no result."""
+    """The failure of a point, which then has no result."""
 
     reason: Text
     exit_status: Optional[Number] = None
@@ -195,7 +195,7 @@ class Simulated(Known):
 
 
 class _Fields(Known):
-    """What the runner, its pages and its figures rely on in a result."""
+    """The keys of a result that the runner, its pages and its figures use."""
 
     throughput_ops_s: Optional[Number] = None
     goodput_bytes_s: Optional[Number] = None
@@ -219,7 +219,7 @@ class _Fields(Known):
 
 @dataclass(frozen=True)
 class Result:
-    """One result: `known` is what has a type, `document` is all of it, unknown keys included, as it was read."""
+    """One result: `known` has the checked keys, `document` is all of it, unknown keys included, as it was read."""
 
     document: dict[str, Any]
     known: _Fields
@@ -237,7 +237,7 @@ class Result:
         return node
 
     def node(self, name: str) -> Any:
-        """What stands under a dotted name: a number, a distribution, a mapping; None where nothing does."""
+        """The value under a dotted name: a number, a distribution, a mapping; None where there is none."""
         return self.inside(name.split("."))
 
 
@@ -257,7 +257,7 @@ class Stored:
 
 @dataclass
 class _Wrong(Exception):
-    """What is no result, and in which way."""
+    """A document that is not a result, with the reason."""
 
     said: str = field(default="")
 
@@ -291,7 +291,7 @@ def of_table(name: str, document: dict[str, Any], runner: dict[str, Any], place:
 
 
 def of_program(document: Any) -> Result:
-    """What the program has just written. BadInput with the key and what is wrong with it."""
+    """The result that the program has just written. BadInput with the key and the reason where it is none."""
     try:
         if not isinstance(document, dict):
             raise _Wrong("the result is no JSON object")
@@ -325,7 +325,8 @@ def _read(model: Any, value: Any, path: str) -> Any:
         raise _Wrong(f"{path}: {error}") from None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """As JSON has one: no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -341,7 +342,7 @@ def _not_numbers(node: Any, path: tuple[Any, ...], depth: int) -> tuple[tuple[An
         if kind is not dict and kind is not list:
             return at, "expected a number"
         is_pair = kind is list and type(node) is list
-        if is_pair and (len(child) != 2 or not all(map(_is_number, child))):
+        if is_pair and (len(child) != 2 or not all(map(is_number, child))):
             return at, "expected two numbers"
         wrong = _not_numbers(child, at, depth + 1)
         if wrong:
@@ -356,10 +357,10 @@ def _entries(value: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
     for i, entry in enumerate(value):
         if not isinstance(entry, dict) or not all(_is_good(name, entry.get(name)) for name in names):
             raise kinds.wrong([((i,), f"expected {' and '.join(names)}")])
-        if not all(each is None or _is_number(each) for name, each in entry.items() if name != "event"):
+        if not all(each is None or is_number(each) for name, each in entry.items() if name != "event"):
             raise kinds.wrong([((i,), "expected numbers")])
     return value
 
 
 def _is_good(name: str, value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier() if name == "event" else _is_number(value)
+    return isinstance(value, str) and value.isidentifier() if name == "event" else is_number(value)

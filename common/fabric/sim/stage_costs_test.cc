@@ -1,0 +1,230 @@
+// Holds what each stage of a request costs against values that were computed by hand from its formula.
+#include "common/fabric/sim/stage_costs.h"
+
+#include <gtest/gtest.h>
+
+namespace loch::fabric::sim {
+namespace {
+
+// Round numbers, of which no two are the same: 125 ps a byte of PCIe, headers of (22 + 2) · 125 = 3,000 ps
+// where data is read, (26 + 2) · 125 = 3,500 ps where it is written, for 128 bytes each; 800 ps a byte of
+// link.
+HardwareProfile round_numbers() {
+  HardwareProfile p;
+  p.pcie = {.gbytes_s = 8,
+            .read_ns = 640,
+            .write_ns = 250,
+            .mmio_ns = 230,
+            .read_header_bytes = 26,
+            .data_header_bytes = 22,
+            .link_layer_bytes = 2,
+            .packet_bytes = 128,
+            .completion_bytes = 64};
+  p.link.gbits_s = 10;
+  p.link.mtu_bytes = 1024;
+  p.link.framing_bytes = 20;
+  p.link.switch_ns = 220;
+  p.link.cable_ns = 15;
+  p.link.port_buffer_bytes = 1000;
+  p.nic.request_read_ns = 38.5;
+  p.nic.request_write_ns = 31.2;
+  p.nic.request_send_ns = 33;
+  p.nic.request_ud_ns = 30;
+  p.nic.request_atomic_ns = 40;
+  p.nic.request_line_ns = 7.3;
+  p.nic.respond_read_ns = 20;
+  p.nic.respond_write_ns = 25;
+  p.nic.respond_recv_ns = 28;
+  p.nic.respond_atomic_ns = 29;
+  p.nic.respond_byte_ns = 0.5;
+  p.nic.payload_ns = 16.5;
+  p.nic.inline_receive_ns = 9.1;
+  p.nic.atomic_hold_ns = 370;
+  p.nic.outstanding_fetches = 8;
+  p.nic.page_bytes = 4096;
+  p.cpu.doorbell_ns = 60;
+  p.cpu.write_combine_ns = 40;
+  p.cpu.poll_ns = 70;
+  p.cpu.completion_ns = 50;
+  return p;
+}
+
+class StageCosts : public testing::Test {
+ protected:
+  const Timing t{round_numbers()};
+};
+
+void expect_visit(const Visit& visit, Picos busy, Picos latency) {
+  EXPECT_EQ(visit.busy, busy);
+  EXPECT_EQ(visit.latency, latency);
+}
+
+TEST(StagePassage, TheLongestTurnCountsAndAllLatencies) {
+  Server first{.free_at = 400}, second{.free_at = 1000};
+  Passage way{.now = 100};
+  way.visit(first, {50, 10});
+  EXPECT_EQ(way.end(), 100 + 300 + 10);
+  way.visit(second, {20, 5});
+  EXPECT_EQ(way.end(), 100 + 900 + 15);
+  way.wait(200);
+  EXPECT_EQ(way.end(), 100 + 900 + 15);
+  way.wait(2000);
+  EXPECT_EQ(way.end(), 100 + 2000 + 15);
+  EXPECT_EQ(first.free_at, 450);
+  EXPECT_EQ(second.free_at, 1020);
+}
+
+TEST_F(StageCosts, TheBusCarriesBytesAndAHeaderForEachPacket) {
+  EXPECT_EQ(pcie_span(t, 130, 7), 16250 + 2 * 7);
+  EXPECT_EQ(dma_read_span(t, 0), 0);
+  EXPECT_EQ(dma_read_span(t, 64), 8000 + 3000);
+  EXPECT_EQ(dma_read_span(t, 128), 16000 + 3000);
+  EXPECT_EQ(dma_read_span(t, 129), 16125 + 2 * 3000);
+  EXPECT_EQ(dma_write_span(t, 64), 8000 + 3500);
+  EXPECT_EQ(dma_write_span(t, 257), 32125 + 3 * 3500);
+}
+
+TEST_F(StageCosts, FractionsOfAPicosecondAreCutOff) {
+  HardwareProfile p = round_numbers();
+  p.pcie.gbytes_s = 7.88;  // 126,904 fs a byte
+  EXPECT_EQ(pcie_span(Timing(p), 3, 0), 380);
+}
+
+TEST_F(StageCosts, ALinkCarriesBytesAndTheFramingOfEachPacket) {
+  EXPECT_EQ(link_span(t, 100, 0), (100 + 20) * 800);
+  EXPECT_EQ(link_span(t, 1106, 1024), (1106 + 20) * 800);
+  EXPECT_EQ(link_span(t, 2000, 1025), (2000 + 2 * 20) * 800);
+  EXPECT_EQ(last_packet(t, 1023), 1023u);
+  EXPECT_EQ(last_packet(t, 1025), 1024u);
+}
+
+TEST_F(StageCosts, AWorkRequestIsHandedOverByItsLinesOrByADoorbell) {
+  EXPECT_EQ(work_request_lines(Transport::rc, 1000, false), 1u);
+  EXPECT_EQ(work_request_lines(Transport::rc, 28, true), 1u);
+  EXPECT_EQ(work_request_lines(Transport::rc, 29, true), 2u);
+  EXPECT_EQ(work_request_lines(Transport::ud, 60, true), 2u);
+  EXPECT_EQ(work_request_lines(Transport::ud, 0, true), 1u);
+  EXPECT_EQ(hand_over_by_mmio(t, 3).cpu, 3 * 40);
+  EXPECT_EQ(hand_over_by_mmio(t, 3).bus, 3 * (8000 + 3500));
+  EXPECT_EQ(hand_over_by_doorbell(t).cpu, 60);
+  EXPECT_EQ(hand_over_by_doorbell(t).bus, 1000 + 3500);
+}
+
+TEST_F(StageCosts, TheNicHasItAfterTheCpuAndTheBus) {
+  EXPECT_EQ(handed_over_at(t, 1000, 1500, 200'001), 1500 + 230);
+  EXPECT_EQ(handed_over_at(t, 1000, 1500, 700'001), 1701 + 230);
+}
+
+TEST_F(StageCosts, TheSendingSideHasAGapByVerbLinesAndPayload) {
+  EXPECT_EQ(requesting_gap(t, Verb::read, Transport::rc, 1, false), 38'500);
+  EXPECT_EQ(requesting_gap(t, Verb::write, Transport::uc, 2, true), 31'200 + 7'300 + 16'500);
+  EXPECT_EQ(requesting_gap(t, Verb::send, Transport::rc, 1, true), 33'000 + 16'500);
+  EXPECT_EQ(requesting_gap(t, Verb::send, Transport::ud, 3, false), 30'000 + 2 * 7'300);
+  EXPECT_EQ(requesting_gap(t, Verb::cas, Transport::rc, 1, false), 40'000);
+  EXPECT_EQ(unit_wait(500, 200), 300);
+  EXPECT_EQ(unit_wait(200, 500), 0);
+}
+
+TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {
+  expect_visit(work_request_fetch(t, 1), 11'000, 640'000 + 11'000);
+  expect_visit(work_request_fetch(t, 3), 24'000 + 2 * 3000, 640'000 + 24'000 + 2 * 3000);
+  // 16 packets of the bus; the message leaves with the first 1,024 bytes, 8 packets.
+  expect_visit(payload_fetch(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
+}
+
+TEST_F(StageCosts, AMissIsOneReadOfTheBus) {
+  EXPECT_EQ(cache_miss(t, 0), 640'000);
+  EXPECT_EQ(cache_miss(t, 80'001), 720'001);
+  EXPECT_EQ(t.fetch_gap, 80'000);
+}
+
+TEST_F(StageCosts, ABufferLiesInPages) {
+  const auto expect_pages = [&](std::uint64_t offset, std::uint64_t length, std::uint64_t first,
+                                std::uint64_t last) {
+    EXPECT_EQ(pages_of(t, offset, length).first, first) << offset << ' ' << length;
+    EXPECT_EQ(pages_of(t, offset, length).last, last) << offset << ' ' << length;
+  };
+  expect_pages(4095, 1, 0, 0);
+  expect_pages(4095, 2, 0, 1);
+  expect_pages(8192, 0, 2, 2);
+  expect_pages(100, 8192, 0, 2);
+}
+
+TEST_F(StageCosts, TheFirstBytesCrossTheSwitchWhileTheOthersAreOnTheLink) {
+  EXPECT_EQ(first_bytes_at(t, 1'000'500, 500'000), 501 + 220 + 15);
+  EXPECT_EQ(first_bytes_at(t, 1'000'000, 0), 1000 + 220 + 15);
+}
+
+TEST_F(StageCosts, ARefusalIsAnAcknowledgment) {
+  EXPECT_EQ(refusal_bytes(LinkFormat::infiniband), 8u + 12 + 4 + 2 + 4);
+  EXPECT_EQ(refusal_bytes(LinkFormat::roce_v1), 14u + 4 + 40 + 12 + 4 + 4);
+}
+
+TEST_F(StageCosts, APortOfTheSwitchEmptiesAtTheLinksRate) {
+  EXPECT_EQ(t.port_buffer, 1000 * 800);
+  EXPECT_EQ(still_waiting(1000, 5000, 3000), 3000);
+  EXPECT_EQ(still_waiting(3000, 5000, 3000), 2000);
+  EXPECT_EQ(still_waiting(6000, 5000, 3000), 0);
+  EXPECT_EQ(part_gone_at(1000, 5000, 3000, 1000), 3000);
+  EXPECT_EQ(part_gone_at(2500, 5000, 3000, 1000), 3500);
+  EXPECT_EQ(part_gone_at(4500, 5000, 3000, 1000), 5000);
+  EXPECT_EQ(part_gone_at(6000, 5000, 3000, 1000), 6000);
+}
+
+TEST_F(StageCosts, APortWithoutRoomHoldsItsSendersLink) {
+  EXPECT_EQ(taken_by_port(500, 300, 400), 300);
+  EXPECT_EQ(taken_by_port(500, 600, 400), 400);
+  EXPECT_EQ(taken_by_port(200, 600, 400), 200);
+  EXPECT_EQ(link_held(500, 600, 400), 200);
+  EXPECT_EQ(link_held(300, 600, 400), 0);
+  EXPECT_EQ(link_held(500, 300, 400), 0);
+}
+
+TEST_F(StageCosts, TheReceivingSideHasAGapByVerbBytesAndReceive) {
+  EXPECT_EQ(responding_gap(t, Verb::read, 100, Receives::nothing), 20'000 + 100 * 500);
+  EXPECT_EQ(responding_gap(t, Verb::write, 100, Receives::nothing), 25'000);
+  EXPECT_EQ(responding_gap(t, Verb::faa, 8, Receives::nothing), 29'000);
+  EXPECT_EQ(responding_gap(t, Verb::send, 64, Receives::placed), 28'000 + 16'500);
+  EXPECT_EQ(responding_gap(t, Verb::send, 64, Receives::in_completion), 28'000 + 9'100);
+  EXPECT_EQ(responding_gap(t, Verb::send, 0, Receives::placed), 28'000);
+  EXPECT_EQ(responding_gap(t, Verb::write, 64, Receives::placed), 28'000 + 16'500);
+}
+
+TEST_F(StageCosts, MemoryIsReadAndWrittenOverTheBus) {
+  expect_visit(memory_read(t, 8), 1000 + 3000, 640'000 + 1000 + 3000);
+  expect_visit(memory_read(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
+  expect_visit(memory_write(t, 8), 1000 + 3500, 250'000 + 1000 + 3500);
+  expect_visit(memory_write(t, 2048), 256'000 + 16 * 3500, 250'000 + 128'000 + 8 * 3500);
+  expect_visit(write_in_completion(t, 32), 96 * 125 + 3500, 250'000 + 96 * 125 + 3500);
+  expect_visit(data_landing(t, 2048), 256'000 + 16 * 3500, 128'000 + 8 * 3500);
+}
+
+TEST_F(StageCosts, AnAtomicHoldsTheLockOfItsAddress) {
+  expect_visit(atomic_update(t), 370'000, 370'000);
+  EXPECT_EQ(atomic_lock(4096 + 8, 4096), 8u);
+  EXPECT_EQ(atomic_lock(4096 + 8, 1), 0u);
+}
+
+TEST_F(StageCosts, CompletionsAndReceiveRequestsGoOverTheBus) {
+  EXPECT_EQ(t.completion_entry, 8000 + 3500);
+  EXPECT_EQ(t.recv_fetch, (8000 + 3000) / 4);  // 16 bytes of a line of 64
+}
+
+TEST_F(StageCosts, AWorkerSeesWhatCameWhenItNextLooks) {
+  EXPECT_EQ(handled_at(t, 100, 120), 170 + 50);
+  EXPECT_EQ(handled_at(t, 100, 500), 500 + 50);
+}
+
+TEST(StageLines, AMessageIsTornBetweenLines) {
+  EXPECT_EQ(lines_touched(0, 0), 0u);
+  EXPECT_EQ(lines_touched(0, 64), 1u);
+  EXPECT_EQ(lines_touched(63, 2), 2u);
+  EXPECT_EQ(lines_touched(64 + 8, 64), 2u);
+  // 256 bytes that begin at byte 8 of a line: 5 lines, of which the first half are 2.
+  EXPECT_EQ(piece_begin(8, 256, 0, 2), 0u);
+  EXPECT_EQ(piece_begin(8, 256, 1, 2), 2u * 64 - 8);
+  EXPECT_EQ(piece_begin(8, 256, 2, 2), 256u);
+}
+
+}  // namespace
+}  // namespace loch::fabric::sim

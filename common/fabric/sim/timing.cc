@@ -1,0 +1,69 @@
+// Converts the constants of a hardware profile to the units of the data path.
+#include "common/fabric/sim/timing.h"
+
+#include <cmath>
+
+#include "common/fabric/sim/stage_costs.h"
+
+namespace loch::fabric::sim {
+namespace {
+Nanos rounded(double ns) { return static_cast<Nanos>(std::llround(ns)); }
+// 10^15 fs a second over bytes a second.
+std::int64_t femtos_per_byte(double gbytes_s) {
+  return gbytes_s > 0 ? static_cast<std::int64_t>(std::llround(1e6 / gbytes_s)) : 0;
+}
+}  // namespace
+
+Timing::Timing(const HardwareProfile& profile) {
+  const NicProfile& nic = profile.nic;
+  request[gap_read] = picos(nic.request_read_ns);
+  request[gap_write] = picos(nic.request_write_ns);
+  request[gap_send] = picos(nic.request_send_ns);
+  request[gap_atomic] = picos(nic.request_atomic_ns);
+  respond[gap_read] = picos(nic.respond_read_ns);
+  respond[gap_write] = picos(nic.respond_write_ns);
+  respond[gap_send] = picos(nic.respond_recv_ns);
+  respond[gap_atomic] = picos(nic.respond_atomic_ns);
+  request_ud = picos(nic.request_ud_ns);
+  response = picos(nic.response_ns);
+  request_line = picos(nic.request_line_ns);
+  queue_pair = picos(nic.queue_pair_ns);
+  payload = picos(nic.payload_ns);
+  inline_receive = picos(nic.inline_receive_ns);
+  respond_femtos_byte = std::llround(nic.respond_byte_ns * 1e6);
+  pipeline = picos(nic.pipeline_ns);
+  atomic_hold = picos(nic.atomic_hold_ns);
+  const PcieProfile& pcie_bus = profile.pcie;
+  pcie_read = picos(pcie_bus.read_ns);
+  pcie_write = picos(pcie_bus.write_ns);
+  mmio = picos(pcie_bus.mmio_ns);
+  fetch_gap = nic.outstanding_fetches > 0 ? pcie_read / nic.outstanding_fetches : 0;
+  pcie_femtos_byte = femtos_per_byte(pcie_bus.gbytes_s);
+  const double femtos = static_cast<double>(pcie_femtos_byte);
+  answer_packet = std::llround((pcie_bus.data_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
+  write_packet = std::llround((pcie_bus.read_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
+  pcie_packet = Divisor(pcie_bus.packet_bytes);
+  mmio_line = dma_write_span(*this, pcie_line);  // MMIO also takes a write packet
+  doorbell_packet = dma_write_span(*this, doorbell_bytes);
+  // Receive requests are fetched ahead of use, one PCIe line at a time.
+  recv_fetch = dma_read_span(*this, pcie_line) * recv_request_bytes / pcie_line;
+  completion_bytes = pcie_bus.completion_bytes;
+  completion_entry = dma_write_span(*this, completion_bytes);
+  page = Divisor(nic.page_bytes);
+  mtu = Divisor(profile.link.mtu_bytes);
+  framing = profile.link.framing_bytes;
+  network = picos(profile.link.switch_ns + profile.link.cable_ns);
+  link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
+  port_buffer = static_cast<Picos>(profile.link.port_buffer_bytes) * link_femtos_byte / 1000;
+  const CpuProfile& cpu = profile.cpu;
+  post = rounded(cpu.post_ns);
+  post_recv = rounded(cpu.post_recv_ns);
+  doorbell = rounded(cpu.doorbell_ns);
+  write_combine = rounded(cpu.write_combine_ns);
+  poll = rounded(cpu.poll_ns);
+  completion = rounded(cpu.completion_ns);
+  retry = rounded(nic.retry_timeout_ns);
+  rnr = rounded(nic.rnr_timer_ns);
+}
+
+}  // namespace loch::fabric::sim

@@ -1,0 +1,46 @@
+// The constants of a hardware profile in the units of the data path: picoseconds, and femtoseconds a byte.
+// What the stages of a request make of them is in stage_costs.h.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/divisor.h"
+#include "common/base/units.h"
+#include "common/fabric/sim/hardware.h"
+#include "common/fabric/sim/resource.h"
+#include "common/fabric/verb.h"
+
+namespace loch::fabric::sim {
+
+// Kinds of requests that have a gap of their own at a NIC.
+enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
+[[nodiscard]] constexpr GapKind gap_of(Verb verb) {
+  return verb == Verb::read    ? gap_read
+         : verb == Verb::write ? gap_write
+         : is_atomic(verb)     ? gap_atomic
+                               : gap_send;
+}
+
+// Each constant is explained, with its source, where the profile has it (hardware.h, cpu_profile.h,
+// experiments/hardware/*.yaml).
+struct Timing {
+  explicit Timing(const HardwareProfile& profile);
+  Picos request[4];  // indexed by GapKind
+  Picos respond[4];
+  Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
+  Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
+  Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
+  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // on the bus, towards the NIC
+  Picos completion_entry = 0;                                // on the bus, from the NIC
+  Picos port_buffer = 0;                                     // as time on the link; 0: without limit
+  std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
+  Picos answer_packet = 0, write_packet = 0;  // beside their data, of up to `pcie_packet` bytes
+  Divisor pcie_packet;
+  Divisor page, mtu;
+  std::uint64_t framing = 0;           // bytes a packet takes on the link beside its own
+  std::uint64_t completion_bytes = 0;  // of a completion queue entry
+  Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
+  Nanos retry = 0, rnr = 0;
+};
+
+}  // namespace loch::fabric::sim

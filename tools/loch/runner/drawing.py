@@ -1,0 +1,234 @@
+"""The data of a figure, the only module of the runner that `plots` imports: series of points with the values of their repeats and
+the reasons of failures, published numbers, title and caption."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import published, report
+from .grid import show
+from .model import SYSTEMS, Figure, System
+from .options import BENCH
+from .report import number
+from .result import Bin, Event, Result, is_number
+from .tables import Results, Row
+
+__all__ = [
+    "SYSTEMS",
+    "Bin",
+    "Distribution",
+    "Drawing",
+    "Event",
+    "Figure",
+    "Place",
+    "Point",
+    "Published",
+    "Run",
+    "Series",
+    "is_size",
+    "number",
+    "of",
+    "show",
+]
+
+Place = tuple[tuple[str, Any], ...]  # axis values: all of a point, or those that a panel is fixed at
+_PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The distribution of a field in one repeat. `shares` is empty where its result has none."""
+
+    shares: list[tuple[float, float]]  # (value, share at or below it), rising
+    samples: float  # behind it
+    is_whole: bool  # as opposed to a few percentiles
+
+
+@dataclass(frozen=True)
+class Run:
+    """One repeat over time."""
+
+    duration_s: float
+    bins: list[Bin]
+    events: list[Event]
+    probed_keys: float  # 0: no prober
+
+
+@dataclass(frozen=True)
+class Point:
+    """One system at one combination of axis values, over its repeats."""
+
+    at: dict[str, Any]
+    values: dict[str, list[float]]  # of each field of the figure, those of the repeats that have it
+    failures: list[str]  # why repeats have nothing to show, one reason each
+    distributions: dict[str, list[Distribution]] = field(default_factory=dict)  # cdf: one each repeat with a result
+    runs: list[Run] = field(default_factory=list)  # timeline: one each repeat with a time series
+
+    @property
+    def place(self) -> Place:
+        return tuple(self.at.items())
+
+    def median(self, name: str) -> float | None:
+        """Over the repeats that have the field; None where none has."""
+        found = self.values.get(name)
+        return statistics.median(found) if found else None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One system of the experiment, with its points in the order of the file."""
+
+    name: str
+    label: str
+    protocol: str
+    is_measured: bool  # real time on a real machine; never in a panel with what is simulated
+    is_drawn: bool
+    hardened_of: str  # the series whose hardened variant it is
+    points: list[Point]
+    origins: dict[Place, str]  # where its values come from: of all its points (()), and at the place of each panel
+
+    def point(self, at: dict[str, Any]) -> Point | None:
+        """The point at a combination of axis values; None where the system does not run."""
+        return next((each for each in self.points if each.at == at), None)
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number that has a place among the series."""
+
+    series: str
+    field: str
+    place: Place
+    value: float | None  # None: withheld
+    error: float | None  # obtained / published - 1, where both are there
+    over: str = ""  # it is the ratio of the series over this one
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure."""
+
+    figure: Figure
+    title: str
+    caption: str  # what its marks mean, with n
+    axes: dict[str, list[Any]]
+    zips: list[list[str]]  # axes that advance together
+    series: list[Series]
+    published: list[Published]  # none where the figure is not to show them
+    called: str  # what the numbers beside ours are, such as "published"
+
+    def named(self, name: str) -> Series:
+        """The series of that name, which the experiment has."""
+        return next(each for each in self.series if each.name == name)
+
+
+def is_size(axis: str) -> bool:
+    """Whether an axis counts bytes."""
+    return axis in BENCH and BENCH[axis].kind == "size"
+
+
+def of(results: Results) -> Drawing:
+    """The data of an experiment's figure."""
+    experiment = results.experiment
+    figure = experiment.figure
+    return Drawing(
+        figure=figure,
+        title=experiment.title,
+        caption=report.caption(results),
+        axes=experiment.axes,
+        zips=experiment.zips,
+        series=[_series(results, system) for system in experiment.systems],
+        published=_published(results) if figure.published else [],
+        called=published.called(experiment),
+    )
+
+
+def _series(results: Results, system: System) -> Series:
+    axis = results.experiment.figure.panels
+    places: list[Place] = [(), *(((axis, value),) for value in (results.experiment.axes[axis] if axis else ()))]
+    return Series(
+        name=system.name,
+        label=system.label,
+        protocol=str(system.params["protocol"]),
+        is_measured=system.is_measured,
+        is_drawn=system.is_drawn,
+        hardened_of=system.hardened_of,
+        points=[_point(results, system, axes) for axes in results.axes_of(system.name)],
+        origins={place: report.origin(results, system, place) for place in places},
+    )
+
+
+def _point(results: Results, system: System, axes: dict[str, Any]) -> Point:
+    figure, rows = results.experiment.figure, results.at(system.name, axes)
+    fields = dict.fromkeys((figure.x, *figure.y, *figure.rows))
+    found = [row.result for row in rows if row.ok]
+    is_cdf, is_timeline = figure.kind == "cdf", figure.kind == "timeline"
+    return Point(
+        at=axes,
+        values={name: results.values(system.name, axes, name) for name in fields},
+        failures=[said for row in rows if (said := _failure(row, is_timeline))],
+        distributions={y: [distribution(each, y) for each in found] for y in figure.y} if is_cdf else {},
+        runs=[_run(each, each.known.timeline) for each in found if each.known.timeline] if is_timeline else [],
+    )
+
+
+def _failure(row: Row, needs_timeline: bool) -> str:
+    """The reason why a repeat has nothing to show; empty where it has a result."""
+    if row.failure is not None:
+        return row.failure.reason
+    if not row.ok:
+        return "has not run"
+    return "has no time series" if needs_timeline and not row.result.known.timeline else ""
+
+
+def _run(result: Result, bins: list[Bin]) -> Run:
+    known = result.known
+    end = known.duration_s if known.duration_s is not None else bins[-1].t_s
+    return Run(float(end), bins, list(known.events or []), float(known.probed_keys or 0))
+
+
+def distribution(result: Result, name: str) -> Distribution:
+    """The distribution of a field: a list of [value, share] (verbs.per_get.cdf.read), or a latency (latency_us.get) with its
+    histogram of [upper bound, count], or else its percentiles."""
+    node = result.node(name)
+    if isinstance(node, list):
+        return Distribution(_pairs(node), _samples(result, name), True)
+    if not isinstance(node, dict):
+        return Distribution([], 0.0, False)
+    buckets = node.get("histogram")
+    is_whole = isinstance(buckets, list)
+    counts = _pairs(buckets) if isinstance(buckets, list) else []
+    total, running, out = sum(n for _, n in counts), 0.0, []
+    for value, n in counts if total > 0 else []:
+        running += n
+        out.append((value, running / total))
+    if out:
+        return Distribution(out, total, True)
+    known = [(float(node[key]), share) for key, share in _PERCENTILES.items() if is_number(node.get(key))]
+    count = float(node["count"]) if is_number(node.get("count")) else 0.0
+    return Distribution(known if len(known) > 1 and count else [], count, is_whole)
+
+
+def _pairs(node: list[Any]) -> list[tuple[float, float]]:
+    """A list of pairs of numbers; of anything else nothing, since any field may be asked for."""
+    is_one = all(isinstance(each, list) and len(each) == 2 and all(map(is_number, each)) for each in node)
+    return [(float(value), float(share)) for value, share in node] if is_one else []
+
+
+def _samples(result: Result, name: str) -> float:
+    """The number of operations behind a distribution of verbs.per_KIND: its weight when repeats are merged."""
+    kind = next((part[4:] for part in name.split(".") if part.startswith("per_")), "total")
+    return float(result.known.operations.get(kind) or 1)
+
+
+def _published(results: Results) -> list[Published]:
+    out = []
+    for each in published.compare(results):
+        if each.ratio is not None:
+            series, over, name, place = each.ratio
+            out.append(Published(series, name, place, each.cell.value, each.error, over))
+        elif each.system:
+            out.append(Published(each.system, each.field, each.axes, each.cell.value, each.error))
+    return out
