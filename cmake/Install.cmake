@@ -18,7 +18,7 @@ install(PROGRAMS ${CMAKE_BINARY_DIR}/installed/loch DESTINATION ${CMAKE_INSTALL_
 
 install(DIRECTORY experiments plots DESTINATION ${LOCH_SHARE}
   PATTERN __pycache__ EXCLUDE)
-install(DIRECTORY workloads/ycsb DESTINATION ${LOCH_SHARE}/workloads)
+install(DIRECTORY workloads/ycsb workloads/traces DESTINATION ${LOCH_SHARE}/workloads)
 install(DIRECTORY tools/loch DESTINATION ${LOCH_SHARE}/tools  # without what needs the source tree
   PATTERN __pycache__ EXCLUDE PATTERN setup EXCLUDE PATTERN softroce EXCLUDE PATTERN mutate EXCLUDE PATTERN new.py EXCLUDE)
 install(DIRECTORY reference DESTINATION ${LOCH_SHARE}

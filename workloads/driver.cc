@@ -44,7 +44,7 @@ LogFactory file_logs(check::HistoryWriter* writer) {
 
 Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records,
                kv::Store& store, fabric::Fabric& fabric, LogFactory logs)
-    : has_sizes_(records.shape().key_sizes != nullptr || records.shape().value_sizes != nullptr),
+    : has_sizes_(records.shape().has_key_sizes() || records.shape().has_value_sizes()),
       load_(load),
       deploy_(deploy),
       records_(records),
@@ -68,14 +68,16 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
     return fail(ErrorCode::invalid_argument, "timeline: goes with a duration; probe_keys: with a timeline");
   }
   if (load.multi_get == 0 || deploy.window % load.multi_get != 0 ||
-      load.multi_get > records.shape().preloaded) {
+      (load.multi_get > 1 && load.multi_get > records.shape().preloaded)) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("multi-get {}: expected 1 to as many keys as there are", load.multi_get));
   }
   std::unique_ptr<Driver> driver(new Driver(load, deploy, records, store, fabric, std::move(logs)));
   const Records::Shape& shape = records.shape();
-  LOCH_ASSIGN(driver->chooser_,
-              make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
+  if (!load.replay) {
+    LOCH_ASSIGN(driver->chooser_,
+                make_chooser(load.distribution, shape.preloaded, shape.most - shape.preloaded));
+  }
   if (load.timeline > 0) {
     LOCH_ASSIGN(driver->shape_, measure::timeline_shape(load.timeline, load.duration));
     driver->load_.probe_keys =
@@ -162,10 +164,10 @@ void Driver::start() {
     }
     fabric_.on_restart([this](fabric::NodeId node) { revive(node); });
   }
-  for (const auto& own : clients_) {
+  for (const auto& own : clients_)
     add_slots(*own, deploy_.client_number(own->worker->node(), own->index) * deploy_.window);
-    fabric_.start(*own->worker, client_main(own.get()));
-  }
+  if (load_.replay) deal_trace();
+  for (const auto& own : clients_) fabric_.start(*own->worker, client_main(own.get()));
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const auto index = static_cast<std::uint32_t>(i % deploy_.server_workers);
     fabric_.start(*servers_[i], server_main(servers_[i], index));
@@ -198,7 +200,10 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
     if (!probes && i % load_.multi_get != 0) continue;  // a lane of the slot before it
-    scope.spawn(probes ? probe_main(own, own->slots[i].get(), i) : slot_main(own, own->slots[i].get()));
+    Slot* const slot = own->slots[i].get();
+    scope.spawn(probes         ? probe_main(own, slot, i)
+                : load_.replay ? replay_main(own, slot)
+                               : slot_main(own, slot));
   }
   if (is_keeper(*own)) scope.spawn(keep(own));
   if (load_.repair_after && !load_.failures && own->index == 0) alongside.spawn(tend(own));
@@ -469,7 +474,9 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   if (kind == OpKind::put) {
     slot.stamp.writer = slot.number;
     slot.stamp.sequence = ++slot.sequence;
-    slot.stamp.length = records_.version_size(slot.stamp.key_digest, slot.number, slot.sequence);
+    slot.stamp.length = slot.value_bytes > 0
+                            ? slot.value_bytes
+                            : records_.version_size(slot.stamp.key_digest, slot.number, slot.sequence);
     kv::write_value(slot.stamp, slot.value.data(), std::min(slot.stamp.length, deploy_.kept_value_bytes));
   }
   if (slot.log == nullptr) return;

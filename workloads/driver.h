@@ -28,6 +28,7 @@
 #include "workloads/records.h"
 #include "workloads/script.h"
 #include "workloads/spec.h"
+#include "workloads/trace.h"
 
 namespace loch::workloads {
 
@@ -75,6 +76,15 @@ struct FailurePlan {
   Nanos over = 0;               // time after which nothing fails; the final sweep begins later
 };
 
+// A trace that is replayed. Each key belongs to one window slot of the cluster, by a hash of its record, and
+// a slot issues what is its in the order of the trace: the operations of one key keep their order.
+struct Replay {
+  std::shared_ptr<const Trace> trace;
+  // The trace's times, so many times as fast: an operation is due at its arrival time divided by this, and
+  // its latency counts from then. 0: as fast as the slots take them.
+  double speed = 0;
+};
+
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
@@ -106,6 +116,8 @@ struct LoadConfig {
   std::optional<FailurePlan> failures;
   // What each slot does instead of drawing from the mix; `operations` and `duration` are then of no account.
   std::optional<Script> script;
+  // The operations of a trace instead of draws from the mix; `operations` is their number.
+  std::optional<Replay> replay;
   // Where the slots note what they do; the run's owner keeps it. One thread only, such as a simulation's.
   Transcript* transcript = nullptr;
   // Nodes that are found lost while the load goes on are repaired so long after that, beside it. Not for
@@ -193,6 +205,9 @@ class Driver {
   void log_loss(fabric::NodeId node, Nanos from, Nanos to);
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  coro::Task<void> replay_main(ClientWorker* own, Slot* slot);
+  void deal_trace();
+  [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // The next turn of a slot: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };

@@ -22,6 +22,8 @@ struct Driver::Slot {
   std::vector<ScriptedOperation> script;  // the slot's operations, if a script gives them
   std::size_t next = 0;                   // index of the script's next operation
   Nanos slept_until = -1;                 // for this operation, as the script says
+  std::vector<std::uint32_t> dealt;       // indices of the trace's operations that are this slot's
+  std::uint32_t value_bytes = 0;          // of the PUT of a trace that it does next
   bool is_sweeping = false;
   std::uint64_t sequence = 0;   // of its PUTs
   std::uint32_t error_run = 0;  // errors in a row

@@ -38,7 +38,7 @@ Result<Records> Records::make(const Shape& shape) {
                 fmt::format("key-size-min: keys of different sizes have at least {} bytes, and not {}",
                             word_key_bytes, shape.key_sizes->least()));
   }
-  if (shape.zero_padding > 20 && shape.key_sizes) {
+  if (shape.zero_padding > 20 && shape.has_key_sizes()) {
     return fail(ErrorCode::invalid_argument, "zeropadding: goes with keys of one size");
   }
   if (shape.zero_padding + 4 > shape.key_size && shape.key_size >= text_key_bytes) {
@@ -51,7 +51,7 @@ Result<Records> Records::make(const Shape& shape) {
 
 void Records::key(std::uint64_t i, std::byte* out) const {
   const std::uint32_t size = key_size(i);
-  std::memset(out, shape_.key_sizes ? size_filler : 0, size);
+  std::memset(out, shape_.has_key_sizes() ? size_filler : 0, size);
   if (size >= text_key_bytes) {
     const std::uint64_t number = shape_.order == KeyOrder::hashed ? fnv64(i) : i;
     constexpr std::string_view prefix = "user";
@@ -78,6 +78,7 @@ void Records::key(std::uint64_t i, std::byte* out) const {
 }
 
 std::uint32_t Records::value_size(std::uint64_t i, std::uint32_t largest) const {
+  if (shape_.table) return shape_.table->value_bytes.empty() ? largest : shape_.table->value_bytes[i];
   if (!shape_.value_sizes) return largest;
   std::vector<std::byte> text(shape_.key_size);
   key(i, text.data());
@@ -93,6 +94,8 @@ std::uint32_t Records::drawn_size(std::uint64_t key_digest, std::uint32_t writer
 
 bool Records::is_size_right(const kv::ValueReading& reading, std::uint32_t size,
                             std::uint64_t key_digest) const {
+  // A trace's: the value's stamp has its length, where it is large enough for one.
+  if (shape_.table) return size >= shape_.table->value_least && size <= shape_.table->value_most;
   if (!shape_.value_sizes) return size == shape_.value_size;
   if (reading.verdict == kv::ValueVerdict::unnamed)
     return size >= shape_.value_sizes->least() && size <= shape_.value_sizes->most();
@@ -109,7 +112,9 @@ void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const 
   }
   key(i, text);
   const std::uint64_t digest = kv::key_digest({text, key_size(i)});
-  kv::write_value({digest, kv::initial_writer, 0, version_size(digest, kv::initial_writer, 0)}, out, bytes);
+  const std::uint32_t size =
+      shape_.table ? value_size(i, shape_.value_size) : version_size(digest, kv::initial_writer, 0);
+  kv::write_value({digest, kv::initial_writer, 0, size}, out, bytes);
 }
 
 std::string key_name(kv::Key key) {

@@ -16,6 +16,7 @@
 #include "common/kv/value.h"
 #include "workloads/sizes.h"
 #include "workloads/spec.h"
+#include "workloads/trace.h"
 
 namespace loch::workloads {
 
@@ -29,6 +30,15 @@ class Records final : public kv::Dataset {
     std::uint32_t zero_padding = 1;
     // How long each is; null: all have the sizes above, which otherwise are most().
     std::shared_ptr<const Sizes> key_sizes = nullptr, value_sizes = nullptr;
+    // A trace's, instead of drawn ones; whoever PUTs says then how long the value is.
+    std::shared_ptr<const RecordTable> table = nullptr;
+
+    [[nodiscard]] bool has_key_sizes() const {
+      return key_sizes != nullptr || (table != nullptr && !table->key_bytes.empty());
+    }
+    [[nodiscard]] bool has_value_sizes() const {
+      return value_sizes != nullptr || (table != nullptr && !table->value_bytes.empty());
+    }
   };
   // Refuses a key size that cannot tell the records apart.
   [[nodiscard]] static Result<Records> make(const Shape& shape);
@@ -36,6 +46,7 @@ class Records final : public kv::Dataset {
   [[nodiscard]] std::uint64_t count() const override { return shape_.preloaded; }
   // Of any record, preloaded or not.
   [[nodiscard]] std::uint32_t key_size(std::uint64_t i) const {
+    if (shape_.table) return shape_.table->key_bytes.empty() ? shape_.key_size : shape_.table->key_bytes[i];
     return shape_.key_sizes ? shape_.key_sizes->of(mix64(i ^ key_size_salt)) : shape_.key_size;
   }
   [[nodiscard]] std::uint32_t key_size(std::uint64_t i, std::uint32_t /*largest*/) const override {

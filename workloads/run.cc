@@ -169,14 +169,21 @@ Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& option
                              const Records::Shape& records) {
   const kv::DataSupport takes = module.data(options);
   const auto refuse = [&](std::string_view what) {
+    if (records.table) {
+      return fail(ErrorCode::unsupported,
+                  fmt::format("trace-replay: {} stores {}s of one size, and the trace's differ; expected "
+                              "--trace-sizes fixed",
+                              module.name(), what));
+    }
     return fail(ErrorCode::unsupported,
                 fmt::format("{}: {} stores {}s of one size; expected fixed",
                             fmt::format("{}-size-distribution", what), module.name(), what));
   };
-  if (records.key_sizes && takes.keys == kv::Sizing::one) return refuse("key");
-  if (records.value_sizes && takes.values == kv::Sizing::one) return refuse("value");
-  return kv::SlotUse{.keys = records.key_sizes && takes.keys == kv::Sizing::slots,
-                     .values = records.value_sizes && takes.values == kv::Sizing::slots};
+  const bool keys_differ = records.has_key_sizes(), values_differ = records.has_value_sizes();
+  if (keys_differ && takes.keys == kv::Sizing::one) return refuse("key");
+  if (values_differ && takes.values == kv::Sizing::one) return refuse("value");
+  return kv::SlotUse{.keys = keys_differ && takes.keys == kv::Sizing::slots,
+                     .values = values_differ && takes.values == kv::Sizing::slots};
 }
 
 Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {

@@ -3,6 +3,7 @@
 #include "app/cli/bench.h"
 
 #include "app/cli/bench_flags.h"
+#include "app/cli/bench_replay.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -199,8 +200,9 @@ std::string name_unsteady(const BenchOptions& o, const measure::PointResult& poi
 // How much of what the largest record takes the preloaded ones fill, by a sample of them; null where all have
 // one size.
 nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& module) {
-  if (o.key_sizes == nullptr && o.value_sizes == nullptr) return nullptr;
-  const auto records = workloads::Records::make(record_shape(o));
+  const workloads::Records::Shape shape = record_shape(o);
+  if (!shape.has_key_sizes() && !shape.has_value_sizes()) return nullptr;
+  const auto records = workloads::Records::make(shape);
   if (!records) return nullptr;  // validate() has asked
   constexpr std::uint64_t sample = 20'000;
   const std::uint64_t looked_at = std::min(sample, o.keys);
@@ -209,11 +211,11 @@ nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& modul
     const std::uint64_t i = n * (o.keys / looked_at);
     sum += static_cast<double>(records->key_size(i)) + records->value_size(i, o.value_size);
   }
-  const double mean = sum / static_cast<double>(looked_at);
+  const double mean = looked_at == 0 ? 0 : sum / static_cast<double>(looked_at);
   const double largest = static_cast<double>(o.key_size) + o.value_size;
   const kv::DataSupport takes = module.data(o.protocol_options);
-  return {{"keys_take", o.key_sizes ? name(takes.keys) : "one size"},
-          {"values_take", o.value_sizes ? name(takes.values) : "one size"},
+  return {{"keys_take", shape.has_key_sizes() ? name(takes.keys) : "one size"},
+          {"values_take", shape.has_value_sizes() ? name(takes.values) : "one size"},
           {"largest_record_bytes", largest},
           {"mean_record_bytes", mean},
           {"used_share", mean / largest}};
@@ -255,6 +257,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   if (outcome.outstanding > 0) {
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
+  if (o.load.replay) say_replay(o, point);
   point.argv = o.argv;
   point.background_workers = background_json(o, point);
   return point;
@@ -505,7 +508,10 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
   out["workload"] = o.workload_files;
   out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
-  out["arrivals"] = load.rate == 0 ? "closed" : load.fixed_gaps ? "fixed" : "poisson";
+  out["arrivals"] = load.replay       ? load.replay->speed > 0 ? "trace" : "closed"
+                    : load.rate == 0  ? "closed"
+                    : load.fixed_gaps ? "fixed"
+                                      : "poisson";
   out["seed"] = seed;
   out["mutant"] = o.mutant;
   out["memory_bytes"] = o.memory_bytes;

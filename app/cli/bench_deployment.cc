@@ -34,7 +34,8 @@ workloads::Records::Shape record_shape(const BenchOptions& o) {
           .order = o.key_order,
           .zero_padding = o.zero_padding,
           .key_sizes = o.key_sizes,
-          .value_sizes = o.value_sizes};
+          .value_sizes = o.value_sizes,
+          .table = o.load.replay ? o.load.replay->trace->sizes() : nullptr};
 }
 
 Result<> validate(const BenchOptions& o, const kv::Module& module) {
@@ -47,8 +48,8 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   }
   LOCH_TRY(workloads::Records::make(record_shape(o)));
   LOCH_ASSIGN(const kv::SlotUse use, workloads::slots_of(module, o.protocol_options, record_shape(o)));
-  LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
-  if (o.load.multi_get > o.keys) {
+  if (!o.load.replay) LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
+  if (o.load.multi_get > 1 && o.load.multi_get > o.keys) {
     return fail(
         ErrorCode::invalid_argument,
         fmt::format("--multi-get {}: expected at most as many as --keys, {}", o.load.multi_get, o.keys));

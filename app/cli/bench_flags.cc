@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "workloads/distribution.h"
 #include "workloads/sizes.h"
+#include "workloads/trace.h"
 
 namespace loch::cli {
 namespace {
@@ -196,6 +197,43 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
+// A trace instead of a mix: docs/traces.md. The result says of it what config does not.
+std::vector<BenchFlag> replay_flags() {
+  return {
+      {.setting = of(Type::file, "trace-replay", "",
+                     "replay a trace of requests instead of drawing from a mix: docs/traces.md"),
+       .place = LOCH_PLACE(replay.file),
+       .is_recorded = false},
+      {.setting = choice(
+           "trace-format", workloads::trace_format_names(),
+           "Twitter's cache traces, CacheLib's kvcache traces, or the log of YCSB's basic binding", "FORMAT"),
+       .place = LOCH_PLACE(replay.format),
+       .is_recorded = false},
+      {.setting =
+           shown(of(Type::real, "trace-speed", "",
+                    "the trace's arrival times, X times as fast; 0: as fast as the clients take operations "
+                    "(1, or 0 where the trace has no times)",
+                    0, 1e9),
+                 "X"),
+       .place = LOCH_PLACE(replay.speed),
+       .is_recorded = false},
+      {.setting =
+           choice("trace-preload", workloads::trace_preload_names(),
+                  "keys that are there at first: found (whose first operation reads, changes or removes "
+                  "them), all, none",
+                  "WHICH"),
+       .place = LOCH_PLACE(replay.preload),
+       .is_recorded = false},
+      {.setting =
+           choice("trace-sizes", {"own", "fixed"},
+                  "own: the trace's sizes; fixed: every key has --key-size and every value --value-size "
+                  "bytes",
+                  "KIND"),
+       .place = LOCH_PLACE(replay.sizes),
+       .is_recorded = false},
+  };
+}
+
 // Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
@@ -307,8 +345,8 @@ const std::vector<BenchFlag>& bench_flags() {
   static const std::vector<BenchFlag> all = [] {
     std::vector<BenchFlag> flags;
     for (auto part : {cluster_flags(), data_flags(), size_flags("key", "", "8"),
-                      size_flags("value", "; a PUT draws a new one", "1"), load_flags(), machine_flags(),
-                      observation_flags()})
+                      size_flags("value", "; a PUT draws a new one", "1"), load_flags(), replay_flags(),
+                      machine_flags(), observation_flags()})
       std::ranges::move(part, std::back_inserter(flags));
     return flags;
   }();

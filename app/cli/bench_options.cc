@@ -13,6 +13,7 @@
 #include <set>
 
 #include "app/cli/bench_flags.h"
+#include "app/cli/bench_replay.h"
 #include "app/cli/registry.h"
 #include "app/cli/search.h"
 #include "common/base/check.h"
@@ -64,6 +65,10 @@ Result<> derive(const Given& given, std::string_view key, T& into) {
   LOCH_ASSIGN(const auto value, value_of(given, *find_bench_flag(key)));
   if (value) into = std::get<T>(*value);
   return {};
+}
+
+bool is_given(const Given& given, const std::string& flag) {
+  return find_bench_flag(flag)->is_list ? !given.list(flag).empty() : given.text(flag).has_value();
 }
 
 void set_defaults(BenchOptions& o) {
@@ -265,7 +270,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
         ErrorCode::invalid_argument,
         fmt::format("--server-nodes {}: leaves no node of {} to drive load", o.server_nodes, o.nodes));
   }
-  if (!given.text("max-keys")) {
+  if (!given.text("max-keys") && !o.load.replay) {
     o.max_keys = o.keys;
     if (o.load.mix.insert > 0) o.max_keys += std::max<std::uint64_t>(o.keys, o.load.operations) + 1000;
   }
@@ -416,6 +421,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(prepare_load(given, o));
   LOCH_TRY(set_given(given, o));
+  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, o));
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));
@@ -434,7 +440,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
-  const std::uint32_t smallest = o.value_sizes ? o.value_sizes->least() : o.value_size;
+  const std::uint32_t smallest = o.value_sizes   ? o.value_sizes->least()
+                                 : o.load.replay ? o.load.replay->trace->sizes()->value_least
+                                                 : o.value_size;
   if (!o.history.empty() && smallest < 8) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history: values of {} bytes cannot name their writer; at least 8{}", smallest,

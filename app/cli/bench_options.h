@@ -16,6 +16,12 @@
 
 namespace loch::cli {
 
+// The flags of a trace that is replayed, as they were given.
+struct ReplayFlags {
+  std::string file, format, preload, sizes;
+  double speed = 0;
+};
+
 // What `loch bench` was asked for. The defaults of flags are in their table (bench_flags.cc).
 struct BenchOptions {
   std::string protocol, fabric, hardware;
@@ -26,6 +32,7 @@ struct BenchOptions {
   std::shared_ptr<const workloads::Sizes> key_sizes, value_sizes;  // null: all have the size above
   workloads::KeyOrder key_order = workloads::KeyOrder::hashed;
   std::uint32_t zero_padding = 1;
+  ReplayFlags replay;
   workloads::LoadConfig load;
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;

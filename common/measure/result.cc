@@ -293,6 +293,7 @@ ordered_json to_json(const PointResult& point) {
   out["declared_lost"] = point.declared_lost;
   out["protocol_counters"] = point.protocol_counters;
   out["fabric_counters"] = point.fabric_counters;
+  out["trace_replay"] = point.trace_replay;
   out["scrub"] = point.scrub;
   out["check"] = point.check;
   out["search"] = point.search;
@@ -336,6 +337,23 @@ Result<NodePart> node_part_from_json(const json& in) {
   }
 }
 
+namespace {
+
+std::string replay_line(const ordered_json& replay) {
+  const auto& lag = replay.at("lag_us");
+  const std::string when =
+      lag.is_null()
+          ? "as fast as the clients took them"
+          : fmt::format("at {:g} times its rate, begun {:.2f} us late in the mean (p99 {:.2f}, max {:.2f})",
+                        replay.at("speed").get<double>(), lag.at("mean").get<double>(),
+                        lag.at("p99").get<double>(), lag.at("max").get<double>());
+  return fmt::format("  trace {} ({}), {} operations on {} keys, {}\n", replay.at("file").get<std::string>(),
+                     replay.at("format").get<std::string>(), replay.at("operations").get<std::uint64_t>(),
+                     replay.at("keys").get<std::uint64_t>(), when);
+}
+
+}  // namespace
+
 std::string summary(const ordered_json& r) {
   const auto line = [&](const char* kind) {
     const auto& l = r.at("latency_us").at(kind);
@@ -375,6 +393,8 @@ std::string summary(const ordered_json& r) {
         v.at("p50").get<std::int64_t>(), v.at("p99").get<std::int64_t>(),
         100 * sizes.at("space").at("used_share").get<double>());
   }
+  if (const auto replay = r.value("trace_replay", ordered_json(nullptr)); !replay.is_null())
+    text += replay_line(replay);
   if (!r.at("sim").is_null()) {
     const auto& s = r.at("sim");
     text += fmt::format("  simulated {:g} s in {:.2f} s, {:.1f} M events/s, trace hash {}\n",

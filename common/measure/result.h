@@ -43,10 +43,11 @@ struct PointResult {
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
   std::optional<Timeline> timeline;           // if requested
   std::uint32_t probed_keys = 0;  // the prober's sample, of which the timeline counts unwritable ones
-  nlohmann::ordered_json sizes = nullptr;  // where sizes differ: how much of the largest records take
-  std::uint32_t multi_get = 1;             // keys that one GET operation asks for
-  nlohmann::ordered_json scrub = nullptr;  // what the dead had held, when asked for
-  nlohmann::ordered_json check = nullptr;  // a verdict on the history, when one was taken in memory
+  nlohmann::ordered_json sizes = nullptr;         // where sizes differ: how much of the largest records take
+  std::uint32_t multi_get = 1;                    // keys that one GET operation asks for
+  nlohmann::ordered_json trace_replay = nullptr;  // of a trace that was replayed: docs/formats.md
+  nlohmann::ordered_json scrub = nullptr;         // what the dead had held, when asked for
+  nlohmann::ordered_json check = nullptr;         // a verdict on the history, when one was taken in memory
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   nlohmann::ordered_json search = nullptr;  // of --search: the goal, whether it was met, what was tried
   // Why the rates are not the design's own in a steady state: it waited for room, or was not steady.

@@ -125,6 +125,7 @@ void Tally::merge(const Tally& other) {
   }
   sizes.key_bytes.merge(other.sizes.key_bytes);
   sizes.value_bytes.merge(other.sizes.value_bytes);
+  lag_ns.merge(other.lag_ns);
   batches.total += other.batches.total;
   batches.latency_ns.merge(other.batches.latency_ns);
   retries += other.retries;
@@ -143,6 +144,7 @@ json to_json(const Tally& tally) {
   out["batches"] = {{"total", tally.batches.total}, {"latency_ns", histogram_json(tally.batches.latency_ns)}};
   out["key_bytes"] = histogram_json(tally.sizes.key_bytes);
   out["value_bytes"] = histogram_json(tally.sizes.value_bytes);
+  out["lag_ns"] = histogram_json(tally.lag_ns);
   for (const KindTally& kind : tally.kinds) {
     json one = {{"latency_ns", histogram_json(kind.latency_ns)}, {"by_outcome", kind.by_status}};
     each_counter(kind.requests, [&](const char* key, std::uint64_t value) { one["requests"][key] = value; });
@@ -168,6 +170,7 @@ Result<Tally> tally_from_json(const json& in) {
     tally.batches.latency_ns = histogram_from(in.at("batches").at("latency_ns"));
     tally.sizes.key_bytes = histogram_from(in.at("key_bytes"));
     tally.sizes.value_bytes = histogram_from(in.at("value_bytes"));
+    tally.lag_ns = histogram_from(in.at("lag_ns"));
     for (std::size_t k = 0; k < op_kinds; ++k) {
       const json& one = in.at("kinds").at(k);
       KindTally& kind = tally.kinds[k];

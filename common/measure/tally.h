@@ -81,8 +81,9 @@ struct Tally {
   std::uint64_t corrupt = 0;                       // GETs whose value was wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
-  BatchTally batches;                              // empty where a GET asks for one key
-  SizeTally sizes;                                 // empty where all have one size
+  Histogram lag_ns;    // of a trace that is replayed: how long after its arrival time an operation began
+  BatchTally batches;  // empty where a GET asks for one key
+  SizeTally sizes;     // empty where all have one size
   std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
