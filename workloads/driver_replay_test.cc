@@ -17,7 +17,7 @@ namespace loch::workloads {
 namespace {
 
 // What was issued of each key, in order of its beginning.
-struct Recording {
+struct ReplayRecording {
   struct Entry {
     Nanos begin = 0, end = 0;
     OpKind kind = OpKind::get;
@@ -32,13 +32,13 @@ struct Recording {
 
  private:
   struct Log final : OperationLog {
-    explicit Log(Recording& r) : recording(r) {}
+    explicit Log(ReplayRecording& r) : recording(r) {}
     void invoked(OpKind, std::string_view, std::optional<std::string_view>, Nanos) override {}
     void record(const check::OperationView& o) override {
       const std::lock_guard lock(recording.mutex);
       recording.by_key[std::string(o.key)].push_back({o.invoke_ns, *o.return_ns, o.kind, o.outcome});
     }
-    Recording& recording;
+    ReplayRecording& recording;
   };
 };
 
@@ -118,7 +118,7 @@ class ReplayOn : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Fabrics, ReplayOn, ::testing::ValuesIn(support::local_fabrics()));
 
 TEST_P(ReplayOn, EveryOperationOnceAndThoseOfAKeyInTheirOrder) {
-  Recording recording;
+  ReplayRecording recording;
   plan(make_trace(1, 2'000), 0);
   plan_.logs = recording.factory();
   const RunOutcome outcome = run();
@@ -146,7 +146,7 @@ TEST_P(ReplayOn, EveryOperationOnceAndThoseOfAKeyInTheirOrder) {
 
 TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
   constexpr double speed = 20;
-  Recording recording;
+  ReplayRecording recording;
   plan(make_trace(2, 200), speed);
   plan_.logs = recording.factory();
   const RunOutcome outcome = run();

@@ -26,9 +26,6 @@
 namespace loch::cli {
 namespace {
 
-// A simulated cluster has work in every millisecond, even if nobody asks it for anything.
-constexpr double longest_simulated_s = 3600;
-
 // The flags as given, --set folded in.
 struct Given {
   std::map<std::string, std::vector<std::string>> texts;

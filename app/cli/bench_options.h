@@ -22,6 +22,10 @@ struct ReplayFlags {
   double speed = 0;
 };
 
+// Simulations are at most so long, in simulated seconds: a simulated cluster has work in every millisecond,
+// even if nobody asks it for anything.
+constexpr double longest_simulated_s = 3600;
+
 // What `loch bench` was asked for. The defaults of flags are in their table (bench_flags.cc).
 struct BenchOptions {
   std::string protocol, fabric, hardware;

@@ -1,5 +1,6 @@
 // Makes a load of a trace, and says afterwards how much of it was replayed, and how late.
 #include "app/cli/bench_replay.h"
+#include "app/cli/refusal.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,11 +47,6 @@ template <typename T>
 T choice_of(const std::vector<std::string>& names, const std::string& name) {
   return static_cast<T>(std::ranges::find(names, name) - names.begin());
 }
-
-std::unexpected<Error> refuse(std::string what) { return fail(ErrorCode::invalid_argument, std::move(what)); }
-
-// A simulated cluster has work in every millisecond, even if nobody asks it for anything.
-constexpr double longest_simulated_s = 3600;
 
 Result<> check_speed(const BenchOptions& o, const workloads::Trace& trace, double speed) {
   const double seconds = speed > 0 ? static_cast<double>(trace.span()) / 1e9 / speed : 0;

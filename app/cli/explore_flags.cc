@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "app/cli/bench_options.h"
+#include "app/cli/refusal.h"
 #include "app/explore/family.h"
 
 namespace loch::cli {
@@ -142,10 +143,6 @@ std::vector<Flag> many_flags(ExploreFlags& f) {
        .place = &f.shown,
        .goes_with = of_family},
   };
-}
-
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
 // A suite has its scenarios, and what they are explored with, in its file.

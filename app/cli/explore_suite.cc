@@ -10,15 +10,12 @@
 #include "app/cli/interrupt.h"
 #include "app/cli/list.h"
 #include "app/cli/progress.h"
+#include "app/cli/refusal.h"
 #include "app/cli/registry.h"
 #include "common/base/file.h"
 
 namespace loch::cli {
 namespace {
-
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
 
 // Splits a line into words; a quoted text is one word. None if a quote is not closed.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {

@@ -1,0 +1,16 @@
+// How a command refuses bad input.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "common/base/result.h"
+
+namespace loch::cli {
+
+// The error of one line that a command prints before it ends with exit status 2.
+[[nodiscard]] inline std::unexpected<Error> refuse(std::string message) {
+  return fail(ErrorCode::invalid_argument, std::move(message));
+}
+
+}  // namespace loch::cli
