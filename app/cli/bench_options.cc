@@ -339,13 +339,22 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// Whether all nodes read the same clock: not where verbs has a process, and perhaps a machine, for each.
+Result<bool> has_one_clock(const BenchOptions& o) {
+  if (o.fabric != "verbs") return true;
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  return env.ranks == 1;
+}
+
 Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
   o.servers = module->default_servers();
+  LOCH_ASSIGN(const bool one_clock, has_one_clock(o));
   for (const kv::OptionSpec& spec : module->options()) {
-    if (o.fabric != "shm" || spec.initial_on_one_machine.empty()) continue;
-    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_on_one_machine));
+    if (o.fabric == "sim" || spec.initial_in_real_time.empty()) continue;
+    if (spec.role == kv::OptionRole::clock_margin && !one_clock) continue;
+    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_in_real_time));
   }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {
@@ -463,10 +472,11 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
-    const std::string shm =
-        spec.initial_on_one_machine.empty() ? "" : fmt::format("; on shm {}", spec.initial_on_one_machine);
+    const std::string real = spec.initial_in_real_time.empty()
+                                 ? ""
+                                 : fmt::format("; on shm and verbs {}", spec.initial_in_real_time);
     text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, settings::placeholder(spec),
-                        spec.help, spec.initial, shm);
+                        spec.help, spec.initial, real);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, mutant] : module->mutants())

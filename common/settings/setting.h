@@ -48,9 +48,9 @@ struct Setting {
   std::string help;     // one line, with unit and paper section
   std::vector<std::string> choices;    // Type::choice
   double minimum = 0, maximum = 9e18;  // integer, real, size (bytes), duration (ns)
-  // The default where all nodes are one real machine's, with one clock and no network between (shm);
-  // empty: `initial`.
-  std::string initial_on_one_machine = {};
+  // The default where time is real (shm, verbs), which a clock margin has only where all nodes go by one
+  // clock: in one process, or on shm; empty: `initial`.
+  std::string initial_in_real_time = {};
   Role role = Role::none;
   // Roles none and search_depth: values that a fuzz run may draw, one as likely as another, the default with
   // half of the chances. Only what the protocol claims to stay correct under.
