@@ -29,7 +29,7 @@ struct EntryReading : LaneReading {
     const Lane& lane = access.lane;
     const bool by_watermark =
         lane.settings.completion == CompletionBy::watermark &&
-        (lane.worker.capabilities().in_order_placement || lane.settings.rules.polls_tail_unordered);
+        (lane.worker.capabilities().in_order_reads || lane.settings.rules.polls_tail_unordered);
     return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark);
   }
 };

@@ -238,8 +238,8 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
 coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint32_t bytes) {
   if (entry >= table_.entries_per_row) co_return false;
   // Polling the last byte of more than one line needs lines that arrive in order (H19).
-  const bool by_watermark = settings_.polls_watermarks &&
-                            (worker_.capabilities().in_order_placement || settings_.polls_tail_unordered);
+  const bool by_watermark =
+      settings_.polls_watermarks && (worker_.capabilities().in_order_reads || settings_.polls_tail_unordered);
   const Reading reading{
       *this, where.node,  &Peer::data, table_.entry_at(where.server, entry), {node_.landing, landing_},
       bytes, by_watermark};

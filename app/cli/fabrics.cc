@@ -238,12 +238,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
   }
   fabric::CountConfig count;
-  if (o.fabric == "sim") {
-    LOCH_ASSIGN(const fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
-    count.link = hardware.link.format;
-    count.mtu_bytes = hardware.link.mtu_bytes;
-    count.fabric_counts_wire = true;
-  }
+  count.fabric_counts_wire = o.fabric == "sim";
   open.fabric = fabric::count_requests(std::move(open.fabric), count);
   if (o.fabric != "sim") {
     auto alongside = background::with_background(std::move(open.fabric), std::move(load));

@@ -8,8 +8,6 @@
 
 namespace loch::fabric {
 
-enum class LinkFormat : std::uint8_t { infiniband, roce_v1, roce_v2 };
-
 struct WireBytes {
   std::uint64_t request = 0;   // requester to responder
   std::uint64_t response = 0;  // responder to requester: READ data, atomic reply, ACK

@@ -233,6 +233,7 @@ ordered_json multi_get_json(const PointResult& point, const BatchTally& batches)
 
 ordered_json to_json(const fabric::Capabilities& c) {
   constexpr std::array<const char*, 3> scopes = {"none", "nic", "global"};
+  constexpr std::array<const char*, 3> links = {"infiniband", "roce_v1", "roce_v2"};
   return {{"fabric", c.fabric},
           {"device", c.device},
           {"rc", c.rc},
@@ -241,10 +242,13 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"atomic_scope", scopes[static_cast<std::size_t>(c.atomic_scope)]},
           {"untorn_bytes", c.untorn_bytes},
           {"in_order_placement", c.in_order_placement},
+          {"in_order_reads", c.in_order_reads},
+          {"order_is_assumed", c.order_is_assumed},
           {"max_rd_atomic", c.max_rd_atomic},
           {"request_lifetime_us", static_cast<double>(c.request_lifetime) / 1e3},
           {"max_inline_bytes", c.max_inline_bytes},
           {"mtu_bytes", c.mtu_bytes},
+          {"link", links[static_cast<std::size_t>(c.link)]},
           {"send_queue_depth", c.send_queue_depth},
           {"recv_queue_depth", c.recv_queue_depth},
           {"datagram_queue_pairs", c.datagram_queue_pairs},

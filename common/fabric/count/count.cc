@@ -177,7 +177,8 @@ class CountingFabric final : public WrappedFabric<CountingWorker> {
  public:
   CountingFabric(std::unique_ptr<Fabric> inner, const CountConfig& config)
       : WrappedFabric(std::move(inner)),
-        wire_(config.link, config.mtu_bytes != 0 ? config.mtu_bytes : capabilities().mtu_bytes),
+        wire_(config.link.value_or(capabilities().link),
+              config.mtu_bytes != 0 ? config.mtu_bytes : capabilities().mtu_bytes),
         fabric_counts_wire_(config.fabric_counts_wire) {}
 
   void reset_counters() override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/wire.h"
@@ -10,8 +11,8 @@
 namespace loch::fabric {
 
 struct CountConfig {
-  LinkFormat link = LinkFormat::infiniband;
-  std::uint32_t mtu_bytes = 0;  // 0: the fabric's own
+  std::optional<LinkFormat> link = {};  // none: the fabric's own
+  std::uint32_t mtu_bytes = 0;          // 0: the fabric's own
   // The fabric's report has tx_wire_bytes and rx_wire_bytes of its own: they need not be added up here.
   bool fabric_counts_wire = false;
 };

@@ -154,7 +154,9 @@ class StepFabric final : public Fabric {
   void advance(Nanos span) { now_ += span; }
   void skew(NodeId node, Nanos ahead) { skews_[node] = ahead; }
   void cut_off(NodeId node, bool is_cut) { cut_[node] = is_cut; }
-  void set_in_order(bool in_order) { capabilities_.in_order_placement = in_order; }
+  void set_in_order(bool in_order) {
+    capabilities_.in_order_placement = capabilities_.in_order_reads = in_order;
+  }
   // Before the workers are made.
   void set_capabilities(const Capabilities& capabilities) { capabilities_ = capabilities; }
   [[nodiscard]] Nanos now() const { return now_; }

@@ -112,6 +112,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
   LOCH_TRY(device->choose_gid(choice));
   LOCH_TRY(device->query());
   LOCH_TRY(device->try_queue_pairs());
+  LOCH_TRY(device->ask_order());
   LOCH_TRY(device->try_atomics());
   return device;
 }
@@ -126,6 +127,7 @@ Result<> Device::choose_port(const DeviceChoice& choice) {
     if (ibv_query_port(context(), number, &state) != 0 || state.state != IBV_PORT_ACTIVE) continue;
     port_.number = number;
     port_.is_roce = state.link_layer == IBV_LINK_LAYER_ETHERNET;
+    port_.address.needs_grh = (state.flags & IBV_QPF_GRH_REQUIRED) != 0;
     port_.address.lid = state.lid;
     port_.address.mtu_bytes = mtu_bytes(state.active_mtu);
     return {};
@@ -161,6 +163,9 @@ Result<> Device::choose_gid(const DeviceChoice& choice) {
   if (chosen) {
     port_.gid_index = static_cast<std::uint8_t>(chosen->index);
     port_.address.gid = chosen->gid;
+    capabilities_.link = chosen->kind == GidKind::roce_v2   ? LinkFormat::roce_v2
+                         : chosen->kind == GidKind::roce_v1 ? LinkFormat::roce_v1
+                                                            : LinkFormat::infiniband;
   }
   return {};
 }
@@ -193,7 +198,7 @@ Result<> Device::query() {
   return {};
 }
 
-// Which transports there are, how much is inlined and how WRITEs are placed is what queue pairs say.
+// Which transports there are and how much is inlined is what queue pairs say.
 Result<> Device::try_queue_pairs() {
   const CompletionQueue cq(ibv_create_cq(context(), 16, nullptr, nullptr, 0));
   if (cq == nullptr)
@@ -213,12 +218,41 @@ Result<> Device::try_queue_pairs() {
     }
     can.rc = true;
     can.max_inline_bytes = std::min(made->inline_bytes(), inline_wanted[0]);
-    can.in_order_placement = ibv_query_qp_data_in_order(made->get(), IBV_WR_RDMA_WRITE, 0) == 1;
     break;
   }
   if (!can.rc) return fail(ErrorCode::unsupported, reason);
   can.uc = attempt(Transport::uc, can.max_inline_bytes).has_value();
   can.ud = attempt(Transport::ud, can.max_inline_bytes).has_value();
+  return {};
+}
+
+// A queue pair, ready to send, whose other end is itself.
+Result<QueuePair> Device::connect_to_itself(Transport transport, ibv_cq* cq) const {
+  LOCH_ASSIGN(QueuePair qp, QueuePair::create(pd(), {transport, cq, cq, nullptr, 1, 1, 0}));
+  LOCH_TRY(qp.restart(port_));
+  const LinkRecord self{{}, qp.qpn(), qp.psn()};
+  LOCH_TRY(qp.receive_from(port_, address(), self, 1));
+  LOCH_TRY(qp.make_sender(port_, 1));
+  return qp;
+}
+
+// Whether bytes are placed in the order of their addresses is a property of a connected queue pair: libmlx5
+// answers "no" for one that is not ready to send. It is asked of each transport that has the verb, and all
+// must say yes. What other nodes' devices do is theirs to say (fabric.cc, learn_limits).
+Result<> Device::ask_order() {
+  const CompletionQueue cq(ibv_create_cq(context(), 4, nullptr, nullptr, 0));
+  if (cq == nullptr)
+    return fail(ErrorCode::exhausted, fmt::format("verbs: no completion queue: {}", std::strerror(errno)));
+  Capabilities& can = capabilities_;
+  const auto keeps_order = [](const QueuePair& qp, ibv_wr_opcode verb) {
+    return ibv_query_qp_data_in_order(qp.get(), verb, 0) == 1;
+  };
+  LOCH_ASSIGN(const QueuePair reliable, connect_to_itself(Transport::rc, cq.get()));
+  can.in_order_reads = keeps_order(reliable, IBV_WR_RDMA_READ);
+  can.in_order_placement = keeps_order(reliable, IBV_WR_RDMA_WRITE);
+  if (!can.uc || !can.in_order_placement) return {};
+  LOCH_ASSIGN(const QueuePair unreliable, connect_to_itself(Transport::uc, cq.get()));
+  can.in_order_placement = keeps_order(unreliable, IBV_WR_RDMA_WRITE);
   return {};
 }
 
@@ -235,11 +269,7 @@ Result<> Device::try_atomics() {
                 fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
                             std::strerror(errno)));
   }
-  LOCH_ASSIGN(QueuePair qp, QueuePair::create(pd(), {Transport::rc, cq.get(), cq.get(), nullptr, 1, 1, 0}));
-  LOCH_TRY(qp.restart(port_));
-  const LinkRecord self{{}, qp.qpn(), qp.psn()};
-  LOCH_TRY(qp.receive_from(port_, address(), self, 1));
-  LOCH_TRY(qp.make_sender(port_, 1));
+  LOCH_ASSIGN(QueuePair qp, connect_to_itself(Transport::rc, cq.get()));
   ibv_sge landing{reinterpret_cast<std::uintptr_t>(&words[1]), 8, memory->lkey};
   ibv_send_wr request{}, *bad = nullptr;
   request.sg_list = &landing;

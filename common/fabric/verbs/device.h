@@ -47,6 +47,8 @@ class Device {
   [[nodiscard]] Result<> choose_gid(const DeviceChoice& choice);
   [[nodiscard]] Result<> query();
   [[nodiscard]] Result<> try_queue_pairs();
+  [[nodiscard]] Result<QueuePair> connect_to_itself(Transport transport, ibv_cq* cq) const;
+  [[nodiscard]] Result<> ask_order();
   [[nodiscard]] Result<> try_atomics();
 
   Owned<ibv_context, ibv_close_device> context_;

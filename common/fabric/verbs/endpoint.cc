@@ -50,6 +50,14 @@ std::string text_in(const Json& object, const char* name, std::size_t most) {
   return value.get<std::string>();
 }
 
+// Absent means no.
+bool flag_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) return false;
+  if (!found->is_boolean()) throw Malformed{fmt::format("{}: expected true or false", name)};
+  return found->get<bool>();
+}
+
 NodeId node_in(const Json& object, const char* name, const Limits& limits) {
   return static_cast<NodeId>(number_in(object, name, limits.nodes - 1));
 }
@@ -66,7 +74,9 @@ Result<T> guarded(std::string_view text, const char* what, Parse parse) {
 }
 
 Json address_json(const Address& address) {
-  return {{"lid", address.lid}, {"gid", address.gid}, {"mtu", address.mtu_bytes}};
+  Json json = {{"lid", address.lid}, {"gid", address.gid}, {"mtu", address.mtu_bytes}};
+  if (address.needs_grh) json["grh"] = true;
+  return json;
 }
 
 Address address_of(const Json& json) {
@@ -76,6 +86,7 @@ Address address_of(const Json& json) {
   if (gid.size() != address.gid.size()) throw Malformed{"gid: expected 16 bytes"};
   for (std::size_t i = 0; i < gid.size(); ++i)
     address.gid[i] = static_cast<std::uint8_t>(number(gid[i], "gid", 255));
+  address.needs_grh = flag_in(json, "grh");
   address.mtu_bytes = static_cast<std::uint32_t>(number_in(json, "mtu", 4096));
   if (address.mtu_bytes < 256 || (address.mtu_bytes & (address.mtu_bytes - 1)) != 0)
     throw Malformed{"mtu: expected 256, 512, 1024, 2048 or 4096"};

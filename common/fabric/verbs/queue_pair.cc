@@ -34,6 +34,11 @@ Error refused(const QueuePairSpec& spec, int reason) {
   return {reason == ENOMEM ? ErrorCode::exhausted : ErrorCode::unsupported, std::move(text)};
 }
 
+// Of InfiniBand: a GID's first half is its subnet's prefix.
+bool is_of_subnet(const Address& one, const Address& other) {
+  return std::equal(one.gid.begin(), one.gid.begin() + 8, other.gid.begin());
+}
+
 }  // namespace
 
 std::uint32_t random_psn() {
@@ -55,7 +60,7 @@ ibv_ah_attr path_to(const Port& port, const Address& address) {
   ibv_ah_attr path{};
   path.port_num = port.number;
   path.dlid = address.lid;
-  if (port.is_roce) {
+  if (port.is_roce || port.address.needs_grh || address.needs_grh || !is_of_subnet(port.address, address)) {
     path.is_global = 1;
     std::copy(address.gid.begin(), address.gid.end(), path.grh.dgid.raw);
     path.grh.sgid_index = port.gid_index;
