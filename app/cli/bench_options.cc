@@ -339,22 +339,20 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Whether all nodes read the same clock: not where verbs has a process, and perhaps a machine, for each.
-Result<bool> has_one_clock(const BenchOptions& o) {
-  if (o.fabric != "verbs") return true;
-  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  return env.ranks == 1;
+// The default of an option on a fabric.
+const std::string& initial_on(const std::string& fabric, const kv::OptionSpec& spec) {
+  if (fabric == "shm" && !spec.initial_on_one_machine.empty()) return spec.initial_on_one_machine;
+  const bool is_timed = fabric != "sim" && !spec.initial_in_real_time.empty();
+  return is_timed ? spec.initial_in_real_time : spec.initial;
 }
 
 Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
   o.servers = module->default_servers();
-  LOCH_ASSIGN(const bool one_clock, has_one_clock(o));
   for (const kv::OptionSpec& spec : module->options()) {
-    if (o.fabric == "sim" || spec.initial_in_real_time.empty()) continue;
-    if (spec.role == kv::OptionRole::clock_margin && !one_clock) continue;
-    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_in_real_time));
+    if (const std::string& initial = initial_on(o.fabric, spec); initial != spec.initial)
+      LOCH_TRY(o.protocol_options.set(spec.key, initial));
   }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {
@@ -472,11 +470,13 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
-    const std::string real = spec.initial_in_real_time.empty()
-                                 ? ""
-                                 : fmt::format("; on shm and verbs {}", spec.initial_in_real_time);
+    std::string others;
+    if (!spec.initial_on_one_machine.empty())
+      others = fmt::format("; on shm {}", spec.initial_on_one_machine);
+    if (!spec.initial_in_real_time.empty())
+      others += fmt::format("; on {}verbs {}", others.empty() ? "shm and " : "", spec.initial_in_real_time);
     text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, settings::placeholder(spec),
-                        spec.help, spec.initial, real);
+                        spec.help, spec.initial, others);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, mutant] : module->mutants())

@@ -48,8 +48,10 @@ struct Setting {
   std::string help;     // one line, with unit and paper section
   std::vector<std::string> choices;    // Type::choice
   double minimum = 0, maximum = 9e18;  // integer, real, size (bytes), duration (ns)
-  // The default where time is real (shm, verbs), which a clock margin has only where all nodes go by one
-  // clock: in one process, or on shm; empty: `initial`.
+  // The default where all nodes are one real machine's, with one clock, one set of cores and no network
+  // between (shm); empty: `initial`, or what is below.
+  std::string initial_on_one_machine = {};
+  // The default where time is real, on one machine or many (shm, verbs); empty: `initial`.
   std::string initial_in_real_time = {};
   Role role = Role::none;
   // Roles none and search_depth: values that a fuzz run may draw, one as likely as another, the default with
