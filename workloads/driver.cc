@@ -88,12 +88,13 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   return driver;
 }
 
-Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
-  ud_lanes_ = ud_lanes;
+Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements& needs) {
+  needs_ = needs;
+  std::uint32_t number = 0;  // of the next worker of this process
   LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
-    out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
+    out.core = pinning.core_of(number++, index);
     out.name = std::move(name);
     return out;
   };
@@ -134,7 +135,10 @@ fabric::WorkerSpec Driver::worker_spec(fabric::NodeId node, fabric::Role role, s
   spec.role = role;
   spec.index = static_cast<std::uint16_t>(index);
   spec.name = fmt::format("{} {}", role == fabric::Role::client ? "client" : "server", index);
-  spec.ud_lanes = ud_lanes_;
+  spec.ud_lanes = needs_.ud_lanes;
+  spec.uses_rc = needs_.rc;
+  spec.receives_rc = needs_.receives_rc;
+  spec.receives_uc = needs_.receives_uc;
   return spec;
 }
 

@@ -25,6 +25,7 @@
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
 #include "workloads/distribution.h"
+#include "workloads/pinning.h"
 #include "workloads/records.h"
 #include "workloads/script.h"
 #include "workloads/spec.h"
@@ -142,8 +143,8 @@ class Driver {
   ~Driver();
 
   // Adds the workers of the local nodes: clients first, then servers. Before Fabric::exchange.
-  // `pin`: worker i of a node to core i % pin; 0: not pinned.
-  [[nodiscard]] Result<> add_workers(std::uint32_t pin, std::uint32_t ud_lanes);
+  // `needs`: what they use of a device.
+  [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
   // Starts every worker's main. After preload.
   void start();
 
@@ -269,7 +270,7 @@ class Driver {
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
   std::uint32_t next_number_ = 0;  // of a slot that is added while the load runs
-  std::uint32_t ud_lanes_ = 1;
+  fabric::Requirements needs_;     // the protocol's
   std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;
   std::atomic<std::size_t> workers_left_{0};

@@ -23,7 +23,7 @@ struct RunPlan {
   Records::Shape records;
   // Layouts that rely on in-order placement run without it too: the fuzzer shows what becomes of them.
   bool waives_order = false;
-  std::uint32_t pin = 0;                        // cores that workers are pinned to; 0: none
+  Pinning pinning;                              // of workers to cores
   Nanos control_timeout = 120'000'000'000;      // for meeting the other processes
   LogFactory logs;                              // empty: no history
   std::function<void(const Driver&)> on_start;  // before the run; for a progress display

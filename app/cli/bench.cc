@@ -264,7 +264,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
 }
 
 workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std::uint64_t seed,
-                           const Place& place, std::uint32_t cores) {
+                           const Place& place, workloads::Pinning pinning) {
   workloads::RunPlan plan;
   plan.module = &module;
   plan.options = o.protocol_options;
@@ -278,7 +278,7 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   // A repair walks the whole table: where one may come, it is no longer than the options say.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = record_shape(o);
-  plan.pin = cores;
+  plan.pinning = std::move(pinning);
   return plan;
 }
 
@@ -524,7 +524,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   const std::uint64_t seed = o.load.seed + repeat;
   LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
   LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
-  workloads::RunPlan plan = plan_of(o, module, seed, place, open.cores);
+  workloads::RunPlan plan = plan_of(o, module, seed, place, open.pinning);
   LOCH_ASSIGN(plan.load.failures, planned_failures(o, module));
   plan.logs = workloads::file_logs(history.get());
   std::unique_ptr<OwnDeath> death;

@@ -11,6 +11,7 @@
 #include "common/fabric/background/background.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/trace/trace_writer.h"
+#include "workloads/pinning.h"
 
 namespace loch::cli {
 
@@ -32,7 +33,7 @@ struct OpenFabric {
   std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
   std::unique_ptr<fabric::Fabric> fabric;
   std::string hardware;                                     // profile name, sim only
-  std::uint32_t cores = 0;                                  // to pin workers to; 0: not pinned
+  workloads::Pinning pinning;                               // of workers to cores
   const background::BackgroundFabric* alongside = nullptr;  // `fabric`, where it runs in real time
   std::vector<ProcessKill> kills;                           // of real processes, one per node
 };

@@ -18,6 +18,7 @@ struct Capabilities {
   std::string fabric;  // "sim", "shm", "verbs"
   std::string device;  // profile or device name
   bool rc = true, uc = true, ud = true;
+  bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
   AtomicScope atomic_scope = AtomicScope::nic;
   std::uint32_t untorn_bytes = 8;   // aligned bytes that are always fetched or placed at once
   bool in_order_placement = false;  // a WRITE's bytes appear in address order in the target's memory
@@ -44,6 +45,7 @@ struct Requirements {
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
   std::uint32_t ud_lanes = 1;  // of a worker
+  bool receives_rc = false, receives_uc = false;  // RECVs are posted for SENDs over them
   // An RC request must not be executed so long after it was posted; 0: it does not matter.
   Nanos request_lifetime_below = 0;
 };

@@ -31,6 +31,9 @@ struct WorkerSpec {
   std::string name;         // "client 3"; shown in traces
   // UD lanes that it posts on; messages arrive on lane 0. A device makes as many queue pairs.
   std::uint32_t ud_lanes = 1;
+  // What it uses, beside datagrams: a device makes no more than that before the run. Without receives_…, no
+  // RECVs may be posted for that transport; without uses_rc, RC connections come with their first use.
+  bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
 // The virtual functions allocate nothing, lock nothing and throw nothing once warm.

@@ -239,6 +239,7 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"rc", c.rc},
           {"uc", c.uc},
           {"ud", c.ud},
+          {"receives_connected", c.receives_connected},
           {"atomic_scope", scopes[static_cast<std::size_t>(c.atomic_scope)]},
           {"untorn_bytes", c.untorn_bytes},
           {"in_order_placement", c.in_order_placement},

@@ -80,17 +80,7 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
     LOCH_ASSIGN(queue.qp,
                 QueuePair::create(device.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
                                                 nullptr, queue.depth, 1, can.max_inline_bytes}));
-    if (queue.key.transport == Transport::rc) {
-      queue.landing.resize(queue.depth);
-      queue.landing_memory.reset(ibv_reg_mr(device.pd(), queue.landing.data(),
-                                            queue.landing.size() * sizeof(std::uint64_t),
-                                            static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
-      if (queue.landing_memory == nullptr) {
-        return fail(ErrorCode::exhausted,
-                    fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
-                                std::strerror(errno)));
-      }
-    }
+    if (queue.key.transport == Transport::rc) queue.landing.resize(queue.depth);
   }
   senders_[queue.key] = {&worker, &queue};
   queue.is_cut = false;

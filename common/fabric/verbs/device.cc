@@ -112,8 +112,12 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
   LOCH_TRY(device->choose_gid(choice));
   LOCH_TRY(device->query());
   LOCH_TRY(device->try_queue_pairs());
-  LOCH_TRY(device->ask_order());
-  LOCH_TRY(device->try_atomics());
+  if (device->capabilities_.rc) {
+    LOCH_TRY(device->ask_order());
+    LOCH_TRY(device->try_atomics());
+  } else {
+    device->capabilities_.atomic_scope = AtomicScope::none;
+  }
   return device;
 }
 
@@ -191,8 +195,10 @@ Result<> Device::query() {
   can.mtu_bytes = port_.address.mtu_bytes;
   can.send_queue_depth =
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
-  can.recv_queue_depth =
-      std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(attributes.max_srq_wr));
+  // That of UD's receive queues, and of shared ones where there are any.
+  const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
+                                                  : attributes.max_qp_wr;
+  can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
   can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one for each of its lanes
   most_completions_ = attributes.max_cqe;
   return {};
@@ -209,20 +215,25 @@ Result<> Device::try_queue_pairs() {
     return QueuePair::create(pd(),
                              {transport, cq.get(), cq.get(), nullptr, can.send_queue_depth, 1, inline_bytes});
   };
-  can.rc = false;
-  for (const std::uint32_t bytes : inline_wanted) {
-    auto made = attempt(Transport::rc, bytes);
-    if (!made) {
+  const auto try_inline = [&](Transport transport) {
+    for (const std::uint32_t bytes : inline_wanted) {
+      auto made = attempt(transport, bytes);
+      if (made) {
+        can.max_inline_bytes = std::min(made->inline_bytes(), inline_wanted[0]);
+        return true;
+      }
       reason = made.error().message;
-      continue;
     }
-    can.rc = true;
-    can.max_inline_bytes = std::min(made->inline_bytes(), inline_wanted[0]);
-    break;
-  }
-  if (!can.rc) return fail(ErrorCode::unsupported, reason);
-  can.uc = attempt(Transport::uc, can.max_inline_bytes).has_value();
+    return false;
+  };
+  can.rc = try_inline(Transport::rc);
+  if (!can.rc && !try_inline(Transport::ud)) return fail(ErrorCode::unsupported, reason);
+  can.uc = can.rc && attempt(Transport::uc, can.max_inline_bytes).has_value();
   can.ud = attempt(Transport::ud, can.max_inline_bytes).has_value();
+  ibv_srq_init_attr shared{};
+  shared.attr.max_wr = can.recv_queue_depth;
+  shared.attr.max_sge = 1;
+  can.receives_connected = SharedReceiveQueue(ibv_create_srq(pd(), &shared)) != nullptr;
   return {};
 }
 

@@ -251,13 +251,13 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
   return all;
 }
 
-// Every worker's RC queue pair to worker 0 of every node.
+// The RC queue pair to worker 0 of every node, of every worker that uses RC.
 Result<> VerbsFabric::connect_all(Nanos within) {
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     LOCH_TRY(worker.open_datagram(shared_.qkey));
     for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
-      if (shared_.peers[peer] == nullptr) continue;
+      if (shared_.peers[peer] == nullptr || !worker.spec().uses_rc || !shared_.capabilities.rc) continue;
       SendQueue& queue =
           worker.queue({worker.node(), worker.index(), static_cast<NodeId>(peer), 0, 0, Transport::rc});
       LOCH_ASSIGN(const LinkRecord sender, connector_->open_sender(worker, queue));

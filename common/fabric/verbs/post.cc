@@ -48,6 +48,7 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
+  if (is_atomic(request.verb) && can.atomic_scope == AtomicScope::none) return WcStatus::local_error;
   // A NIC refuses these at the other end, some libraries when they are posted.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
@@ -204,7 +205,8 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   out.sg_list = &slice;
   out.num_sge = 1;
   if (is_atomic(request.verb) && !lands_in_place(request)) {
-    slice = {reinterpret_cast<std::uintptr_t>(&queue.landing[slot]), 8, queue.landing_memory->lkey};
+    queue.landing[slot] = take_landing_word(!is_detached);
+    slice = {reinterpret_cast<std::uintptr_t>(&landing_[queue.landing[slot]]), 8, landing_memory_->lkey};
   } else if (request.length != 0 || is_atomic(request.verb)) {
     const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
     slice = {reinterpret_cast<std::uintptr_t>(data), is_atomic(request.verb) ? 8 : request.length,
@@ -238,6 +240,7 @@ void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   for (std::uint32_t number = first; number != queue.posted; ++number) {
     WorkRequest* request = queue.slots[queue.slot(number)];
     --outstanding_;
+    free_landing_word(queue, queue.slot(number));
     if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
   queue.posted = first;

@@ -45,9 +45,8 @@ struct SendQueue {
   std::uint32_t posted = 0, retired = 0;
   std::uint32_t since_signaled = 0;  // requests since the last signaled one
   std::vector<WorkRequest*> slots;   // null: nobody hears of it
-  // Where the old words of atomics land, by slot.
-  std::vector<std::uint64_t> landing;
-  MemoryRegion landing_memory;
+  // Which of the worker's landing words the old word of an atomic goes to, by slot; 0: none of its own.
+  std::vector<std::uint32_t> landing;
 
   Parked* first_parked = nullptr;
   Parked* last_parked = nullptr;

@@ -93,6 +93,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void adopt_incarnations();
   // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
+  // Null where the worker's spec says that it posts no RECVs for the transport.
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
@@ -147,6 +148,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     }
   };
 
+  [[nodiscard]] Result<> open_receives(Transport transport);
+  [[nodiscard]] Result<> open_landing();
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
   // post.cc
@@ -172,6 +175,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool poll_sends();
   void retire(const ibv_wc& wc);
   void take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request);
+  [[nodiscard]] std::uint32_t take_landing_word(bool is_heard);
+  void free_landing_word(SendQueue& queue, std::uint32_t slot);
   bool drain_receives();
   void arrive(const ibv_wc& wc);
   void heed_notices();
@@ -192,6 +197,12 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint64_t owed_ = 0;                           // sinks still to be called
   std::uint32_t polls_ = 0;
   Sources sources_;
+
+  // Where old words of atomics land that have no place of their own: one registration for all queue pairs, so
+  // that the NIC translates it once. Word 0 is for those that nobody hears of.
+  std::vector<std::uint64_t> landing_;
+  std::vector<std::uint32_t> free_landing_;
+  MemoryRegion landing_memory_;
 
   // One doorbell's worth.
   SendQueue* staged_queue_ = nullptr;
