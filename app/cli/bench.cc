@@ -249,6 +249,12 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
+  if (o.fabric == "verbs" && !o.history.empty() && !o.history_sync && !point.lost_nodes.empty()) {
+    point.notes.push_back(fmt::format(
+        "node {} was lost: if its machine was too, its last operations may not be in the history, "
+        "which can then look violated (--history-sync true)",
+        fmt::join(point.lost_nodes, ", ")));
+  }
   if (!point.declared_lost.empty()) {
     point.notes.push_back(
         fmt::format("node {} was declared lost: what only its memory held is gone, and the rest is served",
@@ -445,7 +451,7 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
                                        // A machine may be lost with what its kernel had not written.
-                                       .is_synced = place.control != nullptr && place.ranks > 1});
+                                       .is_synced = o.history_sync && place.ranks > 1});
 }
 
 }  // namespace

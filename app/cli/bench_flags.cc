@@ -287,6 +287,11 @@ std::vector<BenchFlag> observation_flags() {
        .place = LOCH_PLACE(history),
        .is_recorded = false,
        .experiment_key = "-"},
+      {.setting =
+           of(Type::boolean, "history-sync", "false",
+              "several processes: each operation of the history is on the disk before the next begins, "
+              "for machines that crash"),
+       .place = LOCH_PLACE(history_sync)},
       {.setting = of(Type::output, "trace", "", "Chrome trace JSON, opens in Perfetto"),
        .place = LOCH_PLACE(trace),
        .is_recorded = false,

@@ -48,6 +48,7 @@ struct BenchOptions {
   std::uint32_t port = 0;       // verbs; 0: the first active one
   std::int32_t gid_index = -1;  // verbs; -1: by score
   bool verify_full = false;
+  bool history_sync = false;
   std::uint64_t memory_bytes = 0;  // per node
   std::uint32_t kept_value_bytes = 0;
   std::string search;                 // a latency goal; empty: none

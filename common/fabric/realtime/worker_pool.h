@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -39,8 +41,8 @@ class WorkerPool {
   [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
   // Clients of this process whose mains have not ended.
   [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
-  // For run(), where all clients are of this process: returns when their mains have ended.
-  void await_own_clients() const;
+  // For run(): returns when their mains have ended, or after `within`. True: they have.
+  bool await_own_clients(Nanos within = forever) const;
 
   void reset_counters();
   // Busy fractions, and "PREFIX.yields" and "PREFIX.sleeps".
@@ -61,6 +63,8 @@ class WorkerPool {
   bool pin_;
   std::vector<std::vector<std::unique_ptr<Member>>> workers_;  // by node, in order of adding
   std::atomic<std::uint32_t> clients_left_ = 0;
+  mutable std::mutex ending_;
+  mutable std::condition_variable ended_;  // the last client's main
 };
 
 }  // namespace loch::fabric::realtime

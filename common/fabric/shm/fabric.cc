@@ -224,7 +224,10 @@ std::uint32_t ShmFabric::running_workers() const {
 }
 
 void ShmFabric::await_clients() {
-  if (job_ == nullptr) return pool_.await_own_clients();
+  if (job_ == nullptr) {
+    pool_.await_own_clients();
+    return;
+  }
   // Dead processes are looked for all the while, for the workers' sake.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;

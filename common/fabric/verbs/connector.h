@@ -64,8 +64,10 @@ class Connector {
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
   void begin_run(std::uint64_t run) { run_ = run; }
   void clients_ended(std::uint64_t run);
-  // Of every process that is not lost.
-  [[nodiscard]] bool all_clients_ended(std::uint64_t run) const;
+  // The processes, neither lost nor this one, whose clients have not ended this run.
+  [[nodiscard]] std::vector<std::uint32_t> still_running(std::uint64_t run) const;
+  // Returns when there are none of those, or after `within`.
+  void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
 
@@ -118,7 +120,7 @@ class Connector {
   std::atomic<bool> is_stopping_ = false;
   std::thread thread_;
   mutable std::mutex mutex_;
-  std::condition_variable fenced_, met_;
+  std::condition_variable fenced_, met_, run_ended_;
   std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
   std::vector<Incoming> incoming_;                           // under mutex_
   std::vector<std::uint32_t> fenced_by_;                     // under mutex_

@@ -1,7 +1,7 @@
 // The control path of verbs: regions, exchange, runs, and what several processes agree on.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +13,7 @@
 #include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/laggards.h"
 #include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
@@ -20,7 +21,7 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr Nanos run_poll = 500'000;
+constexpr Nanos run_look = 100'000'000;
 constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
 
 int access_of(const RegionSpec& spec) {
@@ -130,6 +131,7 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
+  std::vector<std::uint32_t> late_;  // nodes that the run was ended without
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
 
@@ -348,16 +350,26 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 
 // ---- Runs ----------------------------------------------------------------------------------------
 
+// Hears of ends by signals, and looks seldom: where a worker polls on every core, each look of this thread is
+// a gap of some worker's.
 void VerbsFabric::await_clients() {
-  if (config_.control == nullptr) return pool_.await_own_clients();
-  const timespec interval{0, run_poll};
+  if (config_.control == nullptr) {
+    pool_.await_own_clients();
+    return;
+  }
+  Laggards laggards(shared_.now(), config_.laggards_most);
   bool has_told = false;
-  for (;;) {
-    if (pool_.clients_left() == 0) {
-      if (!std::exchange(has_told, true)) connector_->clients_ended(runs_);
-      if (connector_->all_clients_ended(runs_) || shared_.stopping.load()) return;
+  while (!shared_.stopping.load()) {
+    const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
+    if (have_ended && !std::exchange(has_told, true)) connector_->clients_ended(runs_);
+    std::vector<std::uint32_t> running = connector_->still_running(runs_);
+    if (have_ended && running.empty()) return;
+    if (laggards.is_over(shared_.now(), have_ended || running.empty())) {
+      if (!have_ended) running.push_back(rank());
+      late_ = std::move(running);
+      return;
     }
-    nanosleep(&interval, nullptr);
+    if (have_ended) connector_->await_others(runs_, run_look);
   }
 }
 
@@ -366,7 +378,11 @@ Result<RunEnd> VerbsFabric::run() {
   connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
-  return pool_.run(shares_cores, [this] { await_clients(); });
+  const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });
+  if (late_.empty()) return end;
+  return fail(ErrorCode::timed_out,
+              fmt::format("verbs: the clients of node {} have not ended, long after those of the others",
+                          fmt::join(late_, ", ")));
 }
 
 FabricReport VerbsFabric::report() const {

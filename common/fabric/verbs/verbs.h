@@ -30,6 +30,9 @@ struct VerbsConfig {
   // Polling workers give their cores up after a while (realtime/worker.h); not set: when there are more
   // workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
   std::optional<bool> shares_cores;
+  // How long the clients of some processes may go on when those of the others have ended, at least; as long
+  // as the others took, if that is more. Then run() fails and names the nodes (timed_out).
+  Nanos laggards_most = 120'000'000'000;
 };
 
 // Refuses, with what to do: no device, no such device or port, none active, no GID fit for use, a
