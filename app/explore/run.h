@@ -134,6 +134,7 @@ class Run {
   [[nodiscard]] std::string stopped() const;
   // False: an operation before the exploration did not end, so the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
+  // Whether the protocol can move keys.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
   // Chains of hashes that identify the state. Hashing costs more than the moves themselves, so a run that
