@@ -14,7 +14,7 @@
 namespace loch::cli {
 namespace {
 
-[[maybe_unused]] constexpr std::array signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+[[maybe_unused]] constexpr std::array crash_signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 constexpr int frames_max = 64;
 // Size of the signal handler's own stack, needed because a stack overflow leaves no room on the thread's
 // stack. Only the thread that calls report_crashes() gets one: a stack overflow in another thread ends the
@@ -47,7 +47,7 @@ void report_crashes() {
   struct sigaction action = {};
   action.sa_sigaction = report;
   action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER);
-  for (const int signal : signals) ::sigaction(signal, &action, nullptr);
+  for (const int signal : crash_signals) ::sigaction(signal, &action, nullptr);
 #endif
 }
 
