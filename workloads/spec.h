@@ -23,6 +23,7 @@ struct OperationMix {
   double get = 0.9, put = 0.1, remove = 0;  // PUTs of records that are there
   double insert = 0;                        // PUTs of new records
   double read_modify_write = 0;             // a GET and then a PUT of the same record
+  double insert_if_absent = 0;  // INSERTs: PUTs that take effect only where the record is not there
 };
 
 enum class KeyOrder : std::uint8_t {
