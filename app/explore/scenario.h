@@ -12,7 +12,9 @@
 namespace loch::explore {
 
 // scrub: repairs what clients that are dead by then held; without any it does nothing. It has no key.
-enum class Verb : std::uint8_t { get, put, remove, migrate, scrub };
+enum class Verb : std::uint8_t { get, put, remove, migrate, scrub, insert };
+// PUT and INSERT.
+[[nodiscard]] constexpr bool brings_value(Verb verb) { return verb == Verb::put || verb == Verb::insert; }
 [[nodiscard]] std::string_view name(Verb verb);  // as in a scenario: "DELETE"
 
 struct Step {
