@@ -12,6 +12,7 @@
 #include "app/cli/bench_flags.h"
 #include "app/cli/check_command.h"
 #include "app/cli/check_flags.h"
+#include "app/cli/crash_report.h"
 #include "app/cli/describe.h"
 #include "app/cli/explore_command.h"
 #include "app/cli/explore_flags.h"
@@ -93,6 +94,7 @@ int run(Arguments arguments) {
 
 int main(int argc, char** argv) {
   loch::cli::prepare_standard_streams();
+  loch::cli::report_crashes();
   const Arguments arguments(argv + 1, argv + argc);
   const std::string name = arguments.empty() ? "" : arguments.front().substr(0, 40);
   return loch::cli::with_output_checked(name, [&] { return run(arguments); });

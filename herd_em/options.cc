@@ -153,22 +153,13 @@ Specs loss_specs() {
 // The fixes of the published variant, each by itself.
 Specs fix_specs() {
   return {
-      {"herd.mend-q1",
-       boolean,
-       "false",
-       "published: sequence numbers; a repeated request is answered again, not executed again",
-       {}},
-      {"herd.mend-q2",
-       boolean,
-       "false",
-       "published: the worker looks at all slots of a client, not at the next one alone",
-       {}},
-      {"herd.mend-q3", boolean, "false", "published: no keyhash has the low byte 0 of an empty slot", {}},
-      {"herd.mend-q5",
-       boolean,
-       "false",
-       "published: a request of several cache lines is here when its check says so",
-       {}},
+      kv::fix_option("herd", "q1",
+                     "published: sequence numbers; a repeated request is answered again, not executed again"),
+      kv::fix_option("herd", "q2",
+                     "published: the worker looks at all slots of a client, not at the next one alone"),
+      kv::fix_option("herd", "q3", "published: no keyhash has the low byte 0 of an empty slot"),
+      kv::fix_option("herd", "q5",
+                     "published: a request of several cache lines is here when its check says so"),
   };
 }
 

@@ -64,11 +64,7 @@ std::vector<kv::OptionSpec> option_specs() {
        "the index word of the 2017 text, with one EMPTY word, or unique EMPTY words "
        "(docs/protocols/nessie-hy.md)",
        {"hardened", "published"}},
-      {"nessie-hy.mend-h2",
-       OptionType::boolean,
-       "false",
-       "published with its one fix: unique EMPTY words (H2)",
-       {}},
+      kv::fix_option("nessie-hy", "h2", "published with its one fix: unique EMPTY words (H2)"),
       {"nessie-hy.expiry",
        OptionType::duration,
        "1s",

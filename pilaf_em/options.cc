@@ -189,16 +189,10 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
                  : std::vector<std::string>{"mended", "published"}},
   };
   if (has_reads) {
-    all.push_back({"pilaf.mend-p1",
-                   OptionType::boolean,
-                   "false",
-                   "published with one fix: a miss is confirmed against the version word (P1)",
-                   {}});
-    all.push_back({"pilaf.mend-p2",
-                   OptionType::boolean,
-                   "false",
-                   "published with one fix: a GET starts over in a new table (P2)",
-                   {}});
+    all.push_back(kv::fix_option(
+        "pilaf", "p1", "published with one fix: a miss is confirmed against the version word (P1)"));
+    all.push_back(
+        kv::fix_option("pilaf", "p2", "published with one fix: a GET starts over in a new table (P2)"));
     all.push_back({"pilaf.emulated-reads",
                    OptionType::real,
                    "1.6",
@@ -207,11 +201,8 @@ std::vector<kv::OptionSpec> option_specs(std::string_view protocol) {
                    1,
                    3});
   }
-  all.push_back({"pilaf.mend-p3",
-                 OptionType::boolean,
-                 "false",
-                 "published with one fix: a PUT or DELETE that is sent again is executed once (P3)",
-                 {}});
+  all.push_back(kv::fix_option(
+      "pilaf", "p3", "published with one fix: a PUT or DELETE that is sent again is executed once (P3)"));
   add_store_options(all);
   add_message_options(all);
   all.push_back(

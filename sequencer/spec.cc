@@ -192,13 +192,11 @@ class SpecModule final : public NumberModule {
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override {
     using kv::OptionType;
     std::vector<kv::OptionSpec> all = served_options(std::string(prefix));
-    all.push_back(
-        {"seq-spec.mend-r1",
-         OptionType::boolean,
-         "true",
-         "low bits are taken for the former guess's while it may still be answered; false: as published "
-         "(R1)",
-         {}});
+    all.push_back(kv::fix_option(
+        "seq-spec", "r1",
+        "low bits are taken for the former guess's while it may still be answered; false: as published "
+        "(R1)",
+        "true"));
     all.push_back({"seq-spec.lifetime",
                    OptionType::duration,
                    "1s",

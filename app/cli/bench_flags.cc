@@ -14,6 +14,7 @@
 namespace loch::cli {
 namespace {
 
+using settings::also;
 using settings::choice;
 using settings::listed;
 using settings::of;
@@ -243,20 +244,23 @@ std::vector<BenchFlag> replay_flags() {
 // Flags of the hardware profile and of background load.
 std::vector<BenchFlag> machine_flags() {
   return {
-      {.setting =
+      {.setting = also(
+           "background-workers",
            of(Type::integer, "hogs", "0",
-              "background CPU workers (SHA-256) per machine, of which a simulated node is one", 0, 10'000),
+              "background CPU workers (SHA-256) per machine, of which a simulated node is one", 0, 10'000)),
        .place = LOCH_PLACE(background_workers)},
-      {.setting = choice(
-           "hog-pin", {"none", "shared", "separate", "clients"},
-           "background workers: none (the kernel puts them), shared (on the server workers' cores), separate "
-           "(on cores "
-           "without a worker), clients (sim: on any core without a server worker); shm, verbs: shared and "
-           "separate with --pin",
-           "WHERE"),
+      {.setting = also("background-pin", choice("hog-pin", {"none", "shared", "separate", "clients"},
+                                                "background workers: none (the kernel puts them), shared (on "
+                                                "the server workers' cores), separate "
+                                                "(on cores "
+                                                "without a worker), clients (sim: on any core without a "
+                                                "server worker); shm, verbs: shared and "
+                                                "separate with --pin",
+                                                "WHERE")),
        .place = LOCH_PLACE(background_pin)},
-      {.setting = of(Type::integer, "hog-nodes", "0",
-                     "sim: the first N nodes alone have background workers; 0: all", 0, 1024),
+      {.setting = also("background-nodes",
+                       of(Type::integer, "hog-nodes", "0",
+                          "sim: the first N nodes alone have background workers; 0: all", 0, 1024)),
        .place = LOCH_PLACE(background_nodes)},
       {.setting = of(Type::integer, "cores", "0",
                      "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),

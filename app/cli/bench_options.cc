@@ -94,8 +94,9 @@ settings::Command command_with(const kv::Registry& registry) {
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
       // Parsed by its protocol, in the end.
-      if (keys.insert(spec.key).second)
-        command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
+      if (!keys.insert(spec.key).second) continue;
+      command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
+      command.flags.back().setting.aliases = spec.aliases;
     }
   }
   return command;
@@ -469,8 +470,10 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   for (const kv::OptionSpec& spec : module->options()) {
     const std::string shm =
         spec.initial_on_one_machine.empty() ? "" : fmt::format("; on shm {}", spec.initial_on_one_machine);
-    text += fmt::format("  --{} {}\n      {} (default {}{})\n", spec.key, settings::placeholder(spec),
-                        spec.help, spec.initial, shm);
+    std::string names = "--" + spec.key;
+    for (const std::string& alias : spec.aliases) names += ", --" + alias;
+    text += fmt::format("  {} {}\n      {} (default {}{})\n", names, settings::placeholder(spec), spec.help,
+                        spec.initial, shm);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, mutant] : module->mutants())

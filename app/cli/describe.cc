@@ -89,19 +89,19 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-// `before`: a flag's dashes. Other names of flags stay; those of other settings are former ones.
+// `before`: what is written before each name, a flag's two dashes.
 std::string table_of(const std::vector<Setting>& settings, std::string_view before) {
   std::string out = "| name | type | range | default | meaning |\n|---|---|---|---|---|\n";
   for (const Setting& each : settings) {
-    const std::string former = each.aliases.empty()
-                                   ? ""
-                                   : fmt::format(" ({} `{}{}`)", before.empty() ? "formerly" : "also", before,
-                                                 fmt::join(each.aliases, fmt::format("`, `{}", before)));
+    const std::string others =
+        each.aliases.empty()
+            ? ""
+            : fmt::format(" (also `{}{}`)", before, fmt::join(each.aliases, fmt::format("`, `{}", before)));
     const std::string unit = each.unit.empty() ? "" : fmt::format(" in {}", each.unit);
     out += fmt::format("| `{}{}` | {}{} | {} | {} | {}{} |\n", before, each.key, settings::name(each.type),
                        unit, cell(settings::range_text(each)),
                        each.initial.empty() ? "" : fmt::format("`{}`", each.initial),
-                       cell(settings::meaning(each)), former);
+                       cell(settings::meaning(each)), others);
   }
   return out;
 }

@@ -18,8 +18,8 @@ Options::Options(std::vector<OptionSpec> specs) : specs_(std::move(specs)) {
 }
 
 Result<> Options::set(std::string_view key, std::string_view text) {
-  const auto spec = std::ranges::find(specs_, key, &OptionSpec::key);
-  if (spec == specs_.end()) {
+  const OptionSpec* spec = find_option(specs_, key);
+  if (spec == nullptr) {
     std::vector<std::string> keys;
     for (const OptionSpec& each : specs_) keys.push_back(each.key);
     const std::string near = nearest(key, keys);
@@ -29,7 +29,7 @@ Result<> Options::set(std::string_view key, std::string_view text) {
   }
   auto value = settings::parse(*spec, text);
   if (!value) return std::unexpected(std::move(value.error()));
-  values_.find(key)->second = std::move(*value);
+  values_[spec->key] = std::move(*value);
   return {};
 }
 
@@ -57,6 +57,23 @@ OptionSpec& spec_of(std::vector<OptionSpec>& specs, std::string_view key) {
 
 void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role) {
   spec_of(specs, key).role = role;
+}
+
+OptionSpec fix_option(const std::string& protocol, const std::string& hole, std::string help,
+                      const char* initial) {
+  return {.key = fmt::format("{}.mend-{}", protocol, hole),
+          .type = OptionType::boolean,
+          .initial = initial,
+          .help = std::move(help),
+          .choices = {},
+          .aliases = {fmt::format("{}.fix-{}", protocol, hole)}};
+}
+
+const OptionSpec* find_option(const std::vector<OptionSpec>& specs, std::string_view name) {
+  const auto found = std::ranges::find_if(specs, [&](const OptionSpec& each) {
+    return each.key == name || std::ranges::find(each.aliases, name) != each.aliases.end();
+  });
+  return found == specs.end() ? nullptr : &*found;
 }
 
 void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values) {

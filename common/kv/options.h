@@ -21,6 +21,12 @@ using OptionSpec = settings::Setting;
 
 // Says what the option `key`, which is among `specs`, is for.
 void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role);
+// The option that repairs one hole of a published protocol: "nessie.mend-h2" of ("nessie", "h2"), also
+// accepted as "nessie.fix-h2". `help` says what the repair does.
+[[nodiscard]] OptionSpec fix_option(const std::string& protocol, const std::string& hole, std::string help,
+                                    const char* initial = "false");
+// The option that this name or alias belongs to, or nullptr.
+[[nodiscard]] const OptionSpec* find_option(const std::vector<OptionSpec>& specs, std::string_view name);
 // Of an option without a role: what a fuzz run may draw.
 void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values);
 

@@ -21,6 +21,16 @@ TEST(Options, DefaultsAndTypes) {
   EXPECT_FALSE(options.boolean("nessie.cache"));
 }
 
+TEST(Options, AnAliasSetsItsOption) {
+  Options options({fix_option("nessie", "h2", "unique EMPTY words"), fix_option("nessie", "h7", "", "true")});
+  EXPECT_FALSE(options.boolean("nessie.mend-h2"));
+  EXPECT_TRUE(options.boolean("nessie.mend-h7"));
+  ASSERT_TRUE(options.set("nessie.fix-h2", "true").has_value());
+  EXPECT_TRUE(options.boolean("nessie.mend-h2"));
+  EXPECT_EQ(options.values().size(), 2u) << "an alias is no option of its own";
+  EXPECT_FALSE(options.set("nessie.fix-h3", "true").has_value());
+}
+
 TEST(Options, TextIsTakenAsItIs) {
   Options options({{"pilaf.log", OptionType::text, "", "", {}}});
   EXPECT_EQ(options.text("pilaf.log"), "");

@@ -117,6 +117,11 @@ Setting shown(Setting setting, std::string placeholder) {
   return setting;
 }
 
+Setting also(std::string alias, Setting setting) {
+  setting.aliases.push_back(std::move(alias));
+  return setting;
+}
+
 Setting in_unit(Setting setting, std::string unit) {
   setting.unit = std::move(unit);
   return setting;

@@ -70,6 +70,8 @@ struct Setting {
                              std::string placeholder = {});
 // The same with a text of its own for its value in --help.
 [[nodiscard]] Setting shown(Setting setting, std::string placeholder);
+// The same, also accepted under this name.
+[[nodiscard]] Setting also(std::string alias, Setting setting);
 // The same, counted in this unit.
 [[nodiscard]] Setting in_unit(Setting setting, std::string unit);
 // The same, whose values `loch list` names under this name.

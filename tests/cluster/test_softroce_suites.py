@@ -109,7 +109,7 @@ class OverVerbs(unittest.TestCase):
         """The output of a successful step; a failed step fails the test with its output."""
         self.assertIn(step, self.ended, self.said)
         text = (self.folder / f"{step}.txt").read_text(errors="replace")
-        self.assertEqual(self.ended[step], 0, text[-4000:])
+        self.assertEqual((step, self.ended[step]), (step, 0), text[-4000:])
         return text
 
     def assert_suite(self, step: str, at_least: int) -> None:

@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from loch.runner import located, overrides, schema
+from loch.runner import located, other_names, overrides, schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "runner" / "fake_bench.py"
@@ -36,7 +36,7 @@ def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.yaml"
         path.write_text(text, encoding="utf-8")
-        document = located.load(path)
+        document = other_names.by_keys(located.load(path))
         overrides.check_smoke(document)
         given = overrides.apply(document, list(sets), fabric, smoke, nodes_max, cores)
         return schema.read(document, given)

@@ -38,6 +38,10 @@ FaultKey anywhere(FaultKey key, std::vector<std::string> former = {}) {
   key.setting.aliases = std::move(former);
   return key;
 }
+FaultKey also(std::string name, FaultKey key) {
+  key.setting.aliases.push_back(std::move(name));
+  return key;
+}
 FaultKey of_decorator_alone(FaultKey key, std::vector<std::string> former = {}) {
   key = anywhere(std::move(key), std::move(former));
   key.of_simulator = false;
@@ -77,11 +81,12 @@ std::vector<FaultKey> make_keys() {
       span("clock_skew", "0ns", "each node's clock is off by up to so much, either way"),
       rate("clock_drift_ppm", "parts per million by which a clock runs off, at most"),
       span("jitter", "0ns", "each poll is late by up to so much"),
-      probability("laggards", "probability that a worker is starved of its core"),
+      also("stragglers", probability("laggards", "probability that a worker is starved of its core")),
       span("lag", "0ns", "how late such a worker's polls are, at most"),
       probability("interrupted", "probability per computation that its core is taken away in the middle"),
       span("interrupted_span", "5us", "for how long, at most"),
-      count("first_laggard", "0", "a node's workers before this one are never starved", 0, 65535),
+      also("first_straggler",
+           count("first_laggard", "0", "a node's workers before this one are never starved", 0, 65535)),
       probability("slow_dma", "probability that a DMA takes longer"),
       span("slow_dma_span", "10us", "how much longer, at most"),
       rate("pause_rate", "drawn pauses per node and second of virtual time"),

@@ -33,6 +33,14 @@ TEST(FaultFile, FormerNamesHoldBareNanoseconds) {
       << "its unit would be a guess";
 }
 
+TEST(FaultFile, TheFieldsTermsAreTakenToo) {
+  const auto file =
+      read_fault_file("stragglers: 0.5\nfirst_straggler: 2\n", "f.yaml", FaultSource::simulator);
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->values[0], std::pair(std::string("laggards"), settings::Value(0.5)));
+  EXPECT_EQ(file->values[1], std::pair(std::string("first_laggard"), settings::Value(std::int64_t{2})));
+}
+
 TEST(FaultFile, AFabricRefusesWhatItCannotDo) {
   EXPECT_EQ(refusal("\ntorn_read: 0.5\n", FaultSource::decorator),
             "f.yaml:2: torn_read: expected a fault that can be injected on shm and verbs: the simulator "

@@ -21,6 +21,10 @@ using Place = HardwareField::Place;
   HardwareField {                                                                                   \
     #section, key, unit, [](HardwareProfile& p) -> Place { return &p.section.member; }, least, most \
   }
+HardwareField also(const char* alias, HardwareField field) {
+  field.alias = alias;
+  return field;
+}
 
 std::vector<HardwareField> make_fields() {
   return {
@@ -39,7 +43,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(nic, respond_byte_ns, "respond_byte", "ns/B", 0, 100),
       LOCH_FIELD(nic, payload_ns, "payload", "ns", 0, 1e6),
       LOCH_FIELD(nic, inline_receive_bytes, "inline_receive", "B", 0, 64),
-      LOCH_FIELD(nic, inline_receive_ns, "inline_receive_pace", "ns", 0, 1e6),
+      also("inline_receive_gap", LOCH_FIELD(nic, inline_receive_ns, "inline_receive_pace", "ns", 0, 1e6)),
       LOCH_FIELD(nic, pipeline_ns, "pipeline", "ns", 0, 1e6),
       LOCH_FIELD(nic, atomic_buckets, "atomic_buckets", "1", 1, 65536),
       LOCH_FIELD(nic, atomic_hold_ns, "atomic_hold", "ns", 0, 1e6),
@@ -92,7 +96,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(cpu, memory_ns, "memory", "ns", 0, 1e5),
       LOCH_FIELD(cpu, line_ns, "line", "ns", 0, 1e5),
       LOCH_FIELD(cpu, operation_ns, "operation", "ns", 0, 1e6),
-      LOCH_FIELD(cpu, background_hash_ns, "hog_hash", "ns", 1, 1e9),
+      also("background_hash", LOCH_FIELD(cpu, background_hash_ns, "hog_hash", "ns", 1, 1e9)),
       LOCH_FIELD(scheduler, tick_ms, "tick", "ms", 0.1, 100),
       LOCH_FIELD(scheduler, latency_ms, "latency", "ms", 0.1, 1000),
       LOCH_FIELD(scheduler, minimum_granularity_ms, "minimum_granularity", "ms", 0.01, 1000),
@@ -140,6 +144,7 @@ settings::Setting setting_of(const HardwareField& field) {
                             .choices = {},
                             .minimum = field.least,
                             .maximum = field.most};
+  if (*field.alias != '\0') setting.aliases = {fmt::format("{}.{}", field.section, field.alias)};
   if (std::holds_alternative<LinkFormat*>(place)) {
     setting.type = settings::Type::choice;
     setting.choices = {"infiniband", "roce-v1", "roce-v2"};
@@ -184,7 +189,7 @@ Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfil
 
 const HardwareField* find_field(std::string_view section, std::string_view key) {
   for (const HardwareField& field : hardware_fields()) {
-    if (section == field.section && key == field.key) return &field;
+    if (section == field.section && (key == field.key || key == field.alias)) return &field;
   }
   return nullptr;
 }
@@ -223,7 +228,9 @@ Result<> read_constant(const std::string& section, const std::string& key, const
     return wrong(path, entry["source"],
                  fmt::format("{}.{}: expected where the constant comes from", section, key));
   }
-  profile->sources[fmt::format("{}.{}", section, key)] = entry["source"].Scalar();
+  std::string& from = profile->sources[fmt::format("{}.{}", section, field->key)];
+  if (!from.empty()) return wrong(path, entry, fmt::format("{}.{}: given twice", section, key));
+  from = entry["source"].Scalar();
   return set(*field, entry["value"], profile, path);
 }
 
@@ -269,8 +276,6 @@ Result<HardwareProfile> read_profile(const YAML::Node& root, const std::string& 
     if (!item.second.IsMap())
       LOCH_TRY(wrong(path, item.second, fmt::format("{}: expected a mapping", section)));
     for (const auto& entry : item.second) {
-      if (!seen.insert(fmt::format("{}.{}", section, entry.first.Scalar())).second)
-        LOCH_TRY(wrong(path, entry.first, fmt::format("{}.{}: given twice", section, entry.first.Scalar())));
       LOCH_TRY(read_constant(section, entry.first.Scalar(), entry.second, &profile, path));
     }
   }

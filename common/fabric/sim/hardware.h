@@ -98,6 +98,7 @@ struct HardwareField {
   const char* unit;  // "ns", "GB/s", "1" (a count), "yes/no", "format"
   Place (*place)(HardwareProfile& profile);
   double least = 0, most = 1e12;
+  const char* alias = "";  // another name of `key`, which files may use as well
 };
 [[nodiscard]] const std::vector<HardwareField>& hardware_fields();
 // The profile's constants as settings: "nic.request_read", with unit and range.

@@ -54,6 +54,22 @@ TEST(Profiles, JunkIsRefusedWithItsPlace) {
   EXPECT_THAT(unknown.error().message, HasSubstr("connectx3-10gbe"));
 }
 
+TEST(Profiles, AnAliasStandsForItsConstant) {
+  std::ifstream file(std::string(LOCH_SOURCE_DIR) + "/experiments/hardware/connectx3-10gbe.yaml");
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto at = text.find("inline_receive_pace");
+  ASSERT_NE(at, std::string::npos);
+  const double before = load_hardware("connectx3-10gbe")->nic.inline_receive_ns;
+  const auto profile = load_hardware(write_file("alias.yaml", text.replace(at, 19, "inline_receive_gap")));
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  EXPECT_EQ(profile->nic.inline_receive_ns, before);
+  EXPECT_TRUE(profile->sources.contains("nic.inline_receive_pace"));
+  const auto twice = load_hardware(
+      write_file("twice.yaml", text.insert(at, "inline_receive_pace: {value: 1, unit: ns, source: s}\n  ")));
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_THAT(twice.error().message, HasSubstr("inline_receive_gap: given twice"));
+}
+
 TEST(FaultFiles, AreReadByName) {
   const auto faults =
       load_faults(write_file("faults.yaml",

@@ -18,6 +18,7 @@ from . import (
     grid,
     launch,
     located,
+    other_names,
     outputs,
     overrides,
     power,
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     files = _files(args.files)
     loaded = []
     for file in files:  # every file is checked before the first one runs
-        document = located.load(file)
+        document = other_names.by_keys(located.load(file))
         overrides.check_smoke(document)
         given = overrides.apply(
             document, args.set, args.fabric, args.smoke, _nodes_max(args, launched), _cores(args, launched)

@@ -349,7 +349,18 @@ def json_schema() -> str:
     }
     schema.pop("title", None)
     schema.pop("description", None)
-    return json.dumps({**head, **_plain(schema)}, indent=1) + "\n"
+    return json.dumps({**head, **_with_aliases(_plain(schema))}, indent=1) + "\n"
+
+
+def _with_aliases(node: Any) -> Any:
+    """The same schema, whose objects take an option's other names too."""
+    if isinstance(node, dict):
+        out = {key: _with_aliases(each) for key, each in node.items()}
+        known = out.get("properties")
+        if isinstance(known, dict):
+            known.update({alias: known[key] for alias, key in options.KEY_OF_ALIAS.items() if key in known})
+        return out
+    return [_with_aliases(each) for each in node] if isinstance(node, list) else node
 
 
 def _plain(node: Any) -> Any:

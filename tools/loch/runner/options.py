@@ -155,6 +155,21 @@ def _binary() -> str:
 
 # An experiment's options, and their flags where they differ by more than - and _.
 BENCH, _FLAGS = _bench()
+# Other names of options ("background_workers" of "hogs"; "nessie.fix-h2" of "nessie.mend-h2"), and their keys.
+KEY_OF_ALIAS = {
+    **{
+        alias.replace("-", "_"): each["experiment_key"]
+        for each in described(_binary())["flags"]
+        if each["experiment_key"]
+        for alias in each.get("aliases", ())
+    },
+    **{
+        alias: each["key"]
+        for protocol in described(_binary())["protocols"]
+        for each in protocol["options"]
+        for alias in each.get("aliases", ())
+    },
+}
 # An option that the runner converts into other options.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
@@ -225,4 +240,4 @@ def protocol_options(binary: str, protocol: str) -> frozenset[str] | None:
     except BadInput:
         return None
     found = [each["options"] for each in protocols if each["name"] == protocol]
-    return frozenset(each["key"] for each in found[0]) if found else None
+    return frozenset(name for each in found[0] for name in (each["key"], *each.get("aliases", ()))) if found else None

@@ -6,7 +6,7 @@ import copy
 import re
 from typing import Any
 
-from . import document as document_shape, options, schema, values
+from . import document as document_shape, options, other_names, schema, values
 from .errors import BadInput, did_you_mean
 from .located import Item, cut, from_plain, parse
 
@@ -53,7 +53,7 @@ def apply(
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
             raise BadInput(f"--set {text}: expected key=value, such as value_size=16K or measure.repeats=1")
-        _set(document, key.strip(), _value(text, value), "--set")
+        _set(document, other_names.keys_in(key.strip()), _value(text, value), "--set")
         given.append(f"--set {text}")
     return given
 
