@@ -39,14 +39,15 @@ struct TraceRequest {
   std::uint32_t unknown_value = 1024;  // bytes of a preloaded value of which no line tells the size
   bool is_one_size = false;            // every key of *key_most and every value of *value_most bytes
   std::uint64_t operations = 0;        // the first so many; 0: all
+  bool has_insert_if_absent = false;   // whether INSERTs can be issued
 };
 
-// One GET, PUT or DELETE.
+// One GET, PUT, DELETE or INSERT.
 struct TraceEvent {
   Nanos at = 0;  // from the trace's first
   std::uint32_t record : 29 = 0;
   std::uint32_t kind_bits : 3 = 0;
-  std::uint32_t value_bytes = 0;  // of a PUT
+  std::uint32_t value_bytes = 0;  // of a PUT or INSERT
   [[nodiscard]] OpKind kind() const { return static_cast<OpKind>(kind_bits); }
 };
 static_assert(sizeof(TraceEvent) == 16 && op_kinds <= 8);

@@ -24,10 +24,15 @@ enum class TraceFormat : std::uint8_t { twitter, cachelib, ycsb };
 enum class TraceAction : std::uint8_t {
   get,
   put,
+  insert_if_absent,  // a PUT, counted as simplified, where the replay's protocol has no INSERT
   remove,
   read_modify_write,  // a GET and then a PUT
   skip,               // nothing: a store of GET, PUT and DELETE has no such operation
 };
+
+[[nodiscard]] constexpr bool brings_value(TraceAction action) {
+  return action == TraceAction::put || action == TraceAction::insert_if_absent;
+}
 
 // An operation of a format. What is said of it holds of every line that names it.
 struct TraceOperation {

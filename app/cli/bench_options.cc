@@ -423,7 +423,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(prepare_load(given, o));
   LOCH_TRY(set_given(given, o));
-  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, o));
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  const bool has_insert = module->data(o.protocol_options).insert_if_absent.is_there;
+  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, has_insert, o));
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));

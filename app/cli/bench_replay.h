@@ -10,9 +10,10 @@
 namespace loch::cli {
 
 // With --trace-replay reads the file and makes the load and the records of it; flags that a trace decides are
-// refused. After all flags were set.
+// refused. `has_insert_if_absent`: the protocol has INSERTs, which a trace's `add` becomes (else a PUT).
+// After all flags were set.
 [[nodiscard]] Result<> apply_replay(const std::function<bool(const std::string&)>& is_given,
-                                    BenchOptions& options);
+                                    bool has_insert_if_absent, BenchOptions& options);
 
 // Adds to the point what was replayed, skipped and late. The sentence on lateness is the first of the
 // caveats.
