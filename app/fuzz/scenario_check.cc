@@ -32,15 +32,6 @@ Result<> check_load(const FuzzScenario& s) {
   const workloads::LoadConfig& l = s.plan.load;
   if (auto mixed = workloads::check(l.mix); !mixed)
     return fail(ErrorCode::invalid_argument, "load.mix: " + mixed.error().message);
-  const auto inserts = [](const workloads::ScriptedOperation& o) {
-    return o.kind == OpKind::insert_if_absent;
-  };
-  const bool has_inserts =
-      l.mix.insert_if_absent > 0 || (l.script && std::ranges::any_of(*l.script, [&](const auto& client) {
-                                       return std::ranges::any_of(client.operations, inserts);
-                                     }));
-  if (has_inserts && !s.plan.module->data(s.plan.options).insert_if_absent.is_there)
-    return wrong("load", "no insert_if_absent, which this protocol does not have");
   if (!l.script && (l.operations > 0) == (l.duration > 0))
     return wrong("load", "exactly one of operations and duration_ns above 0");
   if (l.read_only > s.plan.records.preloaded) return wrong("load.read_only", "at most the number of keys");

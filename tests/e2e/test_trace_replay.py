@@ -76,9 +76,7 @@ class TraceReplay(EndToEnd):
         self.assertEqual((operations["ok"], operations["not_found"]), (expected.found, expected.missed))
         self.assertEqual(operations["exists"], expected.exists)
         self.assertEqual((operations["verified"], operations["corrupt"]), (expected.got, 0))
-        self.assertAlmostEqual(
-            got["sizes"]["key_bytes"]["mean"], expected.key_bytes / expected.kinds.total(), places=6
-        )
+        self.assertAlmostEqual(got["sizes"]["key_bytes"]["mean"], expected.key_bytes / expected.kinds.total(), places=6)
         self.assertAlmostEqual(got["sizes"]["value_bytes"]["mean"], expected.value_bytes / expected.moved, places=6)
         self.assertEqual(got["trace_replay"]["keys"], expected.keys)
         self.assertEqual(got["trace_replay"]["skipped"], dict(expected.skipped))
