@@ -104,7 +104,8 @@ FuzzScenario without_failure(FuzzScenario s, std::size_t place) {
   return s;
 }
 
-// The last three: failures of the NIC soon, memory out of order, ties at random.
+// Number of weak behaviours: probabilities, durations, and four others (early failures of the NIC, memory out
+// of order, random order of simultaneous events, split atomics).
 std::size_t weaknesses() { return shares.size() + spans.size() + 4; }
 
 std::optional<FuzzScenario> without_weakness(FuzzScenario s, std::size_t number) {
