@@ -1,8 +1,7 @@
 // The byte format of a log, little-endian (docs/formats.md).
 //
-//   file    | "LOCHPLF2" | node u32 | server u32 | nodes u32 | servers u32 | key size u32 | 0 u32 | seed u64
-//   |
-//           | crc64 |
+//   file    | "LOCHPLF2" | node u32 | server u32 | nodes u32 | servers u32 | key size u32 |
+//           | 0 u32 | seed u64 | crc64 |
 //   record  | mark u32 | key len u32 | value len u32 | check u32 | number u64 | key | value | crc64 |
 //
 // The mark is "PLFP" (PUT) or "PLFD" (DELETE); it is "PLSP" or "PLSD" if everything before this record was on
