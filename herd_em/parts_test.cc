@@ -192,8 +192,7 @@ TEST(Partition, AStoreForgetsNothingAndSaysWhenItIsFull) {
   EXPECT_EQ(partition.counts().evictions, 0u);
 }
 
-// Number of keys, of those that the store accepted, that a store with room for 20 entries still holds after
-// 40 PUTs.
+// Known-bad stores with room for 20 entries forget keys that they have accepted: counts how many of 40.
 TEST(Partition, AStoreThatWrapsOrEvictsForgets) {
   const std::uint64_t entry = Log::entry_bytes(32);
   const auto forgotten = [&](const PartitionShape& shape) {
