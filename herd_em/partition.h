@@ -48,6 +48,8 @@ class Partition {
   // Copies the stored bytes of the value, at most value_bytes, to `out` and returns the value's length;
   // nullopt if the key is absent.
   [[nodiscard]] std::optional<std::uint32_t> get(KeyHash key, std::byte* out);
+  // Whether get() would find the key.
+  [[nodiscard]] bool has(KeyHash key) { return find(key).has_value(); }
   // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 

@@ -23,9 +23,13 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    // Extents are sized for their key and value (Pilaf 3.1); em-opt stores nothing, so it takes one size.
-    const kv::Sizing each = consistency(options) == kv::Consistency::none ? kv::Sizing::one : kv::Sizing::own;
-    return {.keys = each, .values = each};
+    // An extent has the size of its key and value (3.1); em-opt stores nothing.
+    const bool stores = consistency(options) != kv::Consistency::none;
+    const kv::Sizing each = stores ? kv::Sizing::own : kv::Sizing::one;
+    return {.keys = each,
+            .values = each,
+            .insert_if_absent = {.is_there = stores,
+                                 .how = stores ? "by the server that owns the key" : "it stores nothing"}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // The published variant is also checked against the paper's claim of linearizability (3.3), so that its
