@@ -81,7 +81,8 @@ Nanos KernelPath::on_link(std::uint64_t bytes) const {
 const KernelPath& kernel_path(Link link) { return link == Link::ipoib ? ipoib : ethernet; }
 
 Nanos beyond_echo(System system, OpKind op) {
-  // A DELETE and an INSERT were not measured; they look for the key in the table as a PUT does.
+  // DELETE and INSERT were not measured; they are charged like a PUT, because they look up the key in the
+  // same table.
   const double get = system == System::memcached ? memcached_get : redis_get;
   const double put = system == System::memcached ? memcached_put : redis_put;
   return static_cast<Nanos>(table_echo * ((op == OpKind::get ? get : put) - 1));

@@ -31,7 +31,7 @@ kv::OpStatus status_of(memcached_return_t code) {
       return kv::OpStatus::ok;
     case MEMCACHED_NOTFOUND:
       return kv::OpStatus::not_found;
-    case MEMCACHED_NOTSTORED:  // of add alone
+    case MEMCACHED_NOTSTORED:  // only in reply to `add`
       return kv::OpStatus::exists;
     case MEMCACHED_TIMEOUT:
       return kv::OpStatus::timeout;

@@ -230,7 +230,7 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
-  // Parsing, hashing and comparing are in what was measured, and so are the copies of a small value.
+  // The measured time of a small request includes parsing, hashing, comparing, and copying a small value.
   std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())

@@ -136,7 +136,7 @@ void RedisConnection::send(RedisRequest* request, std::string_view key, kv::Valu
                                             reinterpret_cast<const char*>(value.data)};
   const std::array<std::size_t, 3> sizes = {verb.size(), key.size(), value.size};
   const int count = brings_value(request->op) ? 3 : 2;
-  // hiredis 0.14 takes pointers to non-const, and only reads.
+  // Redis' client library hiredis 0.14 takes pointers to non-const, but only reads.
   auto** arguments = const_cast<const char**>(words.data());
   if (redisAsyncCommandArgv(context_, on_reply, request, count, arguments, sizes.data()) != REDIS_OK)
     reactor_.finish(request);

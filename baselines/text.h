@@ -25,10 +25,10 @@ namespace loch::baselines {
 // such bytes becomes '~' and two hexadecimal digits for each byte. Different keys have different texts.
 void write_key_text(System system, kv::Key key, std::string& out);
 
-// The request up to the value (PUT, INSERT), or all of it.
+// Appends a request: all of it, or for a PUT or INSERT the part before the value.
 void append_head(System system, OpKind op, std::string_view key_text, std::uint32_t value_size,
                  std::string& out);
-// Behind a PUT's or INSERT's value.
+// The text after the value of a PUT or INSERT.
 constexpr std::string_view value_end = "\r\n";
 // Appends a reply: all of it, or for a successful GET the part before the value.
 void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
@@ -36,7 +36,8 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 // The text after a GET's value.
 [[nodiscard]] std::string_view reply_end(System system);
 
-// Bytes of a request and of its reply (`status` of one that completed; else a reply of no known size: 0).
+// Bytes of a request, and of its reply with a `status` of completed operations (0 for any other status, whose
+// reply has no known size).
 [[nodiscard]] std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes,
                                           std::uint32_t value_size);
 [[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,
@@ -46,8 +47,8 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 struct ParsedRequest {
   OpKind op = OpKind::get;
   std::string_view key_text;
-  std::uint32_t value_size = 0;  // PUT, INSERT
-  std::size_t value_at = 0;      // PUT, INSERT: where in the request the value begins
+  std::uint32_t value_size = 0;  // size of the value of a PUT or INSERT
+  std::size_t value_at = 0;      // offset in the request of a PUT's or INSERT's value
 };
 // Parses a request; false if it is not one of this protocol. `head` has at least the request's text up to its
 // value.

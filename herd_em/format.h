@@ -1,12 +1,12 @@
 // The byte layout of a request in its slot.
 //
 //   2014, published    | unused | VALUE V | LEN 2 | KEY 16 |      right-aligned in 1 KB; a GET is KEY alone.
-//                      New is a slot whose last 8-byte word has a low byte other than 0; the server zeroes
-//                      that word and LEN when it fetches the request. LEN 0xFFFF: a DELETE.
-//   2016, published    | KEY 16 | opcode 1 | length 1 | VALUE V | unused |      64 B; GET 111, PUT 112,
-//   DELETE 113, INSERT 114 (with a trailer).
-//                      New is an opcode of at least 111; the server zeroes its word.
-//   fixed, both        | unused | the same bytes | trailer 8 |                  right-aligned
+//                      A request has arrived if the low byte of the slot's last 8-byte word is not 0; the
+//                      server zeroes that word and LEN when it fetches the request. LEN 0xFFFF: a DELETE.
+//   2016, published    | KEY 16 | opcode 1 | length 1 | VALUE V | unused |      64 B
+//                      Opcodes: GET 111, PUT 112, DELETE 113, INSERT 114 (only with a trailer). A request
+//                      has arrived if the opcode is at least 111; the server zeroes the opcode's word.
+//   fixed, both        | unused | the published bytes | trailer 8 |             right-aligned
 //
 // The trailer is that of common/rpc/frame.h: sequence number, attempt, operation, check.
 //
@@ -25,7 +25,7 @@
 namespace loch::herd {
 
 enum class Layout : std::uint8_t { y2014, y2016 };
-// insert_if_absent: of requests with a trailer, laid out as a PUT (fixed variant alone).
+// Operations of requests. insert_if_absent needs a trailer (fixed variant) and has the layout of a PUT.
 enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3, insert_if_absent = 4 };
 [[nodiscard]] constexpr bool brings_value(Op op) { return op == Op::put || op == Op::insert_if_absent; }
 

@@ -24,7 +24,8 @@ class HerdModule final : public kv::Module {
     return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
                                                   : kv::Consistency::lossy_cache;
   }
-  // The published slots have no code for it (2014: the length says which operation it is).
+  // INSERT is supported by the fixed variant only: published requests have no code for it (in 2014, the
+  // length tells the operation).
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
     kv::DataSupport all;
     if (options.choice("herd.variant") != "published")

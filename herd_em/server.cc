@@ -225,8 +225,8 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// A GET's reply is the value, or nothing; a DELETE's and an INSERT's one byte; a PUT's one byte (2014), or
-// nothing (2016) if there was room for it.
+// Executes a request. The reply to a GET is the value, or empty for a miss; to a DELETE or INSERT one byte;
+// to a PUT one byte (2014), or nothing (2016) if it was stored.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);

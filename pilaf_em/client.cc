@@ -1,4 +1,4 @@
-// Sends a client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs as messages, and repeats unanswered ones.
+// A client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs by messages; a request without a reply is sent again.
 #include "pilaf_em/client.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ coro::Task<kv::OpResult> PilafClient::insert_if_absent(kv::Key key, kv::ValueVie
   co_return co_await store(MessageOp::put, key, value, stats);
 }
 
-// The client computes the extent's checksum; the server only that of the bucket.
+// Sends a PUT or INSERT as a message (Pilaf 3.1). The client computes the extent's checksum, and the server
+// only the bucket's.
 coro::Task<kv::OpResult> PilafClient::store(MessageOp op, kv::Key key, kv::ValueView value,
                                             fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();

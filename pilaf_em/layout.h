@@ -54,22 +54,22 @@ using RootBytes = std::array<std::byte, root_bytes>;
 [[nodiscard]] RootBytes encode(const Root& root);
 [[nodiscard]] bool decode(const std::byte* bytes, Root* out);
 
-// Messages (what identifies them is in the immediate, common/rpc/message_channel.h).
-//   PUT    | key len u64 | value len u64 | crc64 | key | value |     24 + k + v
-//   INSERT as PUT
-//   DELETE | key len u64 | key |                                      8 + k
-//   GET    | key len u64 | key |                                      8 + k
-//   reply  | status u32 | epoch u32 |                                 8
-//   GET's  | status u32 | value len u32 | value |                     8 + v
+// Messages. The request's number and sender are in the immediate (common/rpc/message_channel.h).
+//   PUT    | key len u64 | value len u64 | crc64 | key | value |     24 + k + v bytes
+//   INSERT like PUT
+//   DELETE | key len u64 | key |                                      8 + k bytes
+//   GET    | key len u64 | key |                                      8 + k bytes
+//   reply  | status u32 | epoch u32 |                                 8 bytes
+//   GET's  | status u32 | value len u32 | value |                     8 + v bytes
 enum class MessageOp : std::uint8_t { put = 1, remove = 2, get = 3, emulated_put = 4, insert_if_absent = 5 };
 enum class ReplyStatus : std::uint32_t {
   ok = 0,
   not_found = 1,
   table_full = 2,
-  not_logged = 3,  // not done; the log's file failed, and may hold it all the same after a restart
-  log_closed = 4,  // not done, and in no log: its file had failed before
-  lost = 5,        // not done: the node came back with zeroed memory and has not been declared lost
-  exists = 6,      // INSERT, not done: the key is there
+  not_logged = 3,  // not applied; writing the log failed, so that the record may still appear after a restart
+  log_closed = 4,  // neither applied nor logged: writing the log failed earlier
+  lost = 5,        // not applied: the node restarted with zeroed memory and was not declared lost yet
+  exists = 6,      // an INSERT was not applied, because the key is present
 };
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 

@@ -23,7 +23,7 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    // An extent has the size of its key and value (3.1); em-opt stores nothing.
+    // Extents are sized for their key and value (Pilaf 3.1); em-opt stores nothing, so it takes one size.
     const bool stores = consistency(options) != kv::Consistency::none;
     const kv::Sizing each = stores ? kv::Sizing::own : kv::Sizing::one;
     return {.keys = each,

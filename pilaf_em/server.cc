@@ -147,7 +147,8 @@ class Server {
     return true;
   }
 
-  // A PUT, or an INSERT: nobody else changes the shard between its look and its change.
+  // Executes a PUT or INSERT. The shard cannot change between an INSERT's look-up and its change, because
+  // only this worker writes it.
   [[nodiscard]] coro::Task<void> put(rpc::Incoming request, bool only_if_absent) {
     Item item;
     if (!read_item(request, &item)) co_return co_await refuse(request);
@@ -156,7 +157,9 @@ class Server {
       co_await charge_work(item.key.size());
       if (is_there) co_return co_await answer(request, ReplyStatus::exists);
     }
-    if (!settings_.rules.replies_late) {  // mutant; its bytes must outlast the request's buffer
+    // The mutant: reply before the change; the item is copied because the reply releases the request's
+    // buffer.
+    if (!settings_.rules.replies_late) {
       copy_.assign(request.data, request.data + put_head + item.key.size() + item.value.kept);
       item.key = {copy_.data() + put_head, item.key.size()};
       item.value.data = item.key.data() + item.key.size();

@@ -39,13 +39,13 @@ struct Rules {
   bool closes_tables = true;   // growth closes the old table's buckets, so that clients notice
   bool replies_late = true;    // the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;                // an extent that is freed is made to fail its checksum
-  bool awaits_even = true;            // a miss is confirmed from an even version on
-  bool follows_epoch = true;          // a reply of another epoch makes the next GET ask the root
-  bool renews_keys = true;            // the regions of a node that restarted are looked up anew
-  bool inserts_in_two_steps = false;  // an INSERT is a GET and then, if that finds nothing, a PUT
-  bool serves_lost = false;           // a server that came back empty serves before it is declared lost
-  bool timeouts_are_none = false;     // an operation without an answer says that it did nothing
+  bool poisons = true;        // the first byte of a freed extent is changed, so that its checksum fails
+  bool awaits_even = true;    // a miss can only be confirmed if the version was even
+  bool follows_epoch = true;  // a reply with a new epoch makes the next GET READ the root
+  bool renews_keys = true;    // the regions of a restarted node are looked up again
+  bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
+  bool serves_lost = false;        // a server that restarted without memory serves before it is declared lost
+  bool timeouts_are_none = false;  // an operation without a reply is reported to have had no effect
 };
 // Changes the rules or flaws to those of the mutant; false if there is no such mutant.
 [[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws);

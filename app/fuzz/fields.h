@@ -35,7 +35,7 @@ class FieldWriter {
   }
   void seed(const char* key, std::uint64_t& value) { out_[key] = value; }
   void real(const char* key, double& value, double, double) { out_[key] = value; }
-  // A field that scenarios of before do not have: 0 is left out.
+  // A field that older scenario files do not have; 0 is not written.
   void later_real(const char* key, double& value, double, double) {
     if (value != 0) out_[key] = value;
   }
@@ -96,7 +96,7 @@ class FieldReader {
   }
   void seed(const char* key, std::uint64_t& value);
   void real(const char* key, double& value, double least, double most);
-  // A field that scenarios of before do not have.
+  // A field that older scenario files do not have; it is then 0.
   void later_real(const char* key, double& value, double least, double most) {
     value = 0;
     if (in_.is_object() && in_.contains(key)) real(key, value, least, most);

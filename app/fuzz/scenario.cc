@@ -193,7 +193,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
-// Some or all of the PUTs are INSERTs, where the protocol has them.
+// Turns some or all of the PUTs into INSERTs, if the protocol has them.
 void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
   if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
   workloads::OperationMix& mix = plan.load.mix;
