@@ -65,7 +65,7 @@ def echo(size):
     return lambda key: ((key * size)[:size], b"0123456789")
 
 
-# name, server, request and its reply
+# Each case: name, kind of server, and a function from a key's text to the request and its reply.
 CASES = [
     (FIRST, "echo", echo(16)),
     ("echo, 64 bytes", "echo", echo(64)),
@@ -93,7 +93,7 @@ def free_port():
 
 
 def place(core):
-    """On that core; and whoever wakes it there goes on until it waits or its turn is over."""
+    """Pins this process to the core, as a batch process: it then does not preempt the process that wakes it there."""
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

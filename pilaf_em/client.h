@@ -58,7 +58,7 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;
 
   // ---- messages (client.cc)
-  // A PUT or an INSERT.
+  // Sends a PUT or an INSERT to the key's server.
   [[nodiscard]] coro::Task<kv::OpResult> store(MessageOp op, kv::Key key, kv::ValueView value,
                                                fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> change(MessageOp op, std::uint32_t shard, std::uint32_t length,
