@@ -66,14 +66,18 @@ Hub::Hub() {
 void Hub::configure() {
   const std::scoped_lock lock(control_mutex_);
   if (open_devices_ != 0) return;
-  const char* text = std::getenv("LOCH_ZOO");
-  auto parsed = parse_settings(text == nullptr ? "mlx5-ib" : text);
+  const char* given = std::getenv("LOCH_ZOO");
+  const std::string text = given == nullptr ? "mlx5-ib" : given;
+  if (text == read_) return;
+  auto parsed = parse_settings(text);
   const auto refuse = [](const std::string& why) {
     std::fprintf(stderr, "%s\n", why.c_str());
     _exit(2);
   };
   if (!parsed) refuse(parsed.error());
+  read_ = text;
   settings = std::move(*parsed);
+  for (auto& count : calls_) count = 0;
   if (const auto ok = wire.open(settings.net); !ok) refuse(ok.error());
   devices.clear();
   for (const DeviceModel& model : settings.devices) {

@@ -27,7 +27,8 @@ class Hub {
   Slots<Region> regions;         // by key >> 8
   Wire wire;
 
-  // Reads LOCH_ZOO, unless a device is open. Bad: says so and ends the process with exit status 2.
+  // Reads LOCH_ZOO where it has changed, unless a device is open; calls are counted anew. Bad: says so and
+  // ends the process with exit status 2.
   void configure();
   // A device was opened or closed; the last one ends the thread.
   void opened();
@@ -65,6 +66,7 @@ class Hub {
   std::atomic<std::uint64_t> draws_ = 0;
   std::array<std::atomic<std::uint64_t>, calls_count> calls_{};
   std::mutex control_mutex_;
+  std::string read_;
   int open_devices_ = 0;
   std::atomic<bool> is_stopping_ = false, has_thread_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// Parses LOCH_ZOO.
+// Parses LOCH_ZOO, a machine and how it differs from its entry.
 #include "common/fabric/verbs/zoo/settings.h"
 
 #include <algorithm>

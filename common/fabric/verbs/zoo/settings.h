@@ -50,7 +50,7 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // counted from 1, over the life of the process
+  std::uint64_t n = 1;  // counted from 1, since LOCH_ZOO was read
   int reason = 0;       // an errno; of a completion, an ibv_wc_status
 };
 
