@@ -25,7 +25,7 @@ struct RunPlan {
   // show the consequences.
   bool waives_order = false;
   std::uint32_t pin = 0;  // worker i of a node is pinned to core i % pin; 0: no pinning
-  // Ns to wait for the other processes at each meeting of the control plane.
+  // Nanoseconds to wait for the other processes at each meeting of the control plane.
   Nanos control_timeout = 120'000'000'000;
   LogFactory logs;                              // histories of the clients; empty: none are recorded
   std::function<void(const Driver&)> on_start;  // called before the run, for a progress display

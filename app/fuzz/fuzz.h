@@ -1,4 +1,4 @@
-// Loch fuzz: many small simulated runs, each with its own cluster, faults and protocol options, whose
+// `loch fuzz`: many small simulated runs, each with its own cluster, faults and protocol options, whose
 // histories are checked in memory. A seed and a commit reproduce a run bit for bit.
 #pragma once
 
