@@ -21,7 +21,7 @@ void check(const R& result) {
 struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
-  fabric::sim::SimFaults faults = {};  // only for sim
+  fabric::sim::SimFaults faults = {};  // simulated faults; only for sim
   Nanos deadline = fabric::forever;    // only for sim: time at which the run is ended
   fabric::FaultConfig losses = {};     // for any fabric: faults of the fault decorator
   std::string hardware = "connectx3-10gbe";
