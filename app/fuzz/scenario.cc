@@ -48,9 +48,10 @@ constexpr std::array<Profile, 10> profiles = {{
     // straggler sees an unchanged word although it changed twice (hole H2). Only a key that is not deleted
     // meanwhile shows this.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // Like the profile shuffle, but only the clients that read the moved keys are slow (hole H2).
+    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
-    // Between two steps of a straggler, the entry that it is about to READ expires and is reused.
+    // Profile in which, between two steps of a straggler, the entry that it is about to READ expires and is
+    // reused.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
