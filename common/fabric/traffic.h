@@ -1,5 +1,5 @@
-// What microbenchmarks are made of: one verb of one size, posted alone or in batches, and the receiver
-// of SENDs. The simulator's calibration, verbs_micro and the protocols micro-* run these same loops.
+// Loops of microbenchmarks: one verb of one size, posted singly or in batches, and the receiver of SENDs. The
+// simulator's calibration, verbs_micro and the micro-* protocols run these same loops.
 #pragma once
 
 #include <atomic>
