@@ -1,4 +1,5 @@
-// Names of operations, statuses and outcomes, and what a history may conclude from how an operation ended.
+// Names of operation kinds, statuses and outcomes, and the outcome that a history records for each
+// status.
 #include "common/base/operation.h"
 
 namespace loch {
@@ -63,7 +64,8 @@ std::string_view name(Outcome outcome) {
   return "?";
 }
 
-// A GET changes nothing, so it fails without effect. A PUT that found nothing has failed as well.
+// The outcome of an operation in a history. A GET changes no state, so an unsuccessful GET has failed
+// without effect. For a PUT the status not_found means that it failed.
 Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
   if (status == OpStatus::ok) return Outcome::ok;
   if (status == OpStatus::not_found && kind != OpKind::put) return Outcome::not_found;

@@ -1,5 +1,5 @@
-// The operations of a key-value store and how they end, in the words that protocols, histories, results and
-// explorations share. All are plain values.
+// The kinds of operations of a key-value store and how they end, as used by protocols, histories, results
+// and explorations. All types are plain values.
 #pragma once
 
 #include <array>
@@ -9,42 +9,47 @@
 
 namespace loch {
 
-// What a client asks for; and `lost`, the entry of a history that no client makes: a node was declared lost.
+// The kind of an operation that a client requests. `lost` is no request: it is the entry of a history
+// that says that a node was declared lost.
 enum class OpKind : std::uint8_t { get, put, remove, lost };
-// The kinds that clients ask for. They come first in OpKind: an array of op_kinds has a place for each.
+// The kinds of operations that clients request. Their values in OpKind begin at 0, so that an array of
+// op_kinds elements can be indexed by kind.
 constexpr std::array client_kinds = {OpKind::get, OpKind::put, OpKind::remove};
 constexpr std::size_t op_kinds = client_kinds.size();
 static_assert(op_kinds == static_cast<std::size_t>(OpKind::lost));
-[[nodiscard]] std::string_view name(OpKind kind);  // as in files: "get", "put", "delete", "lost"
+[[nodiscard]] std::string_view name(OpKind kind);  // name in files: "get", "put", "delete", "lost"
 [[nodiscard]] std::string_view capital_name(
-    OpKind kind);  // as papers write it: "GET", "PUT", "DELETE", "LOST"
+    OpKind kind);  // name in the papers' spelling: "GET", "PUT", "DELETE", "LOST"
 
-// How an operation ended, as its client was told.
+// The status with which an operation returned to its client.
 enum class OpStatus : std::uint8_t {
   ok,
   not_found,
-  conflict,    // gave up after its retries: another operation was in the way
+  conflict,    // the client gave up after its last retry, because other operations interfered
   timeout,     // the operation's expiry period passed
-  table_full,  // "enlarge the table"
-  error,       // a connection failed
+  table_full,  // no free slot was found for the key: the table has to be enlarged
+  error,       // a connection to a server failed
 };
 constexpr std::size_t op_statuses = static_cast<std::size_t>(OpStatus::error) + 1;
-[[nodiscard]] std::string_view name(OpStatus status);  // "ok", "not_found", …
+[[nodiscard]] std::string_view name(OpStatus status);  // the status in files: "ok", "not_found", …
 [[nodiscard]] constexpr bool is_completed(OpStatus status) {
   return status == OpStatus::ok || status == OpStatus::not_found;
 }
 
-// Whether an operation that did not return ok or not_found took effect.
+// Whether an operation that returned neither ok nor not_found certainly had no effect (none), or may have
+// had one (unknown).
 enum class Effect : std::uint8_t { none, unknown };
 
-// The outcome of an operation in a history: what a checker may conclude from its status and effect.
+// The outcome of an operation in a history: what the linearizability checker may conclude from its status
+// and effect.
 enum class Outcome : std::uint8_t {
   ok,
-  not_found,  // GET or DELETE: the key was absent
-  failed,     // certainly had no effect, now or later
-  unknown,    // may have taken effect, may do so at any later time, or never
+  not_found,  // a GET or DELETE found the key absent
+  failed,     // the operation has no effect, now or later
+  unknown,    // the operation may have taken effect, may yet do so at any later time, or never does
 };
-[[nodiscard]] std::string_view name(Outcome outcome);  // "ok", "not_found", "failed", "unknown"
+// the outcome in files: "ok", "not_found", "failed", "unknown"
+[[nodiscard]] std::string_view name(Outcome outcome);
 [[nodiscard]] Outcome outcome_of(OpKind kind, OpStatus status, Effect effect);
 
 }  // namespace loch
