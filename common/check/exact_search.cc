@@ -1,4 +1,5 @@
-// Carries the set of all possible values and open operations of a key through time, up to a limit.
+// Exact linearizability check of one key: tracks the set of all possible (value, operations in effect)
+// states over time, up to a limit.
 #include "common/check/exact_search.h"
 
 #include <algorithm>
@@ -12,10 +13,11 @@ namespace loch::check {
 namespace {
 
 constexpr std::uint32_t absent_state = none;
-constexpr std::uint32_t unread_state = none - 1;  // present at the beginning, value never read
+// the key was present at the start with a value that no GET read
+constexpr std::uint32_t unread_state = none - 1;
 constexpr std::size_t open_max = 64;
 
-// The value, and which open operations (by slot) have taken effect.
+// The key's value, and a bit mask over open_ of the open operations that have taken effect.
 using Configuration = std::pair<std::uint32_t, std::uint64_t>;
 
 struct Event {
@@ -69,7 +71,8 @@ class ExactSearch {
     return !(rules_.model == Model::lossy_cache && op.outcome == Outcome::not_found);
   }
 
-  // Adds every configuration that some open operations' taking effect leads to.
+  // Adds to now_ all configurations that are reachable when further open operations take effect, in any
+  // order.
   bool close_over() {
     std::vector<Configuration> todo(now_.begin(), now_.end());
     while (!todo.empty()) {
@@ -87,7 +90,8 @@ class ExactSearch {
     return true;
   }
 
-  // Whether the operation may take effect on this value; replaces it by what is there afterwards.
+  // Returns whether the operation may take effect when the key holds `*value`; if so, sets `*value` to
+  // the key's value afterwards.
   [[nodiscard]] bool take_effect(const KeyOp& op, std::uint32_t* value) const {
     if (op.outcome == Outcome::not_found) return *value == absent_state;
     if (op.kind == OpKind::get) return *value == op.value;

@@ -1,8 +1,10 @@
-// The checker for histories in which a value is put more than once, so that a GET does not say whose
-// PUT it read. Deciding that is NP-complete (Gibbons and Korach 1997, theorem 2.1); this carries the
-// set of all possible (value, open operations that have taken effect) through time, after Wing and
-// Gong (1993) and Lowe (2017). Exponential in the number of open operations in the worst case: more
-// than 64 open at once (an unknown outcome stays open) or search_limit configurations: undecided.
+// The checker for histories in which a value is put more than once, so that the value which a GET returns
+// does not identify the PUT that wrote it. Deciding linearizability is then NP-complete (Gibbons and
+// Korach 1997, theorem 2.1). The algorithm tracks the set of all possible (value, open operations that
+// have taken effect) over time, after Wing and Gong (1993) and Lowe (2017). Its cost is exponential in
+// the number of open operations in the worst case. With more than 64 operations open at once (one with an
+// unknown outcome stays open for ever) or more than search_limit configurations the verdict is
+// "undecided".
 #pragma once
 
 #include <span>
