@@ -1,4 +1,5 @@
-// Drives load: each client worker's operations, when they are due, and what came of them.
+// Drives load: chooses each client worker's operations, issues them when they are due, and counts their
+// outcomes.
 #include "workloads/driver.h"
 
 #include <fmt/format.h>
@@ -15,9 +16,10 @@
 
 namespace loch::workloads {
 
-// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+// Open loop: an operation due later than this never begins, so that sums of times do not overflow.
 constexpr Nanos latest_due = Nanos{1} << 60;
-// One that is due this long after the end of the run is not waited for.
+// Open loop: a slot does not wait for an operation that is due this many nanoseconds after the end of the
+// run.
 constexpr Nanos beyond_end = 1'000'000'000;
 
 namespace {
@@ -174,7 +176,8 @@ void Driver::start() {
   }
 }
 
-// Where no client is at hand to end the warm-up, the first server does.
+// Serves requests. On a node without clients, the first server worker also ends the warm-up, as clients do
+// elsewhere.
 coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index) {
   if (!clients_.empty() || index != 0) {
     co_await store_.serve(*worker, index);
@@ -189,7 +192,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  constexpr Nanos spin = 1'000'000;  // of CPU time; it lasts longer on a core that is shared
+  constexpr Nanos spin =
+      1'000'000;  // nanoseconds of CPU time; on a shared core they take longer in real time
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
@@ -199,7 +203,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    if (!probes && i % load_.multi_get != 0) continue;  // a lane of the slot before it
+    // Slot i is only a lane of an earlier slot's multi-gets.
+    if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)
                 : load_.replay ? replay_main(own, slot)
@@ -308,8 +313,8 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
 }
 
-// GETs of as many different records at once, on the slot's lanes. It is no snapshot: each GET takes effect at
-// an instant of its own.
+// A multi-get: GETs of different records at the same time, each on a lane of the slot. The result is no
+// snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;
   const Nanos invoked = worker.now();
@@ -330,8 +335,9 @@ coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   if (is_whole) own->tally.batches.latency_ns.record(now - (due < 0 ? invoked : due));
 }
 
-// As the distribution draws them; one that was drawn already is drawn again a few times, and then the next
-// record that is not there takes its place (of a skewed distribution the same few come again and again).
+// Fills *records with different record numbers. A record that is drawn a second time is redrawn up to seven
+// times, and then replaced by the next number not yet in the list, since a skewed distribution keeps drawing
+// the same few records.
 void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records) {
   constexpr int draws = 8;
   const auto begin = records->begin();
@@ -344,8 +350,9 @@ void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* reco
   }
 }
 
-// One sweeps when all have ended: the keeper, or who ends last. The others wait for it, so that their
-// background goes on.
+// When all clients have ended, one of them runs the final sweep: the keeper, or without planned failures the
+// client worker that ends last. The others wait for its end, so that their background coroutines keep
+// running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;
@@ -388,7 +395,8 @@ void Driver::revive(fabric::NodeId node) {
   if (deploy_.drives(node)) revive_clients(node);
 }
 
-// Clients under new names: the old ones' operations are open for ever.
+// Starts the clients of a restarted node under new client numbers, because the operations of its old clients
+// never return and stay open in the history.
 void Driver::revive_clients(fabric::NodeId node) {
   const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
   for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {
@@ -422,7 +430,8 @@ Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot) {
   if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
   const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
   if (load_.operations == 0) {
-    // What begins in the warm-up and ends in the window counts; what ends after it does not.
+    // An operation that begins in the warm-up and ends in the window counts; one that ends after the window
+    // does not.
     return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
   }
   if (elapsed < load_.warmup) return Turn::warm_up;
@@ -455,12 +464,12 @@ std::uint64_t Driver::choose_record(ClientWorker& own) {
   return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
 }
 
-// The gap to the next operation of this worker.
+// Draws the time in ns from one operation of this worker to the next (open loop).
 Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  // At the lowest of rates that is more nanoseconds than a clock has.
+  // At a very low rate, the gap would exceed the range of Nanos.
   constexpr double gap_max = 1e17;
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
@@ -512,7 +521,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
 
   if (!is_in_window(slot, now)) {
     ++own.tally.unmeasured;
-    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the window as well
+    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the measurement window too
     return;
   }
   if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
@@ -531,8 +540,8 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
   if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
 }
 
-// The earliest time that another process's clock may have shown then: a history takes an operation for as
-// long as it may have been under way.
+// The earliest time that another process's clock may have shown at `invoked`. Histories use it so that clock
+// error widens an operation's interval and never narrows it.
 Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
 
 void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,

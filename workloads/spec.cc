@@ -1,4 +1,4 @@
-// Reads a load from flags, YAML workload files and YCSB properties, and checks it.
+// Reads a load's specification from flags, YAML workload files and YCSB properties, and checks it.
 #include "workloads/spec.h"
 
 #include "common/base/check.h"
@@ -12,9 +12,9 @@
 #include <cmath>
 #include <set>
 
-#include "common/kv/options.h"
 #include "common/base/file.h"
 #include "common/base/nearest.h"
+#include "common/kv/options.h"
 
 namespace loch::workloads {
 namespace {
@@ -84,7 +84,7 @@ std::vector<std::string> yaml_keys() {
   return names;
 }
 
-// One entry of a YAML mapping, with its place for messages.
+// One entry of a YAML mapping, with its file and line for error messages.
 struct Entry {
   std::string file, key, text;
   int line = 0;
@@ -93,7 +93,7 @@ struct Entry {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: {}: \"{}\" is not {}", file, line, key, text, expected));
   }
-  // The text as the key's setting takes it.
+  // Parses the text as a value of the key's setting.
   template <typename T>
   [[nodiscard]] Result<T> value() const {
     const auto setting = std::ranges::find(yaml_settings(), key, &settings::Setting::key);
@@ -162,7 +162,7 @@ Result<> apply_distribution(const Entry& e, YamlState& s) {
   return {};
 }
 
-// Keys that begin with key_size_ or value_size_.
+// Handles the YAML keys that begin with key_size_ or value_size_.
 Result<> apply_sizes(const Entry& e, YamlState& s) {
   SizeRequest& sizes = e.key.starts_with("key_") ? s.spec.key_sizes : s.spec.value_sizes;
   if (e.key.ends_with("_distribution")) {
@@ -268,7 +268,7 @@ Result<std::shared_ptr<const Sizes>> sizes_of(const SizeRequest& request, std::u
     spec.shape = (*request.pareto)[2];
   }
   spec.file = request.histogram.value_or("");
-  // Keys of different sizes have at least 8 bytes, to be told apart.
+  // Keys of different sizes have at least 8 bytes, so that all records' keys are distinct.
   constexpr std::uint32_t least_key = 8;
   if (of == SizedData::key && !request.least) spec.least = std::min(least_key, spec.most);
   auto sizes = Sizes::make(spec, of);

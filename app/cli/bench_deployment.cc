@@ -1,4 +1,5 @@
-// Derives the deployment of a bench run from its flags, and refuses bad ones before there is a fabric.
+// Derives the deployment of a bench run from its flags, and refuses bad deployments before a fabric is
+// opened.
 #include <fmt/format.h>
 
 #include "app/cli/bench_options.h"
@@ -21,7 +22,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
   config.server_nodes = o.server_nodes;
-  // A number of operations says nothing of how long they take.
+  // A load given as a number of operations has no known length.
   config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
   return config;
 }

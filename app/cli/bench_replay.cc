@@ -1,4 +1,4 @@
-// Makes a load of a trace, and says afterwards how much of it was replayed, and how late.
+// Makes a load from a trace, and reports how much of the trace was replayed, and how late.
 #include "app/cli/bench_replay.h"
 #include "app/cli/refusal.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What a trace says itself, or what goes with draws from a mix only.
+// Flags refused with a trace: the trace determines them, or they only apply to a mix.
 constexpr std::array decided = {"rate",
                                 "arrivals",
                                 "search",
@@ -161,7 +161,8 @@ void say_replay(const BenchOptions& o, measure::PointResult& point) {
                        counted(counts.simplified)));
   double latency_sum = 0;
   for (const measure::KindTally& kind : all.kinds) latency_sum += kind.latency_ns.sum();
-  // Latencies count from the arrival times: then more than a tenth of them is waiting for a client.
+  // Reports lateness only if it makes up more than a tenth of the latencies, which count from the arrival
+  // times.
   if (all.lag_ns.sum() * 10 <= latency_sum || all.lag_ns.sum() == 0) return;
   point.caveats.insert(
       point.caveats.begin(),

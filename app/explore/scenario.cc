@@ -1,4 +1,4 @@
-// Reads the text of a scenario.
+// Parses the text of a scenario.
 #include "app/explore/scenario.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ constexpr std::array<std::pair<std::string_view, Verb>, 5> verbs = {{{"GET", Ver
                                                                      {"SCRUB", Verb::scrub}}};
 constexpr std::size_t most_clients = 8;
 constexpr std::uint32_t most_operations = 32;
-constexpr std::uint32_t most_with_last = 64;  // with three of each key at the end: bits of a word
+// Operations in all, including three of each key at the run's end; their sets are bit masks.
+constexpr std::uint32_t most_with_last = 64;
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
