@@ -126,7 +126,7 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
                 fmt::format("background workers: cannot start worker {}: {}", i, std::strerror(errno)));
     } else if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // the parent died before the prctl() above took effect
+      if (getppid() != parent) _exit(1);  // the parent died before prctl(PR_SET_PDEATHSIG) took effect
       for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
       prctl(PR_SET_NAME, "loch-hog");
       close(go.to);
