@@ -78,7 +78,7 @@ Nanos KernelPath::on_link(std::uint64_t bytes) const {
 const KernelPath& kernel_path(Link link) { return link == Link::ipoib ? ipoib : ethernet; }
 
 Nanos beyond_echo(System system, OpKind op) {
-  // A DELETE was not measured; it writes to the table as a PUT does.
+  // A DELETE and an INSERT were not measured; they look for the key in the table as a PUT does.
   const double get = system == System::memcached ? memcached_get : redis_get;
   const double put = system == System::memcached ? memcached_put : redis_put;
   return static_cast<Nanos>(table_echo * ((op == OpKind::get ? get : put) - 1));

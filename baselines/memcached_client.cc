@@ -31,6 +31,8 @@ kv::OpStatus status_of(memcached_return_t code) {
       return kv::OpStatus::ok;
     case MEMCACHED_NOTFOUND:
       return kv::OpStatus::not_found;
+    case MEMCACHED_NOTSTORED:  // of add alone
+      return kv::OpStatus::exists;
     case MEMCACHED_TIMEOUT:
       return kv::OpStatus::timeout;
     case MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE:
@@ -96,6 +98,9 @@ void MemcachedConnection::execute(MemcachedCall& call) {
   if (call.op == OpKind::put) {
     code = memcached_set(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
                          call.value.size, 0, 0);
+  } else if (call.op == OpKind::insert_if_absent) {
+    code = memcached_add(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
+                         call.value.size, 0, 0);
   } else {
     code = memcached_delete(handle(), key, key_size, 0);
   }
@@ -108,11 +113,11 @@ void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
   const auto reason = static_cast<memcached_return_t>(code);
   for (MemcachedCall* call : calls) {
     call->status = status_of(reason);
-    const bool is_answer = call->status == kv::OpStatus::ok || call->status == kv::OpStatus::not_found;
-    if (!is_answer && call->op != OpKind::get && !is_refusal(reason)) call->effect = kv::Effect::unknown;
+    if (!is_completed(call->status) && call->op != OpKind::get && !is_refusal(reason))
+      call->effect = kv::Effect::unknown;
   }
   const kv::OpStatus status = calls.front()->status;
-  if (status == kv::OpStatus::ok || status == kv::OpStatus::not_found) return;
+  if (is_completed(status)) return;
   if (status == kv::OpStatus::timeout)
     ++counts_.timed_out;
   else if (status == kv::OpStatus::error)
@@ -268,6 +273,10 @@ class MemcachedClient final : public kv::Client {
   }
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     co_return co_await execute(OpKind::remove, key, {}, stats);
+  }
+  coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) override {
+    co_return co_await execute(OpKind::insert_if_absent, key, value, stats);
   }
 
  private:

@@ -60,6 +60,10 @@ class ModelStore::Client final : public kv::Client {
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     co_return co_await execute(OpKind::remove, key, {}, stats);
   }
+  coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) override {
+    co_return co_await execute(OpKind::insert_if_absent, key, value, stats);
+  }
 
  private:
   coro::Task<kv::OpResult> execute(OpKind op, kv::Key key, kv::ValueView value, fabric::OpStats* stats);
@@ -92,7 +96,7 @@ std::uint32_t ModelStore::Client::write_request(OpKind op, kv::ValueView value) 
   append_head(system, op, key_, value.size, head_);
   std::byte* out = channel_.request(slot_);
   copy_text(head_, out);
-  if (op != OpKind::put) return static_cast<std::uint32_t>(head_.size());
+  if (!brings_value(op)) return static_cast<std::uint32_t>(head_.size());
   std::memcpy(out + head_.size(), value.data, value.kept);
   if (value.kept == value.size) copy_text(value_end, out + head_.size() + value.size);
   return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
@@ -225,7 +229,7 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
   // Parsing, hashing and comparing are in what was measured, and so are the copies of a small value.
-  std::uint32_t value = request.op == OpKind::put ? request.value_size : settings_.config.value_size;
+  std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())
     value = item->second.size;
@@ -247,6 +251,12 @@ std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, co
       if (found == nullptr) status = kv::OpStatus::not_found;
       break;
     }
+    case OpKind::insert_if_absent:
+      if (table.contains(key)) {
+        status = kv::OpStatus::exists;
+        break;
+      }
+      [[fallthrough]];
     case OpKind::put: {
       const std::uint32_t kept = std::min(request.value_size, settings_.config.kept_value_bytes);
       table[key] = {std::string(text_of(message + request.value_at, kept)), request.value_size};

@@ -70,7 +70,10 @@ class BaselineModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(system_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
-    return {.keys = kv::Sizing::own, .values = kv::Sizing::own};
+    const char* const command = system_ == System::memcached ? "by the server: add" : "by the server: SETNX";
+    return {.keys = kv::Sizing::own,
+            .values = kv::Sizing::own,
+            .insert_if_absent = {.is_there = true, .how = command}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // Whether somebody else's servers evict is theirs to know.

@@ -107,6 +107,10 @@ void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
     case OpKind::put:
       if (reply.type == REDIS_REPLY_STATUS) request.status = OpStatus::ok;
       break;
+    case OpKind::insert_if_absent:
+      if (reply.type == REDIS_REPLY_INTEGER)
+        request.status = reply.integer > 0 ? OpStatus::ok : OpStatus::exists;
+      break;
     case OpKind::remove:
       if (reply.type == REDIS_REPLY_INTEGER)
         request.status = reply.integer > 0 ? OpStatus::ok : OpStatus::not_found;
@@ -119,7 +123,7 @@ void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
 }
 
 void RedisConnection::send(RedisRequest* request, std::string_view key, kv::ValueView value) {
-  constexpr std::array<const char*, 3> verbs = {"GET", "SET", "DEL"};
+  constexpr std::array<std::string_view, op_kinds> verbs = {"GET", "SET", "DEL", "SETNX"};
   request->connection = this;
   request->expired = on_expired;
   reactor_.begin(request);
@@ -127,10 +131,11 @@ void RedisConnection::send(RedisRequest* request, std::string_view key, kv::Valu
     reactor_.finish(request);
     return;
   }
-  const std::array<const char*, 3> words = {verbs[static_cast<std::size_t>(request->op)], key.data(),
+  const std::string_view verb = verbs[static_cast<std::size_t>(request->op)];
+  const std::array<const char*, 3> words = {verb.data(), key.data(),
                                             reinterpret_cast<const char*>(value.data)};
-  const std::array<std::size_t, 3> sizes = {3, key.size(), value.size};
-  const int count = request->op == OpKind::put ? 3 : 2;
+  const std::array<std::size_t, 3> sizes = {verb.size(), key.size(), value.size};
+  const int count = brings_value(request->op) ? 3 : 2;
   // hiredis 0.14 takes pointers to non-const, and only reads.
   auto** arguments = const_cast<const char**>(words.data());
   if (redisAsyncCommandArgv(context_, on_reply, request, count, arguments, sizes.data()) != REDIS_OK)
@@ -162,6 +167,10 @@ class RedisClient final : public kv::Client {
   }
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     co_return co_await execute(OpKind::remove, key, {}, stats);
+  }
+  coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) override {
+    co_return co_await execute(OpKind::insert_if_absent, key, value, stats);
   }
 
  private:

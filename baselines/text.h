@@ -2,9 +2,11 @@
 //
 //   memcached   get KEY\r\n                    VALUE KEY FLAGS SIZE\r\n VALUE \r\nEND\r\n, or END\r\n
 //               set KEY 0 0 SIZE\r\n VALUE \r\n    STORED\r\n
+//               add as set                     STORED\r\n, or NOT_STORED\r\n
 //               delete KEY\r\n                 DELETED\r\n, or NOT_FOUND\r\n
 //   Redis       *2 GET KEY                     $SIZE\r\n VALUE \r\n, or $-1\r\n
 //               *3 SET KEY VALUE               +OK\r\n
+//               *3 SETNX KEY VALUE             :1\r\n, or :0\r\n
 //               *2 DEL KEY                     :1\r\n, or :0\r\n
 //               (a word of a Redis request is $SIZE\r\n WORD \r\n)
 #pragma once
@@ -23,10 +25,10 @@ namespace loch::baselines {
 // bytes becomes '~' and two hexadecimal digits a byte. Different keys have different texts.
 void write_key_text(System system, kv::Key key, std::string& out);
 
-// The request up to the value (PUT), or all of it.
+// The request up to the value (PUT, INSERT), or all of it.
 void append_head(System system, OpKind op, std::string_view key_text, std::uint32_t value_size,
                  std::string& out);
-// Behind a PUT's value.
+// Behind a PUT's or INSERT's value.
 constexpr std::string_view value_end = "\r\n";
 // The reply up to a GET's value, or all of it.
 void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
@@ -34,7 +36,7 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 // Behind a GET's value.
 [[nodiscard]] std::string_view reply_end(System system);
 
-// Bytes of a request and of its reply (`status` ok or not_found; else a reply of no known size: 0).
+// Bytes of a request and of its reply (`status` of one that completed; else a reply of no known size: 0).
 [[nodiscard]] std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes,
                                           std::uint32_t value_size);
 [[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,
@@ -44,8 +46,8 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 struct ParsedRequest {
   OpKind op = OpKind::get;
   std::string_view key_text;
-  std::uint32_t value_size = 0;  // PUT
-  std::size_t value_at = 0;      // PUT: where in the request the value begins
+  std::uint32_t value_size = 0;  // PUT, INSERT
+  std::size_t value_at = 0;      // PUT, INSERT: where in the request the value begins
 };
 // False: it is no request of this protocol. `head` is the beginning of a request, at least up to its value.
 [[nodiscard]] bool parse_request(System system, std::string_view head, ParsedRequest& out);

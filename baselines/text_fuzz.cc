@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       LOCH_CHECK_LE(request.value_at, size);
       LOCH_CHECK_LE(request.key_text.size(), size);
     }
-    for (const loch::OpKind op : {loch::OpKind::get, loch::OpKind::put, loch::OpKind::remove}) {
+    for (const loch::OpKind op : loch::client_kinds) {
       ParsedReply reply;
       if (parse_reply(system, op, text, reply)) LOCH_CHECK_LE(reply.value_at, size);
     }

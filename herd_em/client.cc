@@ -146,6 +146,8 @@ kv::OpResult ClientWorker::answered(const Pending& pending, Op op, std::uint32_t
     result.status = was_there ? kv::OpStatus::ok : kv::OpStatus::not_found;
   } else if (pending.reply_bytes > 0 && pending.reply[0] == std::byte{0}) {
     result.status = kv::OpStatus::table_full;
+  } else if (op == Op::insert_if_absent && pending.reply_bytes > 0 && pending.reply[0] == std::byte{2}) {
+    result.status = kv::OpStatus::exists;
   }
   return result;
 }

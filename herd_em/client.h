@@ -91,6 +91,10 @@ class HerdClient final : public kv::Client {
     const kv::ValueView none;
     return worker_.call(slot_, Op::remove, key, none, stats);
   }
+  coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) override {
+    return worker_.call(slot_, Op::insert_if_absent, key, value, stats);
+  }
 
  private:
   ClientWorker& worker_;

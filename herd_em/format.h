@@ -4,7 +4,7 @@
 //                      New is a slot whose last 8-byte word has a low byte other than 0; the server zeroes
 //                      that word and LEN when it fetches the request. LEN 0xFFFF: a DELETE.
 //   2016, published    | KEY 16 | opcode 1 | length 1 | VALUE V | unused |      64 B; GET 111, PUT 112,
-//   DELETE 113.
+//   DELETE 113, INSERT 114 (with a trailer).
 //                      New is an opcode of at least 111; the server zeroes its word.
 //   fixed, both        | unused | the same bytes | trailer 8 |                  right-aligned
 //
@@ -24,7 +24,9 @@
 namespace loch::herd {
 
 enum class Layout : std::uint8_t { y2014, y2016 };
-enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3 };
+// insert_if_absent: of requests with a trailer, laid out as a PUT (fixed variant alone).
+enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3, insert_if_absent = 4 };
+[[nodiscard]] constexpr bool brings_value(Op op) { return op == Op::put || op == Op::insert_if_absent; }
 
 struct SlotFormat {
   Layout layout = Layout::y2014;

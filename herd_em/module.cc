@@ -24,6 +24,15 @@ class HerdModule final : public kv::Module {
     return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
                                                   : kv::Consistency::lossy_cache;
   }
+  // The published slots have no code for it (2014: the length says which operation it is).
+  [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
+    kv::DataSupport all;
+    if (options.choice("herd.variant") != "published")
+      all.insert_if_absent = {.is_there = true, .how = "by the server worker that owns the key"};
+    else
+      all.insert_if_absent.how = "its published requests have no code for it";
+    return all;
+  }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // A request is here when its flag is (Q5). The opcode of a published 2016 request lies before the value:
     // its line must come at once. The flag of all others comes last where bytes are placed in order.

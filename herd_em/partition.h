@@ -49,6 +49,8 @@ class Partition {
   // Copies what is kept of the value, at most value_bytes, and returns its length; none if the key is not
   // there.
   [[nodiscard]] std::optional<std::uint32_t> get(KeyHash key, std::byte* out);
+  // Whether get() would find the key.
+  [[nodiscard]] bool has(KeyHash key) { return find(key).has_value(); }
   // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 

@@ -223,15 +223,18 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// A GET's reply is the value, or nothing; a DELETE's one byte; a PUT's one byte (2014), or nothing (2016) if
-// there was room for it.
+// A GET's reply is the value, or nothing; a DELETE's and an INSERT's one byte; a PUT's one byte (2014), or
+// nothing (2016) if there was room for it.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);
     return {true, std::min(length.value_or(0), settings_.config.value_size)};
   }
   std::uint8_t status = 1;
-  if (request.what.op == Op::put) {
+  const bool finds_key = request.what.op == Op::insert_if_absent && partition_.has(request.what.key);
+  if (finds_key) {
+    status = settings_.rules.inserts_say_done ? 1 : 2;
+  } else if (brings_value(request.what.op)) {
     const bool has_room = partition_.put(request.what.key, request.value.data(), settings_.config.value_size,
                                          settings_.partition.value_bytes);
     status = has_room ? 1 : 0;

@@ -114,6 +114,8 @@ Result<> apply_mutant(std::string_view mutant, Settings& s) {
     s.rules.timeouts_are_none = true;
   else if (mutant == "repeated-says-done")
     s.rules.forgets_status = true;
+  else if (mutant == "insert-says-done")
+    s.rules.inserts_say_done = true;
   else if (mutant == "any-keyhash")
     s.rules.never_zero = false;
   else if (mutant == "store-mode-wraps")

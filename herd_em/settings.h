@@ -35,6 +35,7 @@ struct Rules {
   bool ignores_server = false;
   bool timeouts_are_none = false;
   bool forgets_status = false;
+  bool inserts_say_done = false;
 };
 
 struct Settings {

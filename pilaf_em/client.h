@@ -19,6 +19,8 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> put(kv::Key key, kv::ValueView value,
                                              fabric::OpStats* stats) override;
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override;
+  [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                                          fabric::OpStats* stats) override;
 
  private:
   using Bytes = std::span<const std::byte>;
@@ -55,6 +57,9 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;
 
   // ---- messages (client.cc)
+  // A PUT or an INSERT.
+  [[nodiscard]] coro::Task<kv::OpResult> store(MessageOp op, kv::Key key, kv::ValueView value,
+                                               fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> change(MessageOp op, std::uint32_t shard, std::uint32_t length,
                                                 fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> get_by_message(kv::Key key, fabric::OpStats* stats);

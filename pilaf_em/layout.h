@@ -53,11 +53,12 @@ using RootBytes = std::array<std::byte, root_bytes>;
 
 // Messages (what identifies them is in the immediate, common/rpc/message_channel.h).
 //   PUT    | key len u64 | value len u64 | crc64 | key | value |     24 + k + v
+//   INSERT as PUT
 //   DELETE | key len u64 | key |                                      8 + k
 //   GET    | key len u64 | key |                                      8 + k
 //   reply  | status u32 | epoch u32 |                                 8
 //   GET's  | status u32 | value len u32 | value |                     8 + v
-enum class MessageOp : std::uint8_t { put = 1, remove = 2, get = 3, emulated_put = 4 };
+enum class MessageOp : std::uint8_t { put = 1, remove = 2, get = 3, emulated_put = 4, insert_if_absent = 5 };
 enum class ReplyStatus : std::uint32_t {
   ok = 0,
   not_found = 1,
@@ -65,6 +66,7 @@ enum class ReplyStatus : std::uint32_t {
   not_logged = 3,  // not done; the log's file failed, and may hold it all the same after a restart
   log_closed = 4,  // not done, and in no log: its file had failed before
   lost = 5,        // not done: the node came back with zeroed memory and has not been declared lost
+  exists = 6,      // INSERT, not done: the key is there
 };
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 

@@ -24,8 +24,12 @@ class PilafModule final : public kv::Module {
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
     // An extent has the size of its key and value (3.1); em-opt stores nothing.
-    const kv::Sizing each = consistency(options) == kv::Consistency::none ? kv::Sizing::one : kv::Sizing::own;
-    return {.keys = each, .values = each};
+    const bool stores = consistency(options) != kv::Consistency::none;
+    const kv::Sizing each = stores ? kv::Sizing::own : kv::Sizing::one;
+    return {.keys = each,
+            .values = each,
+            .insert_if_absent = {.is_there = stores,
+                                 .how = stores ? "by the server that owns the key" : "it stores nothing"}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // The published variant is held to the paper's claim (3.3); that it breaks it is a finding.

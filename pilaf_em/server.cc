@@ -96,7 +96,9 @@ class Server {
     }
     switch (static_cast<MessageOp>(request.op)) {
       case MessageOp::put:
-        co_return co_await put(request);
+        co_return co_await put(request, false);
+      case MessageOp::insert_if_absent:
+        co_return co_await put(request, true);
       case MessageOp::remove:
         co_return co_await remove(request);
       case MessageOp::get:
@@ -144,9 +146,15 @@ class Server {
     return true;
   }
 
-  [[nodiscard]] coro::Task<void> put(rpc::Incoming request) {
+  // A PUT, or an INSERT: nobody else changes the shard between its look and its change.
+  [[nodiscard]] coro::Task<void> put(rpc::Incoming request, bool only_if_absent) {
     Item item;
     if (!read_item(request, &item)) co_return co_await refuse(request);
+    if (only_if_absent) {
+      const bool is_there = shard_->find(item.key).has_value();
+      co_await charge_work(item.key.size());
+      if (is_there) co_return co_await answer(request, ReplyStatus::exists);
+    }
     if (!settings_.rules.replies_late) {  // mutant; its bytes must outlast the request's buffer
       copy_.assign(request.data, request.data + put_head + item.key.size() + item.value.kept);
       item.key = {copy_.data() + put_head, item.key.size()};

@@ -39,12 +39,13 @@ struct Rules {
   bool closes_tables = true;   // growth tells the clients
   bool replies_late = true;    // a reply follows its PUT
   bool checks_guard = true;
-  bool poisons = true;             // an extent that is freed is made to fail its checksum
-  bool awaits_even = true;         // a miss is confirmed from an even version on
-  bool follows_epoch = true;       // a reply of another epoch makes the next GET ask the root
-  bool renews_keys = true;         // the regions of a node that restarted are looked up anew
-  bool serves_lost = false;        // a server that came back empty serves before it is declared lost
-  bool timeouts_are_none = false;  // an operation without an answer says that it did nothing
+  bool poisons = true;                // an extent that is freed is made to fail its checksum
+  bool awaits_even = true;            // a miss is confirmed from an even version on
+  bool follows_epoch = true;          // a reply of another epoch makes the next GET ask the root
+  bool renews_keys = true;            // the regions of a node that restarted are looked up anew
+  bool inserts_in_two_steps = false;  // an INSERT is a GET and then, if that finds nothing, a PUT
+  bool serves_lost = false;           // a server that came back empty serves before it is declared lost
+  bool timeouts_are_none = false;     // an operation without an answer says that it did nothing
 };
 // False: there is no such mutant.
 [[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws);

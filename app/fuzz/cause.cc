@@ -18,7 +18,7 @@ using check::Operation;
 std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const std::string& value) {
   if (value == check::preloaded_value) return -1;
   for (const Operation* o : ops) {
-    if (o->kind == OpKind::put && o->value == value)
+    if (brings_value(o->kind) && o->value == value)
       return o->outcome == Outcome::ok ? o->return_ns : std::nullopt;
   }
   return std::nullopt;
@@ -51,7 +51,7 @@ bool is_lost(const std::vector<const Operation*>& ops, const Operation& miss) {
   Nanos since = -1;
   for (const Operation* o : ops) {
     if (o->outcome != Outcome::ok || !o->return_ns || o->kind == OpKind::remove) continue;
-    const auto written = o->kind == OpKind::put ? o->return_ns : written_by(ops, o->value.value_or(""));
+    const auto written = brings_value(o->kind) ? o->return_ns : written_by(ops, o->value.value_or(""));
     if (written && *written <= miss.invoke_ns) since = std::max(since, o->invoke_ns);
   }
   return !may_be_deleted(ops, since, *miss.return_ns);
@@ -62,7 +62,7 @@ bool is_stale(const std::vector<const Operation*>& ops, const Operation& read) {
   const auto written = written_by(ops, *read.value);
   if (!written) return false;
   return std::ranges::any_of(ops, [&](const Operation* o) {
-    return o->kind == OpKind::put && o->outcome == Outcome::ok && o->value != read.value && o->return_ns &&
+    return brings_value(o->kind) && o->outcome == Outcome::ok && o->value != read.value && o->return_ns &&
            o->invoke_ns > *written && *o->return_ns < read.invoke_ns;
   });
 }

@@ -35,6 +35,10 @@ class FieldWriter {
   }
   void seed(const char* key, std::uint64_t& value) { out_[key] = value; }
   void real(const char* key, double& value, double, double) { out_[key] = value; }
+  // A field that scenarios of before do not have: 0 is left out.
+  void later_real(const char* key, double& value, double, double) {
+    if (value != 0) out_[key] = value;
+  }
   void flag(const char* key, bool& value) { out_[key] = value; }
   void text(const char* key, std::string& value) { out_[key] = value; }
   void dictionary(const char* key, std::map<std::string, std::string>& value) {
@@ -91,6 +95,11 @@ class FieldReader {
   }
   void seed(const char* key, std::uint64_t& value);
   void real(const char* key, double& value, double least, double most);
+  // A field that scenarios of before do not have.
+  void later_real(const char* key, double& value, double least, double most) {
+    value = 0;
+    if (in_.is_object() && in_.contains(key)) real(key, value, least, most);
+  }
   void flag(const char* key, bool& value);
   // Reports that the value of `key` is not as expected.
   void refuse(const char* key, std::string_view expected) { complain(key, expected); }

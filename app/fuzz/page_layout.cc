@@ -31,7 +31,7 @@ std::string lane_name(const kv::DeployConfig& d, std::int32_t client) {
 std::string label_of(const Operation& o, std::size_t key) {
   const std::string_view what = capital_name(o.kind);
   std::string text = fmt::format("{} {}", what, key_letter(key));
-  if (o.kind == OpKind::put) text += " = " + o.value.value_or("");
+  if (brings_value(o.kind)) text += " = " + o.value.value_or("");
   if (o.kind == OpKind::get && o.outcome == Outcome::ok) return text + " : " + o.value.value_or("");
   switch (o.outcome) {
     case Outcome::ok:

@@ -92,6 +92,20 @@ TEST_F(ReplayFile, OfAScenarioThatCannotRunIsRefused) {
               HasSubstr("hardware: \"/etc/passwd\" is no profile"));
   EXPECT_THAT(refusal("\"settings\": {}", "\"settings\": {\"slots.spair\": \"1\"}"),
               HasSubstr("slots.spair"));
+  EXPECT_THAT(refusal("\"put\": ", "\"insert_if_absent\": 0, \"put\": "), "accepted");
+}
+
+TEST_F(ReplayFile, InsertsOfAStoreWithoutThemAreRefused) {
+  Replay replay = make_replay(fuzz_seed(failing_seed, options(), module()), options());
+  workloads::OperationMix& mix = replay.scenario.plan.load.mix;
+  std::swap(mix.put, mix.insert_if_absent);
+  ASSERT_GT(mix.insert_if_absent, 0);
+  auto read = parse_replay(to_text(replay), "f.json");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->scenario.plan.load.mix.insert_if_absent, mix.insert_if_absent);
+  const auto bound = make_runnable(*read, registry_, "f.json");
+  ASSERT_FALSE(bound);
+  EXPECT_THAT(bound.error().message, HasSubstr("f.json: scenario.load: expected no insert_if_absent"));
 }
 
 // A schedule that kills the keeper would leave nobody to repair.

@@ -192,6 +192,14 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
+// Some or all of the PUTs are INSERTs, where the protocol has them.
+void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
+  if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
+  workloads::OperationMix& mix = plan.load.mix;
+  mix.insert_if_absent = mix.put * pick<double>(rng, {0.3, 0.6, 1});
+  mix.put -= mix.insert_if_absent;
+}
+
 }  // namespace
 
 namespace {
@@ -246,6 +254,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   LOCH_TRY(draw_knobs(options, profile.table, settings, room.slack, is_reborn, s));
   if (!is_reborn) draw_repairs(failures, s);
   plan_repairs(s);
+  Rng inserts(seed, "fuzz inserts if absent");
+  draw_inserts(inserts, s.plan);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;
   return s;
 }

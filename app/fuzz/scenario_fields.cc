@@ -13,7 +13,8 @@ constexpr std::int64_t second = 1'000'000'000, most_nodes = 8, most_workers = 16
 constexpr std::size_t most_clients = 4'096, most_operations = 200'000;
 constexpr std::array<std::string_view, 9> fault_names = {
     "crash", "pause", "nic_stall", "cut", "kill", "one_way", "lossy", "no_buffers", "clock_step"};
-constexpr std::array<std::string_view, 3> operation_names = {"get", "put", "delete"};
+constexpr std::array<std::string_view, op_kinds> operation_names = {"get", "put", "delete",
+                                                                    "insert_if_absent"};
 
 template <typename A>
 void cluster(A& a, FuzzScenario& s) {
@@ -60,6 +61,7 @@ void load(A& a, workloads::LoadConfig& l) {
     mix.real("put", l.mix.put, 0, 1);
     mix.real("delete", l.mix.remove, 0, 1);
     mix.real("insert", l.mix.insert, 0, 1);
+    mix.later_real("insert_if_absent", l.mix.insert_if_absent, 0, 1);
   });
   a.whole("operations", l.operations, 0, most_operations);
   a.whole("duration_ns", l.duration, 0, second);

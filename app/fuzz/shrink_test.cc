@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Known, Shrinking,
                                            Case{"nessie", "", "H1", 47, 8},
                                            Case{"nessie-sd", "shared-tables", "", 8, 8},
                                            Case{"nessie-hy", "reply-before-store", "", 8, 8},
-                                           Case{"pilaf", "growth-without-reset", "", 59, 8},
+                                           Case{"pilaf", "growth-without-reset", "", 60, 8},
                                            Case{"herd", "reply-not-awaited", "", 1, 8}));
 
 // A list of what a run did, followed with the same seed, is the same run event by event, while nobody is

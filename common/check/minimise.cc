@@ -11,6 +11,11 @@ namespace {
 // Whether an operation of the history is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
+// It changed nothing, and its answer says so.
+bool only_looked(const KeyOp& op) {
+  return op.kind == OpKind::get || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
+}
+
 class Minimiser {
  public:
   Minimiser(std::span<const KeyOp> operations, const KeyRules& rules)
@@ -56,9 +61,9 @@ class Minimiser {
     }
     std::vector<KeyOp> kept;
     for (KeyOp op : ops_) {
-      if (op.invoke_ns > end && !(op.kind == OpKind::put && read.contains(op.value))) continue;
+      if (op.invoke_ns > end && !(brings_value(op.kind) && read.contains(op.value))) continue;
       if (op.return_ns > end && op.kind != OpKind::lost) {
-        if (op.kind == OpKind::get || op.outcome == Outcome::not_found) continue;
+        if (only_looked(op)) continue;
         if (op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
       kept.push_back(op);
@@ -89,8 +94,10 @@ class Minimiser {
     for (KeyOp op : ops_) {
       if (op.invoke_ns <= begin) {
         const bool over = op.outcome == Outcome::ok && op.return_ns <= begin;
-        if (op.kind == OpKind::get || op.outcome == Outcome::not_found) continue;
-        if (over && !(op.kind == OpKind::put && read_later.contains(op.value))) continue;
+        if (only_looked(op)) continue;
+        if (over && !(brings_value(op.kind) && read_later.contains(op.value))) continue;
+        // What made the key absent for it may be cut off.
+        if (over && op.kind == OpKind::insert_if_absent) op.kind = OpKind::put;
         if (!over && op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
       kept.push_back(op);
@@ -124,8 +131,8 @@ class Minimiser {
   // the history could look worse than it is stay unchanged.
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
-    if (op.kind == OpKind::lost) return;  // removing a loss, which excuses absences, could create a violation
-    const bool wrote = op.kind != OpKind::get && op.outcome != Outcome::not_found;
+    if (op.kind == OpKind::lost) return;  // without it the others would contradict each other sooner
+    const bool wrote = !only_looked(op);
     if (op.outcome == Outcome::failed) {
       // A failed PUT stays, because a GET of its value would look corrupt without it; a failed DELETE is
       // removed.
@@ -162,7 +169,7 @@ class Minimiser {
       if (weights_[i] == Weight::full && ops_[i].kind == OpKind::get) read.insert(ops_[i].value);
     }
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].kind == OpKind::put && read.contains(ops_[i].value)) weights_[i] = Weight::full;
+      if (brings_value(ops_[i].kind) && read.contains(ops_[i].value)) weights_[i] = Weight::full;
     }
   }
 

@@ -1,4 +1,4 @@
-// A server worker executes GET, PUT and DELETE requests on the table that it owns.
+// A server worker's work on its table: GET, PUT, DELETE and INSERT as requests ask for them.
 //
 // If only the worker reads its table (NessieSD), it updates entries in place. If clients READ words and
 // entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is
@@ -27,7 +27,7 @@ class TableServer final : public rpc::Handler {
 
  private:
   [[nodiscard]] coro::Task<Say> get(ReplyPlace reply);
-  [[nodiscard]] coro::Task<Say> put(rpc::Request request);
+  [[nodiscard]] coro::Task<Say> put(rpc::Request request, bool only_if_absent);
   [[nodiscard]] coro::Task<Say> remove();
   [[nodiscard]] coro::Task<Say> replace(rpc::Request request, std::uint64_t slot, std::uint64_t now);
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);

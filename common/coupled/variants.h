@@ -12,6 +12,7 @@ namespace loch::coupled {
 // What the store promises after a loss. Entries have no copies and no worker serves another's row, so
 // keys of a lost server are unavailable; a lost client or link affects no other client.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
+[[nodiscard]] kv::DataSupport data_support();
 
 // The switch of each known-bad variant, by the variant's name. A store may add variants of its own.
 using Switches = std::map<std::string_view, bool*>;
