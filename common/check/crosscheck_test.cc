@@ -72,9 +72,11 @@ class Oracle {
       } else if (op.outcome == Outcome::exists) {
         if (value == absent) continue;
       } else if (op.kind == OpKind::insert_if_absent) {
-        // A lossy cache may have forgotten what was there.
+        // In a lossy cache an INSERT may succeed although the key was present, because the cache may have
+        // evicted it.
         if (value != absent && rules_.model == Model::linearizable) {
-          if (op.outcome == Outcome::ok) continue;  // unknown: it found the key, and changed nothing
+          // an INSERT with unknown outcome may have found the key present
+          if (op.outcome == Outcome::ok) continue;
         } else {
           next = op.value;
         }
@@ -350,12 +352,13 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   EXPECT_GT(because, 300U / fewer);
 }
 
-// INSERTs, alone and beside losses: whether one takes effect depends on whether the key is there.
+// Histories with INSERTs, with and without lost nodes: whether an INSERT takes effect depends on whether
+// the key is present.
 TEST(CrossCheck, AgreesWithTheOracleAboutInserts) {
   Rng rng(6, "inserts");
   const std::vector<KeyRules> rules = all_rules();
   Tally tally;
-  std::uint64_t because = 0;  // illegal by its INSERTs alone
+  std::uint64_t because = 0;  // number of histories that are illegal only because of their INSERTs
   for (int i = 0; i < 15'000 / fewer; ++i) {
     const Start start = rng.chance(0.5) ? Start::present : Start::absent;
     Shape shape = random_shape(rng);
@@ -382,7 +385,8 @@ TEST(CrossCheck, AgreesWithTheOracleAboutInserts) {
   EXPECT_GT(because, 500U / fewer);
 }
 
-// As dense as it gets for the oracle: nearly all operations overlap, and none is a GET.
+// Histories in which nearly all operations overlap and none is a GET: the hardest that the oracle can
+// still decide.
 TEST(CrossCheck, AgreesWithTheOracleWhereInsertsOverlap) {
   Rng rng(8, "dense inserts");
   const KeyRules strict{Model::linearizable, Start::any, true, 1'000'000};
@@ -407,7 +411,7 @@ TEST(CrossCheck, AgreesWithTheOracleWhereInsertsOverlap) {
   EXPECT_GT(tally.illegal, 2'000U / fewer);
 }
 
-// A hot key of many clients with INSERTs is decided, within few configurations.
+// Histories of one key with many clients and INSERTs are decided within the search limit.
 TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   Rng rng(9, "crowd of inserts");
   for (const bool strict : {true, false}) {
@@ -425,7 +429,8 @@ TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   }
 }
 
-// The oracle agrees that the minimised history is a violation, and that no operation of it can be left out.
+// The oracle must confirm that the minimised history is a violation, and that removing any operation from
+// it makes it legal.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};

@@ -1,15 +1,16 @@
 // Checks whether a correct store could have produced a history. Each key is judged separately, as a
-// register with DELETE, under one of three models:
+// register with DELETE and INSERT, under one of three models:
 //
 // linearizable  Each operation took effect at one instant between its invocation and its return.
-//               A GET reads the last value put, or not_found after a DELETE (or before any PUT); a
-//               DELETE that says ok removed a value that was there, not_found means there was none. An
-//               INSERT that says ok found the key absent and put its value, exists means that it was present.
-// lossy_cache   A GET may say not_found at any time (HERD, section 3.2 of the protocol notes), but
-//               what it reads is the newest value put, never an older one; a DELETE that says ok
-//               leaves nothing to read. An INSERT's ok is a PUT's, since the key may have been forgotten;
-//               exists means that it had not been deleted.
-// none          An emulation that stores nothing: the file is read and nothing is judged.
+//               A GET reads the value that was put last, or not_found after a DELETE (or before any
+//               PUT). A DELETE that returned ok removed a value; one that returned not_found found none.
+//               An INSERT that returned ok found the key absent and stored its value; one that returned
+//               exists found the key present.
+// lossy_cache   A GET may return not_found at any time (HERD, section 3.2 of the protocol notes), but a
+//               value that it returns is the newest one put. After a DELETE that returned ok no value can
+//               be read. An INSERT that returned ok counts as a PUT, because the cache may have evicted
+//               the key; exists means that the key had not been deleted.
+// none          For an emulation that stores no values: the file is parsed and nothing is judged.
 //
 // An operation whose outcome is unknown may take effect once at any time after its invocation, or never.
 // A failed operation has no effect: a GET that reads the value of a failed PUT is a violation. While a
@@ -17,8 +18,9 @@
 // same nanosecond as the other is invoked count as concurrent, because a clock of that resolution cannot
 // order them.
 //
-// Method and cost: zones.h (values put once: near-linear, exact) and exact_search.h (keys with INSERTs, and
-// values put more than once, which our load never does: exponential in what overlaps, and bounded).
+// Method and cost: zones.h (each value put once: near-linear time, exact) and exact_search.h (keys with
+// INSERTs, or a value put more than once, which Loch's load never does: time exponential in the number of
+// overlapping operations, bounded by search_limit).
 #pragma once
 
 #include <cstdint>

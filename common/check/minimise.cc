@@ -11,7 +11,7 @@ namespace {
 // Whether an operation of the history is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
-// It changed nothing, and its answer says so.
+// Whether the operation left the key unchanged, as its result shows.
 bool only_looked(const KeyOp& op) {
   return op.kind == OpKind::get || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
 }
@@ -96,7 +96,8 @@ class Minimiser {
         const bool over = op.outcome == Outcome::ok && op.return_ns <= begin;
         if (only_looked(op)) continue;
         if (over && !(brings_value(op.kind) && read_later.contains(op.value))) continue;
-        // What made the key absent for it may be cut off.
+        // Drop an INSERT that ran at `begin`: the operation that had made the key absent for it may be
+        // cut off.
         if (over && op.kind == OpKind::insert_if_absent) op.kind = OpKind::put;
         if (!over && op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
@@ -131,7 +132,7 @@ class Minimiser {
   // the history could look worse than it is stay unchanged.
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
-    if (op.kind == OpKind::lost) return;  // without it the others would contradict each other sooner
+    if (op.kind == OpKind::lost) return;  // removing a loss, which excuses absences, could create a violation
     const bool wrote = !only_looked(op);
     if (op.outcome == Outcome::failed) {
       // A failed PUT stays, because a GET of its value would look corrupt without it; a failed DELETE is

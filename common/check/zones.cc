@@ -19,11 +19,12 @@ struct Cluster {
 
 bool is_read(const KeyOp& op) { return op.kind == OpKind::get && op.outcome == Outcome::ok; }
 
-// An INSERT that took effect is a PUT to the zones; that it needs the key absent is left to the search
-// (exact_search.h).
+// Whether the operation stored no value. To the zones an INSERT that took effect is a PUT; whether the
+// key was absent is left to exact_search.h.
 bool wrote_nothing(const KeyOp& op) { return op.outcome == Outcome::failed || op.outcome == Outcome::exists; }
 
-// An unknown operation may take effect at any later time, whatever its client heard.
+// The latest time at which an operation takes effect: its return, or any later time if its outcome is
+// unknown.
 Nanos deadline_of(const KeyOp& op) { return op.outcome == Outcome::unknown ? forever : op.return_ns; }
 
 void include(Cluster* cluster, const KeyOp& op, std::uint32_t index) {

@@ -62,20 +62,20 @@ class EntryLayout {
   std::uint64_t stride_;
 };
 
-// Codes of frames.
+// Code of a request: the operation that the client asks for.
 enum class Ask : std::uint8_t { get = 1, put = 2, remove = 3, insert_if_absent = 4 };
 [[nodiscard]] constexpr bool brings_value(Ask what) {
   return what == Ask::put || what == Ask::insert_if_absent;
 }
 enum class Say : std::uint8_t {
-  value = 1,       // of a GET
-  done = 2,        // PUT, DELETE, INSERT
-  not_found = 3,   // GET, DELETE
-  table_full = 4,  // no place in the index
-  busy = 5,        // no entry is free until others expire
-  refused = 6,     // a request that this deployment does not know
-  lost = 7,        // the node has lost its memory, and nobody has declared it lost yet
-  exists = 8,      // INSERT: the key is there
+  value = 1,       // GET: the reply carries the key's value
+  done = 2,        // PUT, DELETE or INSERT: the operation took effect
+  not_found = 3,   // GET or DELETE: the key is absent
+  table_full = 4,  // PUT or INSERT: the index has no place for the key
+  busy = 5,        // PUT or INSERT: no entry is free until a retired one may be reused
+  refused = 6,     // malformed request, or a key that another server worker owns
+  lost = 7,        // the server lost its memory and has not been declared lost yet
+  exists = 8,      // INSERT: the key is present
 };
 
 class FrameLayout {

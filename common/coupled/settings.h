@@ -31,20 +31,20 @@ struct Rules {
   // Known-bad variants of a table that clients READ; updates_in_place overwrites an entry that they may be
   // reading.
   bool updates_in_place = false;
-  bool switches_early = false;  // the word is stored before the entry is written
-  bool reuses_at_once = false;  // E is not awaited
-  bool empty_repeats = false;   // all EMPTY words are equal (H2)
-  bool word_repeats = false;    // an entry's word is the same wherever and whenever it is stored
-  bool clears_first = false;    // a move empties its source, then fills its target
-  bool replies_early = false;   // a PUT or DELETE is answered before its store
-  bool serves_any_row = false;  // workers share their tables without a lock
-  // Known-bad variants of any table.
-  bool moves_forward = false;    // a path's moves are applied from the first one on
-  bool serves_lost = false;      // a row that came back empty is served at once
-  bool words_restart = false;    // a row that is laid out anew stores words of its former incarnations again
-  bool forgets_drift = false;    // an entry rests for E and not for a thousandth longer
-  bool inserts_replace = false;  // an INSERT replaces the value of a key that is there
-  bool timeouts_are_none = false;  // an operation that timed out says that it did nothing
+  bool switches_early = false;  // stores the index word before the entry is written
+  bool reuses_at_once = false;  // reuses a retired entry without waiting for E
+  bool empty_repeats = false;   // stores the same EMPTY word every time, so that readers miss a change (H2)
+  bool word_repeats = false;    // omits the count of stores from an occupied word, so that words repeat
+  bool clears_first = false;    // empties a moved key's old slot before its new slot is filled
+  bool replies_early = false;   // answers a PUT or DELETE before its index word is stored
+  bool serves_any_row = false;  // workers of a node serve each other's rows without a lock
+  // The following switches are known-bad variants of any table, whether or not clients READ it.
+  bool moves_forward = false;      // applies a path's moves from the first to the last
+  bool serves_lost = false;        // serves a row at once, empty, after its node lost its memory
+  bool words_restart = false;      // a row initialised anew repeats index words of its former incarnations
+  bool forgets_drift = false;      // reuses a retired entry after E, not a thousandth later
+  bool inserts_replace = false;    // an INSERT replaces the value of a present key
+  bool timeouts_are_none = false;  // reports a write that timed out as without effect
 };
 
 struct Settings {

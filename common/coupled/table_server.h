@@ -1,4 +1,4 @@
-// A server worker's work on its table: GET, PUT, DELETE and INSERT as requests ask for them.
+// A server worker executes GET, PUT, DELETE and INSERT requests on the table that it owns.
 //
 // If only the worker reads its table (NessieSD), it updates entries in place. If clients READ words and
 // entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is
