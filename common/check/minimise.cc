@@ -96,8 +96,8 @@ class Minimiser {
         const bool over = op.outcome == Outcome::ok && op.return_ns <= begin;
         if (only_looked(op)) continue;
         if (over && !(brings_value(op.kind) && read_later.contains(op.value))) continue;
-        // Drop an INSERT that ran at `begin`: the operation that had made the key absent for it may be
-        // cut off.
+        // An INSERT that returned before `begin` becomes a PUT, because the operation that had made the key
+        // absent for it may be cut off.
         if (over && op.kind == OpKind::insert_if_absent) op.kind = OpKind::put;
         if (!over && op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
