@@ -1,10 +1,10 @@
 // The data table entry (DTE): fixed key and value sizes, chosen at launch.
 //
-//      0             K        K+8       K+16    K+24             K+24+V     K+32+V       stride
-//      | key         | prev   | stamp   | meta  | value          | tail     | unused     |
-//      | K           | u64    | u64     | u64   | V              | u64      |            |
-//      |<------------- header (152 B at K = 128) -->|
-//      |<------------- full entry (160 + V at K = 128) ----------------->|
+//     0             K        K+8       K+16    K+24             K+24+V     K+32+V       stride
+//     | key         | prev   | stamp   | meta  | value          | tail     | unused     |
+//     | K           | u64    | u64     | u64   | V              | u64      |            |
+//     |<------------- header (152 B at K = 128) -->|
+//     |<------------- full entry (160 + V at K = 128) ----------------->|
 //
 //   prev   the word that this entry replaced, or 0
 //   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
