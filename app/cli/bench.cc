@@ -229,6 +229,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.seed = seed;
   point.config = config_json(o, seed);
   point.capabilities = fabric.capabilities();
+  point.devices = fabric.devices();
   point.transport = outcome.transport;
   point.duration_s = outcome.window_s;
   point.value_size = module.useful_bytes(deploy_config(o));

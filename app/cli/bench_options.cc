@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <ranges>
@@ -268,6 +269,20 @@ Result<> apply_sizes(const Given& given, const std::string& flag, workloads::Siz
   return {};
 }
 
+}  // namespace
+
+Result<std::uint16_t> parse_pkey(const std::string& text) {
+  const std::string_view digits =
+      std::string_view(text).starts_with("0x") ? std::string_view(text).substr(2) : "";
+  std::uint16_t pkey = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pkey, 16);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size())
+    return bad("pkey", text, "0x and up to four hexadecimal digits, such as 0x8001");
+  return pkey;
+}
+
+namespace {
+
 Result<> check_shape(const Given& given, BenchOptions& o) {
   if (o.server_nodes >= o.nodes) {
     return fail(
@@ -289,11 +304,13 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
                        o.notes));
   LOCH_TRY(apply_sizes(given, "value-size", workloads::SizedData::value, o.value_request, o.value_size,
                        o.value_sizes, o.notes));
-  for (const char* key : {"device", "port", "gid-index"}) {
+  for (const char* key : {"device", "port", "gid-index", "pkey", "service-level", "traffic-class",
+                          "flow-label", "assume-order"}) {
     if (given.text(key) && o.fabric != "verbs")
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));
   }
+  if (!o.pkey.empty()) LOCH_TRY(parse_pkey(o.pkey));
   return check_timeline(given, o);
 }
 

@@ -181,9 +181,19 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.device = o.device;
   config.port = o.port;
   config.gid_index = o.gid_index;
+  if (!o.pkey.empty()) {
+    LOCH_ASSIGN(config.pkey, parse_pkey(o.pkey));
+  }
+  config.service_level = static_cast<std::uint8_t>(o.service_level);
+  if (o.traffic_class >= 0) config.traffic_class = static_cast<std::uint8_t>(o.traffic_class);
+  config.flow_label = o.flow_label;
+  config.assumes_order = o.assume_order;
   config.pin_threads = o.pin;
   if (o.pin) open.pinning = real_pinning(o, place.rank_here);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
+  if (place.rank == 0) {
+    for (const std::string& line : fabric::unlike(fabric->devices())) fmt::print(stderr, "note: {}\n", line);
+  }
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 

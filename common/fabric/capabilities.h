@@ -35,7 +35,11 @@ struct Capabilities {
   // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.
   Nanos request_lifetime = 0;
   bool simulated = false;  // decides labels of results, never protocol behaviour
+  bool operator==(const Capabilities&) const = default;
 };
+
+// What each of several nodes has in common with all others, where they differ the lesser.
+[[nodiscard]] Capabilities least(const Capabilities& one, const Capabilities& other);
 
 // What a protocol needs; check() names the first thing that is missing.
 struct Requirements {
@@ -45,7 +49,7 @@ struct Requirements {
   bool in_order_placement = false;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
-  std::uint32_t ud_lanes = 1;  // UD queue pairs that each worker needs
+  std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
   bool receives_rc = false, receives_uc = false;  // RECVs are posted for SENDs over them
   // The longest that an RC request may go on being executed after it was posted (ns); 0: the protocol does
   // not depend on it.

@@ -87,6 +87,7 @@ class ForwardingFabric : public Base {
   [[nodiscard]] Nanos clock_error() const override { return inner_->clock_error(); }
   [[nodiscard]] Result<> fence(NodeId dead) override { return inner_->fence(dead); }
   void on_restart(std::function<void(NodeId)> tell) override { inner_->on_restart(std::move(tell)); }
+  [[nodiscard]] std::vector<NodeDevice> devices() const override { return inner_->devices(); }
   void reset_counters() override { inner_->reset_counters(); }
   [[nodiscard]] FabricReport report() const override { return inner_->report(); }
 

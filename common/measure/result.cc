@@ -268,6 +268,20 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"simulated", c.simulated}};
 }
 
+ordered_json to_json(const fabric::NodeDevice& device) {
+  return {{"node", device.node},
+          {"host", device.host},
+          {"port", device.port},
+          {"gid", device.gid},
+          {"network", device.network},
+          {"gigabits_s", device.gigabits},
+          {"pkey", device.pkey},
+          {"service_level", device.service_level},
+          {"traffic_class", device.traffic_class},
+          {"flow_label", device.flow_label},
+          {"can", to_json(device.can)}};
+}
+
 ordered_json to_json(const PointResult& point) {
   Tally all;
   for (const NodePart& node : point.nodes) all.merge(node.tally);
@@ -284,6 +298,8 @@ ordered_json to_json(const PointResult& point) {
   out["repeat"] = point.repeat;
   out["config"] = point.config;
   out["capabilities"] = to_json(point.capabilities);
+  out["devices"] = ordered_json::array();
+  for (const fabric::NodeDevice& device : point.devices) out["devices"].push_back(to_json(device));
   out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;

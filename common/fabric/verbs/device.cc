@@ -1,4 +1,4 @@
-// Chooses and opens a device and its port, and tries out what the device does not say.
+// Opens a device and its port, and tries out what the device does not say.
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/format.h>
@@ -10,97 +10,28 @@
 #include <cstring>
 #include <thread>
 
+#include "common/fabric/verbs/ports.h"
+
 namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t send_depth = 128, receive_depth = 512;
 constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 64, 0};
 constexpr std::uint32_t software_vendor = 0xffffff;  // what rxe calls itself
-constexpr std::size_t most_gids = 256;
-
-struct DeviceList {
-  DeviceList() : list(ibv_get_device_list(&count)) {}
-  ~DeviceList() {
-    if (list != nullptr) ibv_free_device_list(list);
-  }
-  int count = 0;
-  ibv_device** list;
-};
-
-GidKind kind_of(std::uint32_t type) {
-  if (type == IBV_GID_TYPE_ROCE_V2) return GidKind::roce_v2;
-  return type == IBV_GID_TYPE_ROCE_V1 ? GidKind::roce_v1 : GidKind::infiniband;
-}
-
-std::vector<GidEntry> gids_of(ibv_context* context, std::uint32_t port) {
-  std::vector<ibv_gid_entry> table(most_gids);
-  const ssize_t count = ibv_query_gid_table(context, table.data(), table.size(), 0);
-  std::vector<GidEntry> entries;
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& from = table[static_cast<std::size_t>(i)];
-    if (from.port_num != port) continue;
-    GidEntry entry{from.gid_index, {}, kind_of(from.gid_type)};
-    std::copy(std::begin(from.gid.raw), std::end(from.gid.raw), entry.gid.begin());
-    entries.push_back(entry);
-  }
-  return entries;
-}
-
-Result<ibv_device*> find_device(const DeviceList& devices, const std::string& wanted) {
-  if (devices.list == nullptr || devices.count == 0) {
-    return fail(
-        ErrorCode::unsupported,
-        "verbs: this machine has no RDMA device (./loch doctor says what is missing; ./loch softroce -- "
-        "COMMAND runs it where there is one)");
-  }
-  std::string names;
-  for (int i = 0; i < devices.count; ++i) {
-    const char* name = ibv_get_device_name(devices.list[i]);
-    if (wanted.empty() || wanted == name) return devices.list[i];
-    names += fmt::format("{}{}", i == 0 ? "" : ", ", name);
-  }
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("--device {}: no such device; there are: {}", wanted, names));
-}
-
-bool has_active_port(ibv_device* device) {
-  const Owned<ibv_context, ibv_close_device> context(ibv_open_device(device));
-  ibv_device_attr attributes{};
-  if (context == nullptr || ibv_query_device(context.get(), &attributes) != 0) return false;
-  for (std::uint8_t port = 1; port <= attributes.phys_port_cnt; ++port) {
-    ibv_port_attr state{};
-    if (ibv_query_port(context.get(), port, &state) == 0 && state.state == IBV_PORT_ACTIVE) return true;
-  }
-  return false;
-}
-
-// The first device with an active port, where none is named.
-Result<ibv_device*> pick_device(const DeviceList& devices, const std::string& wanted) {
-  if (wanted.empty()) {
-    for (int i = 0; i < devices.count; ++i) {
-      if (has_active_port(devices.list[i])) return devices.list[i];
-    }
-  }
-  return find_device(devices, wanted);
-}
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
+Result<std::unique_ptr<Device>> Device::open(const Chosen& chosen, const VerbsConfig& config) {
   const DeviceList devices;
-  LOCH_ASSIGN(ibv_device * found, pick_device(devices, choice.device));
+  const std::string& name = chosen.device;
+  ibv_device* found = devices.find(name);
+  if (found == nullptr) return fail(ErrorCode::unavailable, fmt::format("verbs: {} is gone", name));
   std::unique_ptr<Device> device(new Device);
-  const std::string name = ibv_get_device_name(found);
   device->context_.reset(ibv_open_device(found));
   if (device->context_ == nullptr) {
     return fail(ErrorCode::unsupported,
                 fmt::format("verbs: cannot open {}: {} (are /dev/infiniband/uverbs* open to you?)", name,
                             std::strerror(errno)));
-  }
-  if (found->transport_type == IBV_TRANSPORT_IWARP) {
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("verbs: {} is an iWARP device: no UC, no UD, no atomics; use InfiniBand or RoCE", name));
   }
   device->pd_.reset(ibv_alloc_pd(device->context()));
   if (device->pd_ == nullptr)
@@ -108,8 +39,9 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
                 fmt::format("verbs: {}: no protection domain: {}", name, std::strerror(errno)));
   device->capabilities_.fabric = "verbs";
   device->capabilities_.device = name;
-  LOCH_TRY(device->choose_port(choice));
-  LOCH_TRY(device->choose_gid(choice));
+  LOCH_TRY(device->take_port(chosen));
+  device->port_.service_level = config.service_level;
+  device->port_.flow_label = config.flow_label;
   LOCH_TRY(device->query());
   LOCH_TRY(device->try_queue_pairs());
   if (device->capabilities_.rc) {
@@ -121,56 +53,23 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
   return device;
 }
 
-Result<> Device::choose_port(const DeviceChoice& choice) {
-  ibv_device_attr attributes{};
-  if (ibv_query_device(context(), &attributes) != 0)
-    return fail(ErrorCode::unsupported, fmt::format("verbs: {} does not answer", capabilities_.device));
-  for (std::uint8_t number = 1; number <= attributes.phys_port_cnt; ++number) {
-    if (choice.port != 0 && choice.port != number) continue;
-    ibv_port_attr state{};
-    if (ibv_query_port(context(), number, &state) != 0 || state.state != IBV_PORT_ACTIVE) continue;
-    port_.number = number;
-    port_.is_roce = state.link_layer == IBV_LINK_LAYER_ETHERNET;
-    port_.address.needs_grh = (state.flags & IBV_QPF_GRH_REQUIRED) != 0;
-    port_.address.lid = state.lid;
-    port_.address.mtu_bytes = mtu_bytes(state.active_mtu);
-    return {};
-  }
-  return fail(ErrorCode::unsupported,
-              choice.port == 0
-                  ? fmt::format("verbs: no port of {} is active (cable, subnet manager, or ip link set … up)",
-                                capabilities_.device)
-                  : fmt::format("--port {}: not an active port of {}, which has {}", choice.port,
-                                capabilities_.device, attributes.phys_port_cnt));
-}
-
-Result<> Device::choose_gid(const DeviceChoice& choice) {
-  const std::vector<GidEntry> entries = gids_of(context(), port_.number);
-  std::optional<GidEntry> chosen;
-  if (choice.gid_index < 0) {
-    chosen = choose(entries);
-  } else {
-    for (const GidEntry& entry : entries) {
-      if (entry.index == static_cast<std::uint32_t>(choice.gid_index)) chosen = entry;
-    }
-  }
-  if (!chosen && choice.gid_index >= 0) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--gid-index {}: port {} of {} has no such GID", choice.gid_index, port_.number,
-                            capabilities_.device));
-  }
-  if (!chosen && port_.is_roce) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("verbs: port {} of {} has no GID: give its network interface an IP address",
-                            port_.number, capabilities_.device));
-  }
-  if (chosen) {
-    port_.gid_index = static_cast<std::uint8_t>(chosen->index);
-    port_.address.gid = chosen->gid;
-    capabilities_.link = chosen->kind == GidKind::roce_v2   ? LinkFormat::roce_v2
-                         : chosen->kind == GidKind::roce_v1 ? LinkFormat::roce_v1
-                                                            : LinkFormat::infiniband;
-  }
+Result<> Device::take_port(const Chosen& chosen) {
+  ibv_port_attr state{};
+  port_.number = static_cast<std::uint8_t>(chosen.port);
+  if (ibv_query_port(context(), port_.number, &state) != 0 || state.state != IBV_PORT_ACTIVE)
+    return fail(ErrorCode::unavailable,
+                fmt::format("verbs: port {} of {} is down", chosen.port, chosen.device));
+  port_.is_roce = chosen.is_roce;
+  port_.pkey_index = chosen.pkey_index;
+  port_.address.lid = state.lid;
+  port_.address.mtu_bytes = mtu_bytes(state.active_mtu);
+  port_.address.needs_grh = (state.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  if (!chosen.gid) return {};
+  port_.gid_index = static_cast<std::uint8_t>(chosen.gid->index);
+  port_.address.gid = chosen.gid->gid;
+  capabilities_.link = chosen.gid->kind == GidKind::roce_v2   ? LinkFormat::roce_v2
+                       : chosen.gid->kind == GidKind::roce_v1 ? LinkFormat::roce_v1
+                                                              : LinkFormat::infiniband;
   return {};
 }
 

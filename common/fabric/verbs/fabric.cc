@@ -14,6 +14,7 @@
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/laggards.h"
+#include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
@@ -35,13 +36,14 @@ int access_of(const RegionSpec& spec) {
 
 class VerbsFabric final : public Fabric {
  public:
-  VerbsFabric(const VerbsConfig& config, std::unique_ptr<Device> device)
+  VerbsFabric(const VerbsConfig& config, Opened opened)
       : config_(config),
-        device_(std::move(device)),
+        device_(std::move(opened.device)),
+        devices_(std::move(opened.devices)),
         regions_(config.nodes),
         peers_(&shared_),
         pool_(&shared_, config.nodes, config.pin_threads) {
-    shared_.capabilities = device_->capabilities();
+    shared_.capabilities = std::move(opened.agreed);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.pauses = false;  // polling a completion queue takes as long, and perftest's tools do not
     shared_.turns_before_yield = 1024;
@@ -94,6 +96,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
+  [[nodiscard]] std::vector<NodeDevice> devices() const override { return devices_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
     return connector_->fence(dead, 10'000'000'000);
@@ -123,6 +126,7 @@ class VerbsFabric final : public Fabric {
 
   VerbsConfig config_;
   std::unique_ptr<Device> device_;
+  std::vector<NodeDevice> devices_;
   Shared shared_;
   realtime::Regions<VerbsRegion> regions_;
   Peers peers_;
@@ -415,8 +419,8 @@ Result<std::unique_ptr<Fabric>> make_verbs(const VerbsConfig& config) {
   const auto processes =
       config.control == nullptr ? std::nullopt : std::optional<std::uint32_t>(config.control->ranks());
   LOCH_TRY(realtime::check_nodes("verbs", config.nodes, processes));
-  LOCH_ASSIGN(std::unique_ptr<Device> device, Device::open({config.device, config.port, config.gid_index}));
-  auto fabric = std::make_unique<VerbsFabric>(config, std::move(device));
+  LOCH_ASSIGN(Opened opened, open_together(config));
+  auto fabric = std::make_unique<VerbsFabric>(config, std::move(opened));
   LOCH_TRY(fabric->open());
   return fabric;
 }

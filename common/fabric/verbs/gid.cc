@@ -1,4 +1,4 @@
-// Scores the GIDs of a port and chooses the best.
+// Says what a GID is, and scores it.
 #include "common/fabric/verbs/gid.h"
 
 #include <arpa/inet.h>
@@ -29,16 +29,6 @@ int score(const GidEntry& entry) {
   if (entry.kind == GidKind::infiniband) return 1;
   const int address = is_ipv4(entry.gid) ? 3 : is_link_local(entry.gid) ? 1 : 2;
   return address + (entry.kind == GidKind::roce_v2 ? 3 : 0);
-}
-
-std::optional<GidEntry> choose(std::span<const GidEntry> entries) {
-  std::optional<GidEntry> best;
-  for (const GidEntry& entry : entries) {
-    if (score(entry) == 0) continue;
-    if (!best || score(entry) > score(*best) || (score(entry) == score(*best) && entry.index < best->index))
-      best = entry;
-  }
-  return best;
 }
 
 }  // namespace loch::fabric::verbs

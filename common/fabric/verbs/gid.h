@@ -4,8 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 
 namespace loch::fabric::verbs {
@@ -17,6 +15,9 @@ struct GidEntry {
   std::uint32_t index = 0;
   Gid gid{};
   GidKind kind = GidKind::infiniband;
+  std::uint32_t prefix_bits = 0;  // of the interface's address, 24 of 10.1.2.3/24; 0: not known
+  bool is_vlan = false;           // of an interface with a VLAN tag
+  bool operator==(const GidEntry&) const = default;
 };
 
 [[nodiscard]] bool is_ipv4(const Gid& gid);        // ::ffff:a.b.c.d
@@ -27,7 +28,5 @@ struct GidEntry {
 // Higher is better; 0: not to be used. RoCE v2 before v1 (routable, ECN), IPv4 before global IPv6
 // before link-local; on InfiniBand all are equal. An empty GID is never used.
 [[nodiscard]] int score(const GidEntry& entry);
-// The best one, the lowest index among equals.
-[[nodiscard]] std::optional<GidEntry> choose(std::span<const GidEntry> entries);
 
 }  // namespace loch::fabric::verbs

@@ -60,10 +60,13 @@ ibv_ah_attr path_to(const Port& port, const Address& address) {
   ibv_ah_attr path{};
   path.port_num = port.number;
   path.dlid = address.lid;
+  path.sl = port.service_level;
   if (port.is_roce || port.address.needs_grh || address.needs_grh || !is_of_subnet(port.address, address)) {
     path.is_global = 1;
     std::copy(address.gid.begin(), address.gid.end(), path.grh.dgid.raw);
     path.grh.sgid_index = port.gid_index;
+    path.grh.traffic_class = port.traffic_class;
+    path.grh.flow_label = port.flow_label;
     path.grh.hop_limit = hop_limit;
   }
   return path;
@@ -102,6 +105,7 @@ Result<> QueuePair::restart(const Port& port) {
   attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port.number;
+  attributes.pkey_index = port.pkey_index;
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (transport_ != Transport::ud) {
     // Access is restricted by the regions; the queue pair permits all that its transport supports.

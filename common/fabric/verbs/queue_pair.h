@@ -31,6 +31,10 @@ using MemoryRegion = Owned<ibv_mr, ibv_dereg_mr>;
 struct Port {
   std::uint8_t number = 1;
   std::uint8_t gid_index = 0;
+  std::uint16_t pkey_index = 0;
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;
   bool is_roce = true;  // addressed by GID; InfiniBand within a subnet by LID, where that is enough
   // How long an ACK may take, 4.096 us * 2^n; six retries later a peer is given up. 14 (67 ms) for
   // a NIC; Soft-RoCE answers when its kernel gets a core.

@@ -23,9 +23,17 @@ struct VerbsConfig {
   // Null: one process, every node is local. Otherwise control->ranks() == nodes and this process
   // hosts node control->rank(). Outlives the fabric.
   cluster::Control* control = nullptr;
-  std::string device;      // "": the first with an active port
-  std::uint32_t port = 0;  // 0: the first active one
-  int gid_index = -1;      // -1: the best by score (gid.h)
+  // Which device, port, GID and partition: as choice.h's Wish. All processes of a run agree on one network.
+  std::string device;
+  std::uint32_t port = 0;
+  int gid_index = -1;
+  std::optional<std::uint16_t> pkey;
+  std::uint8_t service_level = 0;             // InfiniBand's, 0 to 15
+  std::optional<std::uint8_t> traffic_class;  // not set: opening.h, choose_traffic_class
+  std::uint32_t flow_label = 0;  // 20 bits; 0: the kernel derives RoCE's UDP port from queue pairs
+  // Bytes arrive in order, and 64 aligned ones at once, though the devices do not say so; it is recorded.
+  bool assumes_order = false;
+  Nanos meet_within = 120'000'000'000;  // for agreeing with other processes on a network
   bool pin_threads = false;
   // Polling workers give their cores up after a while (realtime/worker.h); not set: when there are more
   // workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
