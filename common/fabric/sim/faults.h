@@ -1,5 +1,5 @@
-// What the simulator can do to a protocol: each weak behaviour of the contract (fabric.h, rules 1
-// to 7) and each failure is one named option, off by default. A YAML file sets them by these names.
+// The faults that the simulator can inject: each weak behaviour that the fabric contract allows (fabric.h,
+// rules 1 to 7) and each failure is one named option, off by default. A YAML file sets them by these names.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,39 @@
 
 namespace loch::fabric::sim {
 
-// Something that happens to a node (or a worker of it) at an instant of virtual time.
+// An event that befalls a node, or one of its workers, at a fixed instant of virtual time.
 struct ScheduledFault {
   enum class Kind : std::uint8_t {
-    crash,       // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
-    pause,       // the node's workers do not run for `span`; its NIC goes on
-    nic_stall,   // the node's NIC does nothing for `span`
-    cut,         // the node's link is down for `span` (0: for good)
-    kill,        // one worker dies between two instructions; the node and its memory live on
+    // the node loses memory, rkeys and workers; if `span` > 0, it restarts after `span` with fresh memory
+    crash,
+    pause,       // the node's workers do not run for `span`; its NIC continues
+    nic_stall,   // the node's NIC processes nothing for `span`
+    cut,         // the node's link is down for `span` (0: for ever)
+    kill,        // one worker dies between two instructions; its node and memory stay
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
     no_buffers,  // SENDs to it find no receive buffer for `span`
-    clock_step,  // the node's clock is off by `step` from now on
+    clock_step,  // the node's clock is changed by `step` from now on
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
-  std::uint16_t worker = 0;  // kill
+  std::uint16_t worker = 0;  // of a kill
   Nanos at = 0, span = 0;
-  NodeId peer = 0;    // one_way
-  double chance = 0;  // lossy
-  Nanos step = 0;     // clock_step
+  NodeId peer = 0;    // of a one_way failure
+  double chance = 0;  // of a lossy link
+  Nanos step = 0;     // of a clock_step
   friend bool operator==(const ScheduledFault&, const ScheduledFault&) = default;
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
-// A probability is per message (per poll for jitter), a span the longest that is drawn.
+// Probabilities are per message (per poll for jitter); a span is the longest that is drawn.
 struct SimFaults {
-  // Rule 1: lines fetched or placed at different instants, in permuted order.
+  // Rule 1: the lines of a transfer are fetched or placed at different instants, in random order.
   double torn_read = 0;           // the responder's fetch of a READ
   double torn_write = 0;          // the responder's placement of a WRITE or SEND
   double torn_landing = 0;        // the requester's placement of READ data
-  Nanos torn_span = 2'000;        // within this span
-  std::uint32_t torn_chunks = 8;  // most pieces that a transfer is torn into
+  Nanos torn_span = 2'000;        // span over which the pieces of a torn transfer are spread, at most
+  std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
   // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
   bool split_atomics = false;
   Nanos split_span = 300;
@@ -55,14 +56,14 @@ struct SimFaults {
   // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6.
+  // Rule 6: losses of UC and UD.
   double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
-  double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
+  double rc_loss = 0;  // one try of an RC request or its response is lost, and the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
-  // Time.
-  Nanos clock_skew = 0;               // each node's clock is off by at most this, either way
+  // Clocks and timing.
+  Nanos clock_skew = 0;               // each node's clock differs by at most this in either direction
   double clock_drift_ppm = 0;         // each node's clock drifts from true time by at most this
   Nanos jitter = 0;                   // each poll is late by at most this
   double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
