@@ -69,28 +69,28 @@ struct SimFaults {
   double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
   Nanos lag = 0;                      // a straggler's polls are late by up to a random share of this
   std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
-  // A worker's core is taken from it in the middle of what it does (an interrupt, another thread): its
-  // computation takes longer by up to so much, and what it writes is half written for as long.
+  // A worker loses its core in the middle of a computation (an interrupt, another thread): the computation
+  // takes longer by up to interrupted_span, and memory that it is writing stays half-written for as long.
   double interrupted = 0;
   Nanos interrupted_span = 5'000;
-  double slow_dma = 0;  // a DMA takes longer
+  double slow_dma = 0;  // probability that a DMA takes longer
   Nanos slow_dma_span = 10'000;
-  // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
+  // Failures: scheduled ones, and drawn ones by their mean rate per node and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut, time until a restart
-  std::uint32_t kills = 0;      // never more drawn kills and crashes than this
+  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut and time until a restart
+  std::uint32_t kills = 0;      // upper bound of the number of drawn kills and crashes
   Nanos heal_at = 0;            // no fault is drawn after this time (0: never healed)
 
   [[nodiscard]] bool any() const;
 };
 
-// Errors are one line: file, line, key, what was expected.
+// Reads a faults file. An error is one line with file, line, key and what was expected.
 [[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
 // Reads the faults from a text; `path` names it in error messages.
 [[nodiscard]] Result<SimFaults> parse_faults(const std::string& text, const std::string& path);
-// A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
-// behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.
+// Draws a mixture of faults for one seed: first which kinds occur, then how often. It includes weak memory
+// behaviour, clocks, losses, pauses, stalls and short cuts; kills and crashes only if the caller sets them.
 [[nodiscard]] SimFaults swarm(Rng& rng);
 
 }  // namespace loch::fabric::sim
