@@ -1,20 +1,22 @@
 #!/usr/bin/python3
-"""CPU time of a small request in memcached and Redis, over that of a server which only echoes.
+"""CPU time per request of memcached and Redis, as a ratio to the CPU time of a server that only echoes.
 
-What the modelled servers are charged beyond an echo (kernel_path.h). One server at a time is under load, on a core
-of its own; a client on another core keeps one request of each connection under way, over TCP of 127.0.0.1, and never
-sleeps. On one core with the server (--client-core 0) they take turns, 40 requests at a time: for a machine on which
-others work. CPU time, user and system, is what the kernel's scheduler counted for the server. A
-ratio is of two runs of one round; the table has medians and, in brackets, the least and the most of all rounds. Least
-over least is of the runs that others on the machine disturbed least: these mostly add, by caches that are cold. Last,
-strace counts the system calls of a shorter run, in a request.
+kernel_path.h charges the simulated servers the part of this ratio above 1. One server at a time is under load, on a
+core of its own; a client on another core keeps one request of each connection outstanding, over TCP to 127.0.0.1, and
+never sleeps. With --client-core equal to the server's core (0), client and server take turns, 40 requests at a time:
+for a machine on which other programs run. The CPU time, user and system, is what the kernel's scheduler counted for the
+server's process. Each ratio divides two runs of the same round; the table has the median of all rounds and, in
+brackets, the smallest and the largest ratio. The column "least over least" divides the smallest times of all rounds:
+other programs on the machine mostly add time, by evicting cache lines. Last, strace counts the system calls per request
+of a shorter run.
 
-Servers: those of PATH, or memcached where ./loch puts it; memcached -t 1, and Redis without anything on a disk.
-Requests: GETs of what is there and PUTs over it, 24 bytes of key, 10 of value, in random order. Echoes: by one
-epoll, 16 and 64 bytes; then two that are charged to nobody: one that asks for room before each answer and sends in its
-next pass (as Redis did until 3.0), and one with a blocking thread for each connection.
+Servers: memcached of PATH, or where ./loch installs it, started with -t 1; Redis without any persistence. Requests:
+GETs of keys that exist and PUTs that overwrite them, 24-byte keys and 10-byte values, in random order. Echo servers:
+one epoll loop, with 16-byte and with 64-byte messages. Two more echo servers are measured but used in no charge: one
+asks epoll for room in the socket before each answer and sends the answer in its next pass (as Redis did until 3.0), the
+other has a blocking thread for each connection.
 
-  ninja -C build/release server_work_load && baselines/server_work.py
+ninja -C build/release server_work_load && baselines/server_work.py
 """
 import argparse
 import os
@@ -33,7 +35,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("LOCH_BUILD", os.path.join(SOURCE, "build"))
 LOAD = os.path.join(BUILD, "release", "baselines", "server_work_load")
 VALUE = b"v" * 10
-FIRST = "echo, 16 bytes"  # the baseline of the comparison
+FIRST = "echo, 16 bytes"  # the case whose CPU time divides that of every other case
 
 
 def fail(message, status=1):
@@ -65,7 +67,7 @@ def echo(size):
     return lambda key: ((key * size)[:size], b"0123456789")
 
 
-# name, server, request and its reply
+# Each case: its name, the kind of server, and a function that gives the request and the expected reply for a key.
 CASES = [
     (FIRST, "echo", echo(16)),
     ("echo, 64 bytes", "echo", echo(64)),
@@ -93,7 +95,8 @@ def free_port():
 
 
 def place(core):
-    """On that core; and whoever wakes it there goes on until it waits or its turn is over."""
+    """Pins this process to `core`, as a batch process: one that it wakes there waits until it sleeps or its time slice
+    ends."""
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
@@ -119,7 +122,8 @@ class Server:
                 "root",
             ]
         elif kind == "redis":
-            # redis-tools has the server's program under another name, and it looks at how it was called.
+            # Debian's redis-tools installs the Redis server as redis-check-rdb; the program acts as a server if argv[0]
+            # says so.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
             command = [
@@ -157,10 +161,11 @@ class Server:
         self.process.wait()
 
     def cpu(self):
-        """Nanoseconds that it ran, and its clock ticks in user and system; of threads that have ended, too."""
+        """CPU time of the server's process, ended threads included: in nanoseconds, then user and system time in clock
+        ticks."""
         with open(f"/proc/{self.process.pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
-        # The process's clock, as clock_getcpuclockid() has it.
+        # The number of the process's CPU clock, computed from the process id as clock_getcpuclockid() does.
         return time.clock_gettime_ns(~self.process.pid << 3 | 2), int(fields[11]), int(fields[12])
 
 
@@ -176,7 +181,7 @@ class Case:
             file.writelines(texts(key_text(number))[0] for number in order)
 
     def load(self, arguments, requests):
-        """Sends `requests` requests; returns the seconds that they took."""
+        """Has the client send `requests` requests to the server; returns how many seconds the client took."""
         done = subprocess.run(
             [LOAD, "load", str(self.server.port), str(arguments.connections), str(requests), *self.sizes, self.file],
             capture_output=True,
@@ -204,7 +209,8 @@ class Case:
         }
 
     def system_calls(self, arguments):
-        """Calls of each kind a request."""
+        """Calls per request of each system call that the server makes, by strace; calls rarer than 0.01 are left
+        out."""
         requests = 2_000
         with tempfile.NamedTemporaryFile("r") as out:
             tracer = subprocess.Popen(
@@ -212,7 +218,7 @@ class Case:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            tracer.stderr.readline()  # "attached"
+            tracer.stderr.readline()  # waits for strace's first line, which says that it is attached
             self.load(arguments, requests)
             tracer.send_signal(signal.SIGINT)
             tracer.communicate()
@@ -239,7 +245,7 @@ def run(arguments, folder):
                 case.load(arguments, max(arguments.keys, arguments.connections))
         rounds = []
         for number in range(arguments.rounds):
-            at = number % len(cases)  # the order rotates, so that each case comes first once
+            at = number % len(cases)  # each round begins with another case, so that no case is always first
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
             print(
