@@ -1,22 +1,20 @@
 #!/usr/bin/python3
-"""CPU time per request of memcached and Redis, as a ratio to the CPU time of a server that only echoes.
+"""Measures the CPU time of a small request in memcached and Redis, relative to a server that only echoes.
 
-kernel_path.h charges the simulated servers the part of this ratio above 1. One server at a time is under load, on a
-core of its own; a client on another core keeps one request of each connection outstanding, over TCP to 127.0.0.1, and
-never sleeps. With --client-core equal to the server's core (0), client and server take turns, 40 requests at a time:
-for a machine on which other programs run. The CPU time, user and system, is what the kernel's scheduler counted for the
-server's process. Each ratio divides two runs of the same round; the table has the median of all rounds and, in
-brackets, the smallest and the largest ratio. The column "least over least" divides the smallest times of all rounds:
-other programs on the machine mostly add time, by evicting cache lines. Last, strace counts the system calls per request
-of a shorter run.
+The ratios are what the modelled servers are charged beyond an echo (kernel_path.h). One server at a time is under load,
+on its own core; a client on another core keeps one request outstanding on each connection, over TCP of 127.0.0.1, and
+never sleeps. With --client-core 0, client and server share one core and alternate, 40 requests at a time: use this on a
+machine with other load. CPU time, user and system, is what the kernel's scheduler counted for the server. Each
+ratio compares two runs of the same round; the table has medians and, in brackets, the minimum and maximum of all
+rounds. "Least over least" divides the minima, which other load disturbed least: other load mostly adds time, by cold
+caches. Finally, strace counts the system calls of a shorter run; the table has the number for each request.
 
-Servers: memcached of PATH, or where ./loch installs it, started with -t 1; Redis without any persistence. Requests:
-GETs of keys that exist and PUTs that overwrite them, 24-byte keys and 10-byte values, in random order. Echo servers:
-one epoll loop, with 16-byte and with 64-byte messages. Two more echo servers are measured but used in no charge: one
-asks epoll for room in the socket before each answer and sends the answer in its next pass (as Redis did until 3.0), the
-other has a blocking thread for each connection.
+Servers: from PATH, or memcached as installed by ./loch; memcached -t 1, and Redis without persistence.
+Requests: GETs and PUTs of present keys, 24 bytes of key, 10 of value, in random order. Echo servers: one epoll, 16 and
+64 bytes; and two that no model is charged with: one that asks for room before each answer and sends in its next pass
+(as Redis did before 3.0), and one with a blocking thread for each connection.
 
-ninja -C build/release server_work_load && baselines/server_work.py
+  ninja -C build/release server_work_load && baselines/server_work.py
 """
 import argparse
 import os
@@ -35,7 +33,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("LOCH_BUILD", os.path.join(SOURCE, "build"))
 LOAD = os.path.join(BUILD, "release", "baselines", "server_work_load")
 VALUE = b"v" * 10
-FIRST = "echo, 16 bytes"  # the case whose CPU time divides that of every other case
+FIRST = "echo, 16 bytes"  # the baseline of the comparison
 
 
 def fail(message, status=1):
@@ -67,7 +65,7 @@ def echo(size):
     return lambda key: ((key * size)[:size], b"0123456789")
 
 
-# Each case: its name, the kind of server, and a function that gives the request and the expected reply for a key.
+# Each case: name, kind of server, and a function from a key's text to the request and its reply.
 CASES = [
     (FIRST, "echo", echo(16)),
     ("echo, 64 bytes", "echo", echo(64)),
@@ -95,8 +93,7 @@ def free_port():
 
 
 def place(core):
-    """Pins this process to `core`, as a batch process: one that it wakes there waits until it sleeps or its time slice
-    ends."""
+    """Pins this process to the core, as a batch process: it then does not preempt the process that wakes it there."""
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
@@ -122,8 +119,7 @@ class Server:
                 "root",
             ]
         elif kind == "redis":
-            # Debian's redis-tools installs the Redis server as redis-check-rdb; the program acts as a server if argv[0]
-            # says so.
+            # Debian's redis-tools has the server under another name; the program acts by the name that it is called by.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
             command = [
@@ -161,11 +157,10 @@ class Server:
         self.process.wait()
 
     def cpu(self):
-        """CPU time of the server's process, ended threads included: in nanoseconds, then user and system time in clock
-        ticks."""
+        """CPU time of the server: nanoseconds in all, and clock ticks in user and in system mode; includes ended threads."""
         with open(f"/proc/{self.process.pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
-        # The number of the process's CPU clock, computed from the process id as clock_getcpuclockid() does.
+        # The id of the process's CPU-time clock, computed as clock_getcpuclockid() does.
         return time.clock_gettime_ns(~self.process.pid << 3 | 2), int(fields[11]), int(fields[12])
 
 
@@ -181,7 +176,7 @@ class Case:
             file.writelines(texts(key_text(number))[0] for number in order)
 
     def load(self, arguments, requests):
-        """Has the client send `requests` requests to the server; returns how many seconds the client took."""
+        """Sends `requests` requests to the server; returns the seconds until all were answered."""
         done = subprocess.run(
             [LOAD, "load", str(self.server.port), str(arguments.connections), str(requests), *self.sizes, self.file],
             capture_output=True,
@@ -209,8 +204,7 @@ class Case:
         }
 
     def system_calls(self, arguments):
-        """Calls per request of each system call that the server makes, by strace; calls rarer than 0.01 are left
-        out."""
+        """Number of system calls for each request, by name of the call."""
         requests = 2_000
         with tempfile.NamedTemporaryFile("r") as out:
             tracer = subprocess.Popen(
@@ -218,7 +212,7 @@ class Case:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            tracer.stderr.readline()  # waits for strace's first line, which says that it is attached
+            tracer.stderr.readline()  # strace's line that it has attached
             self.load(arguments, requests)
             tracer.send_signal(signal.SIGINT)
             tracer.communicate()
@@ -245,7 +239,7 @@ def run(arguments, folder):
                 case.load(arguments, max(arguments.keys, arguments.connections))
         rounds = []
         for number in range(arguments.rounds):
-            at = number % len(cases)  # each round begins with another case, so that no case is always first
+            at = number % len(cases)  # the order rotates, so that each case comes first once
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
             print(

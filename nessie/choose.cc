@@ -61,7 +61,7 @@ coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
     if (holder == Holder::pending && settings.rules.aborts_on_pending) co_return Attempt::conflict;
     w->rank = i;
     w->is_update = true;
-    if (w->is_fast(settings.rules)) co_return Attempt::ok;
+    if (w->only_if_absent || w->is_fast(settings.rules)) co_return Attempt::ok;
   }
   if (w->is_update) co_return Attempt::ok;
   co_return co_await find_free_slot(access, w);

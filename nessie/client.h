@@ -20,6 +20,10 @@ class NessieClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     return nessie::remove(&lane_, key, stats);
   }
+  [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                                          fabric::OpStats* stats) override {
+    return nessie::insert_if_absent(&lane_, key, value, stats);
+  }
   [[nodiscard]] bool can_migrate() const override { return true; }
   [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
     return migrate_once(&lane_, key, stats);

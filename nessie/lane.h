@@ -23,6 +23,7 @@ namespace loch::nessie {
 enum class Attempt : std::uint8_t {
   ok,
   not_found,
+  exists,      // INSERT: some slot names a committed entry of the key
   conflict,    // a concurrent operation: back off, start over
   again,       // a MIGRATE made room: start over at once
   expired,     // older than E

@@ -24,6 +24,17 @@ class NessieModule final : public kv::Module {
     // The published variant is held to the same claim: that it breaks it is a finding.
     return kv::Consistency::linearizable;
   }
+  // The published PUT takes the first slot that is EMPTY or the key's, and removes the key's other entries
+  // afterwards: it does not know beforehand whether the key is there.
+  [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
+    kv::DataSupport all;
+    if (options.choice("nessie.variant") == "hardened")
+      all.insert_if_absent = {.is_there = true,
+                              .how = "by the client: a PUT that ends where it finds the key"};
+    else
+      all.insert_if_absent.how = "its published PUT does not know whether the key is there (H1)";
+    return all;
+  }
   // The published ones answer ok to a DELETE of an absent key: a tombstone came and went.
   [[nodiscard]] bool delete_ok_removes(const kv::Options& options) const override {
     return options.choice("nessie.variant") == "hardened";

@@ -192,8 +192,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  constexpr Nanos spin =
-      1'000'000;  // nanoseconds of CPU time; on a shared core they take longer in real time
+  // Nanoseconds of CPU time; on a shared core they take longer in real time.
+  constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
@@ -274,7 +274,10 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       continue;
     }
     const bool reads = action == Action::get || record < load_.read_only;
-    const OpKind kind = reads ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
+    const OpKind writes = action == Action::put      ? OpKind::put
+                          : action == Action::remove ? OpKind::remove
+                                                     : OpKind::insert_if_absent;
+    const OpKind kind = reads ? OpKind::get : writes;
     co_await operate(own, slot, kind, record, due);
   }
 }
@@ -290,7 +293,7 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   const Nanos invoked = worker.now();
   if (slot->log != nullptr && kind != OpKind::get) {
     slot->log->invoked(kind, slot->key_text,
-                       kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
+                       brings_value(kind) ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
                        earliest(invoked));
   }
   slot->is_busy = true;
@@ -301,6 +304,9 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   } else if (kind == OpKind::put) {
     const kv::OpResult put = co_await slot->client->put(key, value, &slot->stats);
     result = put;
+  } else if (kind == OpKind::insert_if_absent) {
+    const kv::OpResult inserted = co_await slot->client->insert_if_absent(key, value, &slot->stats);
+    result = inserted;
   } else {
     const kv::OpResult removed = co_await slot->client->remove(key, &slot->stats);
     result = removed;
@@ -448,6 +454,7 @@ Driver::Action Driver::choose(ClientWorker& own) const {
   if ((u -= mix.remove) < 0) return Action::remove;
   if ((u -= mix.insert) < 0) return Action::insert;
   if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
+  if ((u -= mix.insert_if_absent) < 0) return Action::insert_if_absent;
   return mix.put > 0 ? Action::put : Action::get;
 }
 
@@ -480,7 +487,7 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   const kv::Key key{slot.key.data(), slot.key_size};
   slot.stats = {};
   slot.stamp.key_digest = kv::key_digest(key);
-  if (kind == OpKind::put) {
+  if (brings_value(kind)) {
     slot.stamp.writer = slot.number;
     slot.stamp.sequence = ++slot.sequence;
     slot.stamp.length = slot.value_bytes > 0
@@ -490,7 +497,7 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   }
   if (slot.log == nullptr) return;
   slot.key_text = key_name(key);
-  if (kind == OpKind::put) slot.value_text = kv::value_name(slot.stamp);
+  if (brings_value(kind)) slot.value_text = kv::value_name(slot.stamp);
 }
 
 bool Driver::is_in_window(const Slot& slot, Nanos at) const {
@@ -536,7 +543,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nano
                       .is_corrupt = is_corrupt};
   if (!has_sizes_) return;
   own.tally.sizes.key_bytes.record(slot.key_size);
-  const bool is_put = kind == OpKind::put && result.status == kv::OpStatus::ok;
+  const bool is_put = brings_value(kind) && result.status == kv::OpStatus::ok;
   if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
 }
 
@@ -551,7 +558,7 @@ void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const k
   view.kind = kind;
   view.outcome = outcome_of(kind, result.status, result.effect);
   view.key = slot.key_text;
-  if (kind == OpKind::put)
+  if (brings_value(kind))
     view.value = slot.value_text;
   else
     view.value = read;

@@ -200,7 +200,7 @@ class Driver {
   struct Slot;
   struct Ended;
   struct ClientWorker;
-  enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write };
+  enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write, insert_if_absent };
 
   Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
          fabric::Fabric& fabric, LogFactory logs);

@@ -23,6 +23,7 @@ struct OperationMix {
   double get = 0.9, put = 0.1, remove = 0;  // PUTs write existing records
   double insert = 0;                        // share of PUTs of new records
   double read_modify_write = 0;             // share of operations that GET a record and then PUT it
+  double insert_if_absent = 0;              // share of INSERTs, which write a record only if it is absent
 };
 
 enum class KeyOrder : std::uint8_t {

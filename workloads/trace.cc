@@ -72,13 +72,19 @@ Result<> TraceBuilder::add(std::string_view text) {
   LOCH_TRY(check_sizes(line));
   const std::uint32_t record = record_of(line);
   const TraceAction action = line.operation->action;
+  const bool is_simplified = line.operation->is_simplified ||
+                             (action == TraceAction::insert_if_absent && !request_.has_insert_if_absent);
   for (std::uint64_t time = 0; time < line.times && !is_full_; ++time) {
     if (action == TraceAction::get || action == TraceAction::read_modify_write)
       LOCH_TRY(issue(OpKind::get, record, 0));
     if (action == TraceAction::put || action == TraceAction::read_modify_write)
       LOCH_TRY(issue(OpKind::put, record, size_of_put(line, keys_[record])));
+    if (action == TraceAction::insert_if_absent) {
+      const OpKind kind = is_simplified ? OpKind::put : OpKind::insert_if_absent;
+      LOCH_TRY(issue(kind, record, size_of_put(line, keys_[record])));
+    }
     if (action == TraceAction::remove) LOCH_TRY(issue(OpKind::remove, record, 0));
-    if (line.operation->is_simplified && !is_full_) ++counts.simplified[name];
+    if (is_simplified && !is_full_) ++counts.simplified[name];
   }
   return {};
 }
@@ -189,7 +195,7 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
     trace_->key_most_ = *request_.key_most;
     table->value_least = table->value_most = *request_.value_most;
     for (TraceEvent& event : trace_->events_)
-      if (event.kind() == OpKind::put) event.value_bytes = *request_.value_most;
+      if (brings_value(event.kind())) event.value_bytes = *request_.value_most;
     trace_->sizes_ = std::move(table);
     return;
   }
@@ -210,7 +216,7 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
   };
   for (std::uint64_t record = 0; record < trace_->preloaded_; ++record) note(table->value_bytes[record]);
   for (const TraceEvent& event : trace_->events_)
-    if (event.kind() == OpKind::put) note(event.value_bytes);
+    if (brings_value(event.kind())) note(event.value_bytes);
   if (table->value_most == 0) note(request_.unknown_value);  // the run neither preloads nor writes a value
   if (are_alike(table->key_bytes)) table->key_bytes.clear();
   if (table->value_least == table->value_most) table->value_bytes.clear();

@@ -39,14 +39,15 @@ struct TraceRequest {
   std::uint32_t unknown_value = 1024;  // bytes of a preloaded value whose size no line of the trace tells
   bool is_one_size = false;            // all keys have *key_most bytes and all values *value_most
   std::uint64_t operations = 0;        // replay only the first `operations` operations; 0: all
+  bool has_insert_if_absent = false;   // the protocol has INSERTs; a trace's `add` is a PUT where it has not
 };
 
-// One operation of the trace: a GET, PUT or DELETE.
+// One operation of the trace: a GET, PUT, DELETE or INSERT.
 struct TraceEvent {
   Nanos at = 0;  // ns since the trace's first operation
   std::uint32_t record : 29 = 0;
   std::uint32_t kind_bits : 3 = 0;
-  std::uint32_t value_bytes = 0;  // bytes of the value that a PUT writes
+  std::uint32_t value_bytes = 0;  // bytes of the value that a PUT or INSERT writes
   [[nodiscard]] OpKind kind() const { return static_cast<OpKind>(kind_bits); }
 };
 static_assert(sizeof(TraceEvent) == 16 && op_kinds <= 8);

@@ -16,7 +16,7 @@ constexpr std::array twitter_operations = {
     TraceOperation{.name = "get", .action = get, .finds_key = true},
     TraceOperation{.name = "gets", .action = get, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "set", .action = put},
-    TraceOperation{.name = "add", .action = put, .is_simplified = true},
+    TraceOperation{.name = "add", .action = insert_if_absent},
     TraceOperation{.name = "replace", .action = put, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "cas", .action = put, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "delete", .action = remove, .finds_key = true},
@@ -161,7 +161,7 @@ Result<std::optional<TraceLine>> TraceParser::twitter(std::string_view line) con
     return expected(fmt::format("an operation in column 6: {}", names_of(format_)));
   if (!number(*(end - 1), ttl)) return expected("a time to live in whole seconds in column 7");
   out.second = second;
-  if (value > 0 || out.operation->action == put) out.value_bytes = value;
+  if (value > 0 || brings_value(out.operation->action)) out.value_bytes = value;
   return out;
 }
 
@@ -192,7 +192,7 @@ Result<std::optional<TraceLine>> TraceParser::cachelib(std::string_view line) co
   if (out.operation == nullptr) return expected(fmt::format("an op: {}", names_of(format_)));
   std::uint64_t value = 0, second = 0;
   if (!number(text(size_column), value)) return expected("a size in bytes");
-  if (value > 0 || out.operation->action == put) out.value_bytes = value;
+  if (value > 0 || brings_value(out.operation->action)) out.value_bytes = value;
   if (has(count_column) && (!number(text(count_column), out.times) || out.times == 0))
     return expected("an op_count of 1 or more");
   out.key_bytes = out.key.size();

@@ -24,10 +24,15 @@ enum class TraceFormat : std::uint8_t { twitter, cachelib, ycsb };
 enum class TraceAction : std::uint8_t {
   get,
   put,
+  insert_if_absent,  // replayed as a PUT, and counted as simplified, if the protocol has no INSERT
   remove,
   read_modify_write,  // as a GET and then a PUT
   skip,               // not at all: the operation has no counterpart among GET, PUT and DELETE
 };
+
+[[nodiscard]] constexpr bool brings_value(TraceAction action) {
+  return action == TraceAction::put || action == TraceAction::insert_if_absent;
+}
 
 // An operation name of a trace format, with properties that hold for every line with that name.
 struct TraceOperation {

@@ -20,7 +20,7 @@ void look_at(const loch::workloads::Trace& trace) {
   for (const loch::workloads::TraceEvent& event : trace.events()) {
     demand(event.at >= before && event.at <= trace.span());
     demand(event.record < trace.keys());
-    demand((event.kind() == loch::OpKind::put) == (event.value_bytes > 0));
+    demand(loch::brings_value(event.kind()) == (event.value_bytes > 0));
     demand(event.value_bytes <= trace.value_most());
     before = event.at;
   }

@@ -86,6 +86,20 @@ TEST(Trace, WhatBecomesOfTwittersOperations) {
               ElementsAre(Pair("add", 1), Pair("cas", 1), Pair("gets", 1), Pair("replace", 1)));
 }
 
+TEST(Trace, AnAddIsAnInsertWhereTheProtocolHasIt) {
+  TraceRequest request = twitter;
+  request.has_insert_if_absent = true;
+  const auto trace = must(request, {"5,k,20,0,1,add,60", "5,k,20,30,1,add,60", "6,k,20,0,1,get,0"});
+  EXPECT_THAT(asked(*trace), ElementsAre(Asked{OpKind::insert_if_absent, 0, 1},
+                                         Asked{OpKind::insert_if_absent, 0, 30}, Asked{OpKind::get, 0, 0}));
+  EXPECT_EQ(trace->preloaded(), 0U);
+  EXPECT_TRUE(trace->counts().simplified.empty());
+  request.is_one_size = true;
+  request.key_most = request.value_most = 64;
+  const auto fixed = must(request, {"5,k,20,30,1,add,60"});
+  EXPECT_THAT(asked(*fixed), ElementsAre(Asked{OpKind::insert_if_absent, 0, 64}));
+}
+
 TEST(Trace, ColumnsOfCacheLibAreFoundByTheirNames) {
   const auto old = must(cachelib, {"key,op,size,op_count,key_size", "7,GET,0,2,20", "8,SET_LEASE,300,1,30"});
   EXPECT_THAT(asked(*old),

@@ -508,6 +508,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
                 {"delete", load.mix.remove},
                 {"insert", load.mix.insert},
                 {"read_modify_write", load.mix.read_modify_write}};
+  if (load.mix.insert_if_absent > 0) out["mix"]["insert_if_absent"] = load.mix.insert_if_absent;
   out["distribution"] = workloads::name(d.kind);
   out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
   out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};

@@ -59,6 +59,12 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
     return fail(ErrorCode::invalid_argument, fmt::format("--multi-get {}: {} takes one key a GET; expected 1",
                                                          o.load.multi_get, module.name()));
   }
+  const kv::InsertSupport inserts = module.data(o.protocol_options).insert_if_absent;
+  if (o.load.mix.insert_if_absent > 0 && !inserts.is_there) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--insert-if-absent {:g}: {} has GET, PUT and DELETE alone: {}",
+                            o.load.mix.insert_if_absent, module.name(), inserts.how));
+  }
   LOCH_TRY(module.deploy(kv::slotted(deploy_config(o), use), o.protocol_options, o.mutant));
   return {};
 }

@@ -83,6 +83,12 @@ std::vector<BenchFlag> data_flags() {
        .place = LOCH_PLACE(load.mix.remove),
        .is_derived = true,
        .is_recorded = false},
+      {.setting = shown(of(Type::real, "insert-if-absent", "0",
+                           "share of INSERTs: PUTs that take effect only where the key has no value", 0, 1),
+                        "SHARE"),
+       .place = LOCH_PLACE(load.mix.insert_if_absent),
+       .is_derived = true,
+       .is_recorded = false},
       {.setting = choice(
            "distribution", workloads::distribution_names(),
            "zipfian: YCSB's; zipfian-n: over the real n; also latest, hotspot, exponential, sequential, "

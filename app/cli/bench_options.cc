@@ -152,14 +152,18 @@ Result<> apply_workload(const Given& given, BenchOptions& o) {
 }
 
 Result<> apply_mix(const Given& given, BenchOptions& o) {
-  if (!given.text("get") && !given.text("delete")) return {};
-  workloads::OperationMix mix{.get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  if (!given.text("get") && !given.text("delete") && !given.text("insert-if-absent")) return {};
+  workloads::OperationMix mix{
+      .get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0, .insert_if_absent = 0};
   LOCH_TRY(derive(given, "get", mix.get));
   LOCH_TRY(derive(given, "delete", mix.remove));
-  mix.put = 1 - mix.get - mix.remove;
+  LOCH_TRY(derive(given, "insert-if-absent", mix.insert_if_absent));
+  mix.put = 1 - mix.get - mix.remove - mix.insert_if_absent;
   if (mix.put < -1e-9) {
+    const std::string inserts =
+        mix.insert_if_absent > 0 ? fmt::format(" and --insert-if-absent {:g}", mix.insert_if_absent) : "";
     return fail(ErrorCode::invalid_argument,
-                fmt::format("--get {:g} and --delete {:g}: together over 1", mix.get, mix.remove));
+                fmt::format("--get {:g} and --delete {:g}{}: together over 1", mix.get, mix.remove, inserts));
   }
   mix.put = std::max(0.0, std::round(mix.put * 1e12) / 1e12);  // rounds, so that 1 - 0.9 gives 0.1
   o.load.mix = mix;
@@ -422,7 +426,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(prepare_load(given, o));
   LOCH_TRY(set_given(given, o));
-  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, o));
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  const bool has_insert = module->data(o.protocol_options).insert_if_absent.is_there;
+  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, has_insert, o));
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));

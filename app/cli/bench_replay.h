@@ -10,9 +10,10 @@
 namespace loch::cli {
 
 // If --trace-replay is given: reads the file, and makes the load and the records from it. Refuses flags that
-// the trace determines. To be called after all other flags were set.
+// the trace determines. `has_insert_if_absent`: the protocol has INSERTs, which a trace's `add` becomes (else
+// it becomes a PUT). To be called after all other flags were set.
 [[nodiscard]] Result<> apply_replay(const std::function<bool(const std::string&)>& is_given,
-                                    BenchOptions& options);
+                                    bool has_insert_if_absent, BenchOptions& options);
 
 // Adds to the point what was replayed, skipped and late; a caveat about lateness comes first.
 void say_replay(const BenchOptions& options, measure::PointResult& point);

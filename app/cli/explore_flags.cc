@@ -186,7 +186,8 @@ settings::Command explore_command(ExploreFlags& flags) {
            {.setting =
                 of(Type::text, "SCENARIO", default_scenario,
                    "clients, separated by |, with operations, separated by ;. GET K, PUT K, DELETE K; "
-                   "MIGRATE K where the protocol moves keys; SCRUB repairs what clients held that are "
+                   "INSERT K (insert-if-absent) where the protocol has it; MIGRATE K where the protocol "
+                   "moves keys; SCRUB repairs what clients held that are "
                    "dead by then. Keys of one letter (K, K2) compete for the same slots; every key named "
                    "is there at the start"),
             .is_required = false}},

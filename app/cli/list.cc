@@ -335,6 +335,8 @@ ordered_json protocol_facts(const kv::Module& module) {
   out["keys"] = kv::name(data.keys);
   out["values"] = kv::name(data.values);
   out["multi_get"] = data.multi_get ? "concurrent GETs" : "none";
+  out["insert_if_absent"] =
+      fmt::format("{}{}", data.insert_if_absent.is_there ? "" : "none: ", data.insert_if_absent.how);
   out["needs"] = needs_of(module.requirements(options));
   return out;
 }

@@ -216,6 +216,15 @@ Result<Plan> make_plan(PlanRequest request) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",
                                                          plan.module->name(), plan.module->unverifiable()));
   }
+  const kv::InsertSupport inserts = plan.module->data(plan.options).insert_if_absent;
+  const auto has_insert = [](const std::vector<Step>& program) {
+    return std::ranges::find(program, Verb::insert, &Step::verb) != program.end();
+  };
+  if (!inserts.is_there && std::ranges::any_of(plan.scenario.clients, has_insert)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("scenario: INSERT: {} has GET, PUT and DELETE alone: {}", plan.module->name(),
+                            inserts.how));
+  }
   fabric::Requirements needs = plan.module->requirements(plan.options);
   // A protocol that requires in-order placement may be explored without it, since the exploration is to show
   // the consequences.

@@ -246,14 +246,19 @@ coro::Task<void> Run::perform(Client* client, std::size_t operation) {
     result = got;
     if (got.status == kv::OpStatus::ok)
       run.operations_[operation].value = name_of(got.value, kv::key_digest(key));
-  } else if (step.verb == Verb::put) {
+  } else if (brings_value(step.verb)) {
     const std::uint32_t bytes = run.plan_.value_bytes;
     const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
     kv::write_value(stamp, client->value.data(), bytes);
     run.operations_[operation].value = kv::value_name(stamp);
     const kv::ValueView value{client->value.data(), bytes, bytes};
-    const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
-    result = put;
+    if (step.verb == Verb::put) {
+      const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
+      result = put;
+    } else {
+      const kv::OpResult inserted = co_await client->store->insert_if_absent(key, value, &client->stats);
+      result = inserted;
+    }
   } else if (step.verb == Verb::remove) {
     const kv::OpResult removed = co_await client->store->remove(key, &client->stats);
     result = removed;

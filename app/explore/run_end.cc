@@ -18,7 +18,19 @@ using Alarms = fabric::step::StepFabric::Alarms;
 constexpr int most_pumps = 20'000;
 
 OpKind kind_of(Verb verb) {
-  return verb == Verb::get ? OpKind::get : verb == Verb::put ? OpKind::put : OpKind::remove;
+  switch (verb) {
+    case Verb::get:
+      return OpKind::get;
+    case Verb::put:
+      return OpKind::put;
+    case Verb::insert:
+      return OpKind::insert_if_absent;
+    case Verb::remove:
+    case Verb::migrate:
+    case Verb::scrub:
+      break;
+  }
+  return OpKind::remove;
 }
 
 Outcome outcome_of(const Operation& o) {
@@ -58,7 +70,7 @@ std::vector<check::Operation> Run::history() const {
                            .return_ns = {}};
     if (o.ended) entry.return_ns = end_time(*o.ended);
     const bool has_read = o.step.verb == Verb::get && outcome == Outcome::ok;
-    if (o.step.verb == Verb::put || has_read) entry.value = o.value;
+    if (brings_value(o.step.verb) || has_read) entry.value = o.value;
     all.push_back(std::move(entry));
   }
   return all;

@@ -12,8 +12,10 @@
 namespace loch::explore {
 
 // Operations of a scenario. `scrub` has no key: it repairs what clients that have died left half-done, if
-// there are any.
-enum class Verb : std::uint8_t { get, put, remove, migrate, scrub };
+// there are any. `insert` is an insert-if-absent.
+enum class Verb : std::uint8_t { get, put, remove, migrate, scrub, insert };
+// Whether the operation carries a value: PUT and INSERT.
+[[nodiscard]] constexpr bool brings_value(Verb verb) { return verb == Verb::put || verb == Verb::insert; }
 [[nodiscard]] std::string_view name(Verb verb);  // the name in a scenario's text, such as "DELETE"
 
 struct Step {

@@ -11,6 +11,8 @@ std::string_view name(OpKind kind) {
       return "put";
     case OpKind::remove:
       return "delete";
+    case OpKind::insert_if_absent:
+      return "insert_if_absent";
     case OpKind::lost:
       return "lost";
   }
@@ -25,6 +27,8 @@ std::string_view capital_name(OpKind kind) {
       return "PUT";
     case OpKind::remove:
       return "DELETE";
+    case OpKind::insert_if_absent:
+      return "INSERT";
     case OpKind::lost:
       return "LOST";
   }
@@ -45,6 +49,8 @@ std::string_view name(OpStatus status) {
       return "table_full";
     case OpStatus::error:
       return "error";
+    case OpStatus::exists:
+      return "exists";
   }
   return "?";
 }
@@ -59,14 +65,19 @@ std::string_view name(Outcome outcome) {
       return "failed";
     case Outcome::unknown:
       return "unknown";
+    case Outcome::exists:
+      return "exists";
   }
   return "?";
 }
 
-// A GET changes nothing, so it fails without effect. A PUT that found nothing has failed as well.
+// A GET changes nothing, so it fails without effect. A PUT or INSERT that found nothing has failed as well,
+// and so has whatever but an INSERT is told that the key exists.
 Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
   if (status == OpStatus::ok) return Outcome::ok;
-  if (status == OpStatus::not_found && kind != OpKind::put) return Outcome::not_found;
+  const bool may_miss = kind == OpKind::get || kind == OpKind::remove;
+  if (status == OpStatus::not_found && may_miss) return Outcome::not_found;
+  if (status == OpStatus::exists && kind == OpKind::insert_if_absent) return Outcome::exists;
   if (kind == OpKind::get || effect == Effect::none) return Outcome::failed;
   return Outcome::unknown;
 }

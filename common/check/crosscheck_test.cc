@@ -67,6 +67,15 @@ class Oracle {
       if (op.kind == OpKind::lost && extend(done | 1U << i, value)) return true;
       if (op.outcome == Outcome::not_found) {
         if (value != absent) continue;
+      } else if (op.outcome == Outcome::exists) {
+        if (value == absent) continue;
+      } else if (op.kind == OpKind::insert_if_absent) {
+        // A lossy cache may have forgotten what was there.
+        if (value != absent && rules_.model == Model::linearizable) {
+          if (op.outcome == Outcome::ok) continue;  // unknown: it found the key, and changed nothing
+        } else {
+          next = op.value;
+        }
       } else if (op.kind == OpKind::lost) {
         next = absent;
       } else if (op.kind == OpKind::get) {
@@ -95,6 +104,7 @@ struct Shape {
   double put_share = 0.35;
   double unknown_share = 0.1;
   std::uint32_t losses = 0;
+  double insert_share = 0;
 };
 
 // A history that some order explains, by construction (under the strictest rules).
@@ -119,6 +129,11 @@ std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
       op.kind = OpKind::remove;
       if (value == absent && !lost) op.outcome = Outcome::not_found;
       if (effect) value = absent;
+    } else if (dice < shape.put_share + shape.remove_share + shape.insert_share) {
+      op.kind = OpKind::insert_if_absent;
+      op.value = next_value++;
+      if (value != absent && !lost) op.outcome = Outcome::exists;
+      if (value == absent && effect) value = op.value;
     } else {
       op.kind = OpKind::get;
       op.value = value;
@@ -155,7 +170,11 @@ void mutate(Rng& rng, std::vector<KeyOp>* ops) {
           op.value = other.value;
         break;
       case 1:
-        if (op.kind == OpKind::remove && op.outcome == Outcome::ok) {
+        if (op.kind == OpKind::insert_if_absent && op.outcome == Outcome::ok) {
+          op.outcome = Outcome::exists;
+        } else if (op.outcome == Outcome::exists) {
+          op.outcome = Outcome::ok;
+        } else if (op.kind == OpKind::remove && op.outcome == Outcome::ok) {
           op.outcome = Outcome::not_found;
         } else if (op.kind == OpKind::remove && op.outcome == Outcome::not_found) {
           op.outcome = Outcome::ok;
@@ -325,13 +344,90 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   EXPECT_GT(because, 300U / fewer);
 }
 
+// INSERTs, alone and beside losses: whether one takes effect depends on whether the key is there.
+TEST(CrossCheck, AgreesWithTheOracleAboutInserts) {
+  Rng rng(6, "inserts");
+  const std::vector<KeyRules> rules = all_rules();
+  Tally tally;
+  std::uint64_t because = 0;  // illegal by its INSERTs alone
+  for (int i = 0; i < 15'000 / fewer; ++i) {
+    const Start start = rng.chance(0.5) ? Start::present : Start::absent;
+    Shape shape = random_shape(rng);
+    shape.put_share *= 0.6;
+    shape.insert_share = 0.1 + 0.4 * rng.uniform();
+    shape.losses = rng.chance(0.3) ? 1 + static_cast<std::uint32_t>(rng.below(2)) : 0;
+    std::vector<KeyOp> ops = legal_history(rng, shape, start);
+    const KeyRules told{Model::linearizable, start, true, 1'000'000};
+    ASSERT_EQ(judge_key(ops, told).verdict, Verdict::holds) << printed(ops);
+    if (rng.chance(0.8)) mutate(rng, &ops);
+    for (const KeyRules& r : rules) {
+      compare(ops, r, &tally);
+      if (HasFatalFailure()) return;
+    }
+    const bool with = judge_key(ops, told).verdict == Verdict::holds;
+    for (KeyOp& op : ops) {
+      if (op.kind == OpKind::insert_if_absent && op.outcome != Outcome::exists) op.kind = OpKind::put;
+    }
+    std::erase_if(ops, [](const KeyOp& op) { return op.outcome == Outcome::exists; });
+    because += !with && judge_key(ops, told).verdict == Verdict::holds ? 1 : 0;
+  }
+  EXPECT_GT(tally.legal, 20'000U / fewer);
+  EXPECT_GT(tally.illegal, 20'000U / fewer);
+  EXPECT_GT(because, 500U / fewer);
+}
+
+// As dense as it gets for the oracle: nearly all operations overlap, and none is a GET.
+TEST(CrossCheck, AgreesWithTheOracleWhereInsertsOverlap) {
+  Rng rng(8, "dense inserts");
+  const KeyRules strict{Model::linearizable, Start::any, true, 1'000'000};
+  const KeyRules lenient{Model::linearizable, Start::any, false, 1'000'000};
+  Tally tally;
+  for (int i = 0; i < 10'000 / fewer; ++i) {
+    Shape shape;
+    shape.operations = 6 + static_cast<std::uint32_t>(rng.below(6));
+    shape.overlap = 8 + static_cast<Nanos>(rng.below(14));
+    shape.remove_share = 0.35;
+    shape.put_share = 0.1;
+    shape.insert_share = 0.35;
+    shape.unknown_share = rng.chance(0.5) ? 0.0 : 0.15;
+    std::vector<KeyOp> ops = legal_history(rng, shape, Start::absent);
+    mutate(rng, &ops);
+    mutate(rng, &ops);
+    compare(ops, strict, &tally);
+    compare(ops, lenient, &tally);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(tally.legal, 2'000U / fewer);
+  EXPECT_GT(tally.illegal, 2'000U / fewer);
+}
+
+// A hot key of many clients with INSERTs is decided, within few configurations.
+TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
+  Rng rng(9, "crowd of inserts");
+  for (const bool strict : {true, false}) {
+    for (int i = 0; i < 3; ++i) {
+      const Shape shape{.operations = 2'000,
+                        .overlap = 48,
+                        .remove_share = 0.1,
+                        .put_share = 0.1,
+                        .unknown_share = 0.002,
+                        .insert_share = 0.3};
+      const std::vector<KeyOp> ops = legal_history(rng, shape, Start::absent);
+      const Judgement judged = judge_key(ops, {Model::linearizable, Start::absent, strict, 100'000});
+      EXPECT_EQ(judged.verdict, Verdict::holds) << i << ' ' << strict;
+    }
+  }
+}
+
 // The oracle agrees that the minimised history is a violation, and that no operation of it can be left out.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};
   int seen = 0;
   for (int i = 0; i < 40'000 / fewer; ++i) {
-    std::vector<KeyOp> ops = legal_history(rng, random_shape(rng), Start::absent);
+    Shape shape = random_shape(rng);
+    if (i % 2 == 1) shape.insert_share = 0.3;
+    std::vector<KeyOp> ops = legal_history(rng, shape, Start::absent);
     mutate(rng, &ops);
     if (judge_key(ops, rules).verdict != Verdict::violated) continue;
     ++seen;

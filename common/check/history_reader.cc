@@ -106,17 +106,19 @@ class LineParser {
   }
 
   bool one_of_kinds(OpKind* out) {
-    for (const OpKind kind : {OpKind::get, OpKind::put, OpKind::remove, OpKind::lost}) {
+    for (const OpKind kind :
+         {OpKind::get, OpKind::put, OpKind::remove, OpKind::insert_if_absent, OpKind::lost}) {
       if (scratch_ == name(kind)) return *out = kind, true;
     }
-    return expected("get, put, delete or lost");
+    return expected("get, put, delete, insert_if_absent or lost");
   }
 
   bool one_of_outcomes(Outcome* out) {
-    for (const Outcome o : {Outcome::ok, Outcome::not_found, Outcome::failed, Outcome::unknown}) {
+    for (const Outcome o :
+         {Outcome::ok, Outcome::not_found, Outcome::failed, Outcome::unknown, Outcome::exists}) {
       if (scratch_ == name(o)) return *out = o, true;
     }
-    return expected("ok, not_found, failed or unknown");
+    return expected("ok, not_found, failed, unknown or exists");
   }
 
   bool null() {

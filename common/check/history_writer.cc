@@ -105,6 +105,8 @@ std::string why_impossible(const OperationView& operation) {
     return "\"return_ns\": expected at least invoke_ns, or null";
   if (!operation.return_ns && operation.outcome != Outcome::unknown)
     return "\"return_ns\": null goes with the outcome \"unknown\" only";
+  if (operation.outcome == Outcome::exists && operation.kind != OpKind::insert_if_absent)
+    return "\"outcome\": expected \"exists\" for an insert_if_absent only";
   switch (operation.kind) {
     case OpKind::get:
       if (operation.value.has_value() != (operation.outcome == Outcome::ok))
@@ -114,6 +116,11 @@ std::string why_impossible(const OperationView& operation) {
       if (!operation.value) return "\"value\": expected what was put, not null";
       if (operation.outcome == Outcome::not_found)
         return "\"outcome\": expected ok, failed or unknown for a put";
+      break;
+    case OpKind::insert_if_absent:
+      if (!operation.value) return "\"value\": expected what was to be put, not null";
+      if (operation.outcome == Outcome::not_found)
+        return "\"outcome\": expected ok, exists, failed or unknown for an insert_if_absent";
       break;
     case OpKind::remove:
       if (operation.value) return "\"value\": expected null for a delete";

@@ -65,6 +65,8 @@ class Explanation {
     switch (o.kind) {
       case OpKind::put:
         return fmt::format("PUT {} {}", o.value.value_or(""), when);
+      case OpKind::insert_if_absent:
+        return fmt::format("INSERT {} {} {}", o.value.value_or(""), name(o.outcome), when);
       case OpKind::remove:
         return fmt::format("DELETE {} {}", name(o.outcome), when);
       case OpKind::lost:

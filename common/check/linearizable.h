@@ -2,10 +2,12 @@
 //
 // linearizable  Each operation took effect at one instant between its invocation and its return.
 //               A GET reads the last value put, or not_found after a DELETE (or before any PUT); a
-//               DELETE that says ok removed a value that was there, not_found means there was none.
+//               DELETE that says ok removed a value that was there, not_found means there was none. An
+//               INSERT that says ok found the key absent and put its value, exists means that it was present.
 // lossy_cache   A GET may say not_found at any time (HERD, section 3.2 of the protocol notes), but
 //               what it reads is the newest value put, never an older one; a DELETE that says ok
-//               leaves nothing to read.
+//               leaves nothing to read. An INSERT's ok is a PUT's, since the key may have been forgotten;
+//               exists means that it had not been deleted.
 // none          An emulation that stores nothing: the file is read and nothing is judged.
 //
 // An operation whose outcome is unknown may take effect once at any time from its invocation on, or
@@ -14,8 +16,8 @@
 // Two operations of which one returns at the very nanosecond of the other's invocation count as
 // concurrent: a clock of that resolution cannot order them.
 //
-// Method and cost: zones.h (values put once: near-linear, exact) and exact_search.h (values put
-// more than once, which our load never does: exponential, and bounded).
+// Method and cost: zones.h (values put once: near-linear, exact) and exact_search.h (keys with INSERTs, and
+// values put more than once, which our load never does: exponential in what overlaps, and bounded).
 #pragma once
 
 #include <cstdint>

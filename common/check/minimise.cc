@@ -11,6 +11,11 @@ namespace {
 // Whether an operation is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
+// It changed nothing, and its answer says so.
+bool only_looked(const KeyOp& op) {
+  return op.kind == OpKind::get || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
+}
+
 class Minimiser {
  public:
   Minimiser(std::span<const KeyOp> operations, const KeyRules& rules)
@@ -55,9 +60,9 @@ class Minimiser {
     }
     std::vector<KeyOp> kept;
     for (KeyOp op : ops_) {
-      if (op.invoke_ns > end && !(op.kind == OpKind::put && read.contains(op.value))) continue;
+      if (op.invoke_ns > end && !(brings_value(op.kind) && read.contains(op.value))) continue;
       if (op.return_ns > end && op.kind != OpKind::lost) {
-        if (op.kind == OpKind::get || op.outcome == Outcome::not_found) continue;
+        if (only_looked(op)) continue;
         if (op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
       kept.push_back(op);
@@ -88,8 +93,10 @@ class Minimiser {
     for (KeyOp op : ops_) {
       if (op.invoke_ns <= begin) {
         const bool over = op.outcome == Outcome::ok && op.return_ns <= begin;
-        if (op.kind == OpKind::get || op.outcome == Outcome::not_found) continue;
-        if (over && !(op.kind == OpKind::put && read_later.contains(op.value))) continue;
+        if (only_looked(op)) continue;
+        if (over && !(brings_value(op.kind) && read_later.contains(op.value))) continue;
+        // What made the key absent for it may be cut off.
+        if (over && op.kind == OpKind::insert_if_absent) op.kind = OpKind::put;
         if (!over && op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
       kept.push_back(op);
@@ -123,7 +130,7 @@ class Minimiser {
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
     if (op.kind == OpKind::lost) return;  // without it the others would contradict each other sooner
-    const bool wrote = op.kind != OpKind::get && op.outcome != Outcome::not_found;
+    const bool wrote = !only_looked(op);
     if (op.outcome == Outcome::failed) {
       // A failed PUT matters only to who read it; without it that read would look corrupt instead.
       if (op.kind == OpKind::remove) weights_[i] = Weight::removed;
@@ -157,7 +164,7 @@ class Minimiser {
       if (weights_[i] == Weight::full && ops_[i].kind == OpKind::get) read.insert(ops_[i].value);
     }
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].kind == OpKind::put && read.contains(ops_[i].value)) weights_[i] = Weight::full;
+      if (brings_value(ops_[i].kind) && read.contains(ops_[i].value)) weights_[i] = Weight::full;
     }
   }
 

@@ -19,6 +19,9 @@ std::string row(const Operation& o) {
     case OpKind::put:
       what = fmt::format("PUT {} -> {}", o.value.value_or(""), name(o.outcome));
       break;
+    case OpKind::insert_if_absent:
+      what = fmt::format("INSERT {} -> {}", o.value.value_or(""), name(o.outcome));
+      break;
     case OpKind::remove:
       what = fmt::format("DELETE -> {}", name(o.outcome));
       break;

@@ -19,6 +19,10 @@ struct Cluster {
 
 bool is_read(const KeyOp& op) { return op.kind == OpKind::get && op.outcome == Outcome::ok; }
 
+// An INSERT that took effect is a PUT to the zones; that it needs the key absent is left to the search
+// (exact_search.h).
+bool wrote_nothing(const KeyOp& op) { return op.outcome == Outcome::failed || op.outcome == Outcome::exists; }
+
 // An unknown operation may take effect at any later time, whatever its client heard.
 Nanos deadline_of(const KeyOp& op) { return op.outcome == Outcome::unknown ? forever : op.return_ns; }
 
@@ -62,7 +66,7 @@ class ZoneFinder {
   void collect_clusters() {
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].kind == OpKind::put || is_read(ops_[i])) order.push_back(i);
+      if (brings_value(ops_[i].kind) || is_read(ops_[i])) order.push_back(i);
     }
     std::ranges::sort(order, [this](std::uint32_t a, std::uint32_t b) {
       return std::tie(ops_[a].value, a) < std::tie(ops_[b].value, b);
@@ -81,11 +85,11 @@ class ZoneFinder {
     std::uint32_t read = none;
     for (const std::uint32_t i : members) {
       const KeyOp& op = ops_[i];
-      if (op.kind == OpKind::put && op.outcome == Outcome::failed) {
+      if (brings_value(op.kind) && wrote_nothing(op)) {
         failed_put = i;
         continue;
       }
-      if (op.kind == OpKind::put) {
+      if (brings_value(op.kind)) {
         if (cluster.put != none) {
           zones_.repeated_values = true;  // the following argument does not hold for repeated values
           return;
@@ -147,7 +151,7 @@ class ZoneFinder {
     const bool lossy = rules_.model == Model::lossy_cache;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
       const KeyOp& op = ops_[i];
-      if (op.kind == OpKind::put || op.outcome == Outcome::failed) continue;
+      if (brings_value(op.kind) || op.outcome == Outcome::failed) continue;
       if (op.kind == OpKind::lost) {
         zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::lost, true});
         continue;

@@ -6,7 +6,7 @@
 //             |<- header ->|
 //             |<------------- full -------------->|
 //
-//   request   | value | length | key | sequence | trailer |     PUT: V + K + 24
+//   request   | value | length | key | sequence | trailer |     PUT, INSERT: V + K + 24
 //                              | key | sequence | trailer |     GET, DELETE: K + 16
 //   reply     | value | trailer |                               GET that found it: V + 8
 //                     | trailer |                               else: 8
@@ -61,15 +61,19 @@ class EntryLayout {
 };
 
 // Codes of frames.
-enum class Ask : std::uint8_t { get = 1, put = 2, remove = 3 };
+enum class Ask : std::uint8_t { get = 1, put = 2, remove = 3, insert_if_absent = 4 };
+[[nodiscard]] constexpr bool brings_value(Ask what) {
+  return what == Ask::put || what == Ask::insert_if_absent;
+}
 enum class Say : std::uint8_t {
   value = 1,       // of a GET
-  done = 2,        // PUT, DELETE
+  done = 2,        // PUT, DELETE, INSERT
   not_found = 3,   // GET, DELETE
   table_full = 4,  // no place in the index
   busy = 5,        // no entry is free until others expire
   refused = 6,     // a request that this deployment does not know
   lost = 7,        // the node has lost its memory, and nobody has declared it lost yet
+  exists = 8,      // INSERT: the key is there
 };
 
 class FrameLayout {
@@ -96,12 +100,14 @@ class FrameLayout {
     sizes[static_cast<std::size_t>(Ask::get)] = get_bytes();
     sizes[static_cast<std::size_t>(Ask::put)] = put_bytes();
     sizes[static_cast<std::size_t>(Ask::remove)] = get_bytes();
+    sizes[static_cast<std::size_t>(Ask::insert_if_absent)] = put_bytes();
     return sizes;
   }
   [[nodiscard]] rpc::FrameSizes reply_sizes() const {
     rpc::FrameSizes sizes{};
     sizes[static_cast<std::size_t>(Say::value)] = value_reply_bytes();
-    for (const Say say : {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused, Say::lost})
+    for (const Say say :
+         {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused, Say::lost, Say::exists})
       sizes[static_cast<std::size_t>(say)] = rpc::trailer_bytes;
     return sizes;
   }

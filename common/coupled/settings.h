@@ -35,10 +35,11 @@ struct Rules {
   bool replies_early = false;   // a PUT or DELETE is answered before its store
   bool serves_any_row = false;  // workers share their tables without a lock
   // Known-bad variants of any table.
-  bool moves_forward = false;  // a path's moves are applied from the first one on
-  bool serves_lost = false;    // a row that came back empty is served at once
-  bool words_restart = false;  // a row that is laid out anew stores words of its former incarnations again
-  bool forgets_drift = false;  // an entry rests for E and not for a thousandth longer
+  bool moves_forward = false;    // a path's moves are applied from the first one on
+  bool serves_lost = false;      // a row that came back empty is served at once
+  bool words_restart = false;    // a row that is laid out anew stores words of its former incarnations again
+  bool forgets_drift = false;    // an entry rests for E and not for a thousandth longer
+  bool inserts_replace = false;  // an INSERT replaces the value of a key that is there
   bool timeouts_are_none = false;  // an operation that timed out says that it did nothing
 };
 

@@ -60,7 +60,7 @@ coro::Task<void> TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key ke
   const fabric::LocalSlice frame = caller_.body(server, code);
   const auto at = [&](std::uint32_t within) { return frame.region->at(frame.offset + within); };
   fabric::copy_to_shared(at(settings_.frames.key_at(bytes)), key.data, key.size);
-  if (what != Ask::put) co_return;
+  if (!brings_value(what)) co_return;
   fabric::store_word_release(at(settings_.frames.length_at()), value.size);
   const std::uint64_t kept =
       std::min<std::uint64_t>(value.kept, frame.region->kept(frame.offset, value.size));
@@ -92,6 +92,9 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
       break;
     case Say::not_found:
       result.status = kv::OpStatus::not_found;
+      break;
+    case Say::exists:
+      result.status = kv::OpStatus::exists;
       break;
     case Say::table_full:
     case Say::busy:

@@ -1,4 +1,4 @@
-// Executes GET, PUT and DELETE requests on the table that a server worker owns.
+// Executes GET, PUT, DELETE and INSERT requests on the table that a server worker owns.
 #include "common/coupled/table_server.h"
 
 #include <algorithm>
@@ -46,7 +46,10 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
       say = co_await get(reply);
       break;
     case Ask::put:
-      say = co_await put(request);
+      say = co_await put(request, false);
+      break;
+    case Ask::insert_if_absent:
+      say = co_await put(request, true);
       break;
     case Ask::remove:
       say = co_await remove();
@@ -84,7 +87,7 @@ coro::Task<Say> TableServer::get(ReplyPlace reply) {
   co_return Say::value;
 }
 
-coro::Task<Say> TableServer::put(rpc::Request request) {
+coro::Task<Say> TableServer::put(rpc::Request request, bool only_if_absent) {
   const fabric::LocalSlice frame = request.frame;
   const std::uint64_t length =
       fabric::load_word(frame.region->at(frame.offset + settings_.frames.length_at()));
@@ -93,6 +96,7 @@ coro::Task<Say> TableServer::put(rpc::Request request) {
     co_return Say::refused;
   }
   const cuckoo::Table::Lookup found = co_await look_up();
+  if (found.slot && only_if_absent && !rules_.inserts_replace) co_return Say::exists;
   if (found.slot) co_return co_await replace(request, *found.slot, found.word);
   co_return co_await insert(request, found.free);
 }

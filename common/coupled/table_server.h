@@ -1,4 +1,4 @@
-// A server worker's work on its table: GET, PUT and DELETE as requests ask for them.
+// A server worker's work on its table: GET, PUT, DELETE and INSERT as requests ask for them.
 //
 // Without readers (NessieSD) the worker is alone: it updates entries in place. With readers (NessieHY),
 // clients READ words and entries at any instant: a PUT writes a new entry and then stores its word,
@@ -26,7 +26,7 @@ class TableServer final : public rpc::Handler {
 
  private:
   [[nodiscard]] coro::Task<Say> get(ReplyPlace reply);
-  [[nodiscard]] coro::Task<Say> put(rpc::Request request);
+  [[nodiscard]] coro::Task<Say> put(rpc::Request request, bool only_if_absent);
   [[nodiscard]] coro::Task<Say> remove();
   [[nodiscard]] coro::Task<Say> replace(rpc::Request request, std::uint64_t slot, std::uint64_t now);
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);

@@ -11,6 +11,7 @@ namespace loch::coupled {
 
 // No entry has a copy, and no worker serves another's row; what a client holds is its own.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
+[[nodiscard]] kv::DataSupport data_support();
 
 // What each known-bad variant switches on, by name. A store adds its own.
 using Switches = std::map<std::string_view, bool*>;

@@ -64,6 +64,10 @@ coro::Task<OpResult> Client::migrate(Key /*key*/, fabric::OpStats* /*stats*/) {
   co_return OpResult{.status = OpStatus::error, .effect = Effect::none, .retries = 0, .value = {}};
 }
 
+coro::Task<OpResult> Client::insert_if_absent(Key /*key*/, ValueView /*value*/, fabric::OpStats* /*stats*/) {
+  co_return OpResult{.status = OpStatus::error, .effect = Effect::none, .retries = 0, .value = {}};
+}
+
 coro::Task<void> Store::background(fabric::Worker& /*worker*/, const bool* /*done*/) { co_return; }
 
 coro::Task<Repair> Store::scrub(fabric::Worker& /*worker*/, std::vector<ClientId> /*dead*/) {

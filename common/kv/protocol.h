@@ -40,7 +40,7 @@ using loch::OpStatus;
 
 struct OpResult {
   OpStatus status = OpStatus::ok;
-  Effect effect = Effect::none;  // of a failed PUT or DELETE
+  Effect effect = Effect::none;  // of a failed PUT, DELETE or INSERT
   std::uint32_t retries = 0;     // attempts beyond the first
   ValueView value;               // GET, ok: valid until the client's next operation
 };
@@ -65,6 +65,12 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> get(Key key, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> put(Key key, ValueView value, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
+  // INSERT, the field's "put if absent": stores the value where the key has none (ok); where it has one,
+  // changes nothing (exists). Atomic: of several at once that find the key absent, one is told ok. What may
+  // have happened after a failure is said as by put(). Protocols without it (DataSupport::insert_if_absent)
+  // end in error, without effect.
+  [[nodiscard]] virtual coro::Task<OpResult> insert_if_absent(Key key, ValueView value,
+                                                              fabric::OpStats* stats);
   // Whether migrate() does something.
   [[nodiscard]] virtual bool can_migrate() const { return false; }
   // One attempt to move a key to another of its places in the table, as an operation that needs room would:
@@ -81,12 +87,20 @@ enum class Sizing : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
 
+// Whether a protocol has an atomic INSERT, and who decides it; else why not, in a few words that follow "no
+// insert-if-absent: ".
+struct InsertSupport {
+  bool is_there = false;
+  std::string_view how = "the design decides no PUT by what the key holds";
+};
+
 // Which data and operations a protocol takes beyond GET, PUT and DELETE of one size.
 struct DataSupport {
   Sizing keys = Sizing::slots, values = Sizing::slots;
   // A client may have several GETs under way, each on a lane of its own (DeployConfig::window): a multi-get
   // is made of them.
   bool multi_get = true;
+  InsertSupport insert_if_absent;
 };
 
 // The keys and first values of a run, by record number 0 … count-1.
@@ -272,7 +286,10 @@ class Module {
   [[nodiscard]] virtual DataSupport data(const Options& options) const {
     const bool stores = consistency(options) != Consistency::none;
     return stores ? DataSupport{}
-                  : DataSupport{.keys = Sizing::one, .values = Sizing::one, .multi_get = false};
+                  : DataSupport{.keys = Sizing::one,
+                                .values = Sizing::one,
+                                .multi_get = false,
+                                .insert_if_absent = {.is_there = false, .how = "it stores nothing"}};
   }
   // Whether the ok of a DELETE promises that there was something to remove (common/check).
   [[nodiscard]] virtual bool delete_ok_removes(const Options& options) const {

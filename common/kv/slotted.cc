@@ -42,6 +42,11 @@ class SlottedClient final : public Client {
     const Key padded = pad(key);
     co_return co_await inner_->remove(padded, stats);
   }
+  coro::Task<OpResult> insert_if_absent(Key key, ValueView value, fabric::OpStats* stats) override {
+    const Key padded = pad(key);
+    const ValueView slot = wrap(value);
+    co_return co_await inner_->insert_if_absent(padded, slot, stats);
+  }
   [[nodiscard]] bool can_migrate() const override { return inner_->can_migrate(); }
   coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats) override {
     const Key padded = pad(key);

@@ -72,6 +72,13 @@ ordered_json per_operation(const KindTally& kind) {
   return out;
 }
 
+// The kinds that a result has: GET, PUT and DELETE always, INSERT where there were any.
+std::vector<OpKind> kinds_of(const Tally& t) {
+  std::vector<OpKind> kinds = {OpKind::get, OpKind::put, OpKind::remove};
+  if (t.of(OpKind::insert_if_absent).total() > 0) kinds.push_back(OpKind::insert_if_absent);
+  return kinds;
+}
+
 ordered_json operations_json(const Tally& t) {
   std::array<std::uint64_t, op_statuses> by{};
   for (const KindTally& kind : t.kinds) {
@@ -83,8 +90,11 @@ ordered_json operations_json(const Tally& t) {
   out["get"] = t.of(OpKind::get).total();
   out["put"] = t.of(OpKind::put).total();
   out["delete"] = t.of(OpKind::remove).total();
+  const bool inserts = t.of(OpKind::insert_if_absent).total() > 0;
+  if (inserts) out["insert_if_absent"] = t.of(OpKind::insert_if_absent).total();
   out["ok"] = of(OpStatus::ok);
   out["not_found"] = of(OpStatus::not_found);
+  if (inserts) out["exists"] = of(OpStatus::exists);
   out["conflict"] = of(OpStatus::conflict);
   out["timeout"] = of(OpStatus::timeout);
   out["error"] = of(OpStatus::error) + of(OpStatus::table_full);
@@ -101,7 +111,7 @@ ordered_json latencies_json(const Tally& t) {
   for (const KindTally& kind : t.kinds) all.merge(kind.latency_ns);
   ordered_json out;
   out["all"] = latency_json(all);
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     out[std::string(name(kind))] = latency_json(t.of(kind).latency_ns);
   }
   return out;
@@ -117,7 +127,7 @@ ordered_json verbs_json(const Tally& t) {
   out["faa"] = all.faa;
   out["send"] = all.send;
   out["recv"] = all.recv;
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     out[fmt::format("per_{}", name(kind))] = per_operation(t.of(kind));
   }
   return out;
@@ -133,7 +143,7 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
   }
   ordered_json out;
   out["total"] = total;
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     const KindTally& k = t.of(kind);
     out[fmt::format("per_{}", name(kind))] = ratio(k.requests.wire_bytes, k.total());
     out[fmt::format("payload_per_{}", name(kind))] = ratio(k.requests.payload_bytes, k.total());
@@ -254,7 +264,8 @@ ordered_json to_json(const fabric::Capabilities& c) {
 ordered_json to_json(const PointResult& point) {
   Tally all;
   for (const NodePart& node : point.nodes) all.merge(node.tally);
-  const std::uint64_t moved = all.of(OpKind::get).by_status[0] + all.of(OpKind::put).by_status[0];
+  const std::uint64_t moved = all.of(OpKind::get).by_status[0] + all.of(OpKind::put).by_status[0] +
+                              all.of(OpKind::insert_if_absent).by_status[0];
   const double seconds = point.duration_s;
   ordered_json out;
   out["schema"] = schema_version;

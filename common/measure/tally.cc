@@ -104,7 +104,12 @@ std::uint64_t KindTally::total() const {
   for (const std::uint64_t n : by_status) sum += n;
   return sum;
 }
-std::uint64_t KindTally::completed() const { return by_status[0] + by_status[1]; }
+std::uint64_t KindTally::completed() const {
+  std::uint64_t sum = 0;
+  for (std::size_t o = 0; o < op_statuses; ++o)
+    sum += is_completed(static_cast<OpStatus>(o)) ? by_status[o] : 0;
+  return sum;
+}
 
 std::uint64_t Tally::total() const {
   std::uint64_t sum = 0;

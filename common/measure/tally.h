@@ -55,15 +55,15 @@ struct RequestTotals {
 };
 
 struct KindTally {
-  Histogram latency_ns;  // of operations that ended ok or not_found
+  Histogram latency_ns;  // of operations that completed
   std::array<std::uint64_t, op_statuses> by_status{};
   RequestTotals requests;  // of every operation that is counted
   [[nodiscard]] std::uint64_t total() const;
-  [[nodiscard]] std::uint64_t completed() const;  // ok or not_found
+  [[nodiscard]] std::uint64_t completed() const;  // ok, not_found or exists
 };
 
-// Of operations inside the window, where sizes differ: keys of all of them; values of GETs and PUTs that
-// ended ok.
+// Of operations inside the window, where sizes differ: keys of all of them; values of GETs, PUTs and
+// INSERTs that ended ok.
 struct SizeTally {
   Histogram key_bytes, value_bytes;
 };

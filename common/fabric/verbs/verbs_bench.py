@@ -7,7 +7,7 @@ perftest's tools: ib_read_lat, ib_atomic_lat, ib_write_lat -c UC, ib_send_lat -c
 READs outstanding (message rate). With --counters, prints instead how many allocations and system calls the data path
 makes in 100,000 operations, on shm and on verbs: counted by the kernel's tracing when run as root, else by strace.
 
-./loch softroce -- common/fabric/verbs/verbs_bench.py
+  ./loch softroce -- common/fabric/verbs/verbs_bench.py
 """
 import argparse
 import json
