@@ -1,4 +1,4 @@
-"""Tests of background CPU workers (hogs): alone, next to a command, and next to real-time and simulated points."""
+"""Tests of background CPU workers: alone, next to a command, and next to real-time and simulated points."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class CpuLoad(EndToEnd):
         )
 
     def test_simulated_background_workers_are_told_alike(self) -> None:
-        # a simulated hog may start one scheduling period (24 ms) late
+        # a simulated background worker may start one scheduling period (24 ms) late
         longer = without(without(SIM, "--warmup"), "--duration")
         point = self.result(*longer, "--warmup", "30ms", "--duration", "2ms", "--hogs", "1")
         self.assertEqual((point["hogs"]["workers"], point["hogs"]["machines"], point["window"]), (1, 3, None))

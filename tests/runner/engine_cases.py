@@ -52,7 +52,7 @@ exec {shlex.quote(str(FAKE))} "$@"
 
 
 class EngineCases:
-    """Mixed into a TestCase whose class has `flags`, a tuple, and `cluster_environment`, a mapping."""
+    """The test cases of an engine, to be mixed into a TestCase whose class has `flags`, a tuple, and `cluster_environment`, a mapping."""
 
     flags: tuple[str, ...] = ()
     cluster_environment: dict[str, str] = {}

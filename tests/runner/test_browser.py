@@ -90,7 +90,7 @@ class Browser(unittest.TestCase):
         printed = self.folder / "page.pdf"
         self.browse(self.page, f"--print-to-pdf={printed}", "--no-pdf-header-footer")
         pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
-        self.assertIn(pages, range(3, 8))  # the overview, and the experiments, each on a new page
+        self.assertIn(pages, range(3, 8))  # the overview, then the experiments, of which each begins on a new page
 
 
 if __name__ == "__main__":
