@@ -29,28 +29,29 @@ struct Profile {
   FuzzTable table = FuzzTable::any;
 };
 constexpr std::array<Profile, 10> profiles = {{
-    // Many clients on one or two keys: conflicts between writers of the same key.
+    // Profile with many clients on one or two keys: conflicts between writers of the same key.
     {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
-    // A few keys in a table with hardly more slots, so that inserting a key moves others.
+    // Profile with few keys in a table with hardly more slots, so that inserting a key moves others.
     {"collide", 3, 6, 0.45, 0.2, 30, Profile::Faults::swarm},
-    // Many DELETEs and PUTs, so that a key's entry reappears in other candidate slots.
+    // Profile with many DELETEs and PUTs, so that a key's entry reappears in other candidate slots.
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
-    // More keys than a bucket has slots.
+    // Profile with more keys than a bucket has slots.
     {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
-    // Like the profile churn, but without faults: only the interleaving varies.
+    // Profile like churn, but without faults: only the interleaving varies.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
-    // Readers beside writers that move keys.
+    // Profile with readers beside writers that move keys.
     {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},
-    // Clients that stop for a long time in the middle of an operation while others change the table: what
-    // they have checked is then out of date, and entries they have unlinked are reused.
+    // Profile in which clients stop for a long time in the middle of an operation while others change the
+    // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
-    // Between two steps of a straggler, other clients move a key away and back, so that the straggler sees an
-    // unchanged word although it changed twice (hole H2). Only a key that is not deleted meanwhile shows
-    // this.
+    // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
+    // straggler sees an unchanged word although it changed twice (hole H2). Only a key that is not deleted
+    // meanwhile shows this.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // Like the profile shuffle, but only the clients that read the moved keys are slow (hole H2).
+    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
-    // Between two steps of a straggler, the entry that it is about to READ expires and is reused.
+    // Profile in which, between two steps of a straggler, the entry that it is about to READ expires and is
+    // reused.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
