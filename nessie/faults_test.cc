@@ -280,8 +280,8 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // a fix for scrub, not for the fault-free protocol
-  expected.has_incarnation = false;  // a fix for lost nodes
+  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
+  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
   EXPECT_EQ((*settings)->rules, expected);
 }
 
