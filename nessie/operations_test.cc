@@ -100,7 +100,8 @@ TEST_P(Operations, HitCostsByRank) {
     EXPECT_EQ(hit.value, 20 + rank);
     EXPECT_TRUE(hit.is_whole);
     expect_costs(hit, {rank + 1, 0});
-    // A key of a slot probed before with the same filter bits (1 in 128) adds one entry READ.
+    // If a key in an earlier slot has the same filter bits (probability 1 in 128), the GET READs one entry
+    // more.
     const auto false_hits = hit.stats.read - hit.stats.index_read - 1;
     EXPECT_EQ(hit.stats.payload_bytes, 8 * (rank + 1) + entry_bytes * (1 + false_hits));
     EXPECT_EQ(cluster.remove(2, key).result.status, OpStatus::ok);

@@ -106,7 +106,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
     if (put.result.status != OpStatus::ok) break;
   }
   EXPECT_NE(cluster.meta(old).generation, old.generation);
-  cluster.finish(0);  // repeats the stamp
+  cluster.finish(0);  // node 0 writes the stamp a second time
   for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
   const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
   return is_lost;

@@ -23,8 +23,8 @@ enum class Rollback : std::uint8_t {
 // Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
   none,          // no slot (known-bad variant)
-  reverse_pass,  // slots N-2 … 0, its own included; N-1 was read or swapped last (2017, 2015)
-  every_other,   // the N-1 slots other than its own (H7: all are read after the CAS)
+  reverse_pass,  // slots N-2 … 0, the PUT's own included; slot N-1 was accessed last (2017, 2015)
+  every_other,   // the N-1 slots other than the PUT's own (H7: all are read after the CAS)
 };
 
 // How an entry is committed, that is, becomes visible to GETs.
@@ -51,7 +51,7 @@ enum class Flaw : std::uint8_t {
   none,
   reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied (H12)
   margin_ignored,              // reuse of entries allows for no clock skew
-  stamps_before_commit,        // the replaced entry is stamped before the PUT is verified
+  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before it is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
   link_unknown_is_free,        // an entry whose link ended in an error is reused at once
@@ -61,7 +61,7 @@ enum class Flaw : std::uint8_t {
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
   move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,       // a suspected entry is reused after E without reading the index
+  suspicion_frees,       // a suspected entry is reused after E without a look at the index
   // settling a doubt ignores that a rollback of a pending entry may link the entry again
   doubt_ignores_previous,
   lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied (A4)
@@ -88,10 +88,10 @@ struct Rules {
   bool use_previous = true;   // a GET follows a pending entry to its previous version (2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;               // reads all N slots first, prefers the one that holds the key (H1)
-  bool removes_duplicates = false;     // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
+  bool full_scan = true;               // a PUT reads all N slots first, prefers the one with the key (H1)
+  bool removes_duplicates = false;     // a PUT CASes other entries of its key to EMPTY (H1, H5)
   bool removes_before_commit = false;  // mutant: empties the old slot before the new entry is linked
-  bool aborts_on_pending = true;       // a pending entry of the key ends the attempt (2017, 4.3.2)
+  bool aborts_on_pending = true;       // a pending entry of its key ends a PUT's attempt (2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
@@ -105,7 +105,7 @@ struct Rules {
   bool delete_checks_first = true;
 
   // ---- MIGRATE
-  bool migrate_tags = true;             // the source slot becomes EMPTY|copy, by which scrub decides (H12)
+  bool migrate_tags = true;             // MIGRATE leaves EMPTY|copy in its source slot, for scrub (H12)
   bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE (H7)
   bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version (H6)
 
@@ -117,10 +117,10 @@ struct Rules {
 
   // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word (A1)
   bool desired_proves = false;
-  bool settles_later = true;  // a CAS with unknown outcome is settled when its node is back (A3)
+  bool settles_later = true;  // an unknown outcome of a CAS is settled when its node is back (A3)
   // mutant: an entry whose memory is lost counts as an entry of another key (A4)
   bool misses_lost_memory = false;
-  bool checks_time = true;  // an operation older than E gives up
+  bool checks_time = true;  // an operation older than the expiry period E gives up
 
   Flaw flaw = Flaw::none;
 
@@ -181,7 +181,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
-    rules.delete_checks_first = true;  // requires the scan of all slots
+    rules.delete_checks_first = true;  // possible only with the scan of all slots
   }
   if (fixes.h2) rules.empty = EmptyWord::unique;
   if (fixes.h7) rules.migrate_rescans = true;

@@ -20,7 +20,7 @@ struct SlotSeen {
   // How the attempt ends if the word, or its entry, could not be read; else ok.
   Attempt ended = Attempt::ok;
   Word word = 0;                      // the slot's word, if it could be read
-  Holder holder = Holder::other_key;  // other_key also for an EMPTY slot
+  Holder holder = Holder::other_key;  // whose entry the slot names; other_key also for an EMPTY slot
 };
 // READs the slot's word and, if the filter bits match the key's, the header of its entry.
 [[nodiscard]] coro::Task<SlotSeen> look_at_slot(Access access, cuckoo::Place place, kv::Key key,

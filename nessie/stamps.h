@@ -11,7 +11,8 @@ namespace loch::nessie {
 // To be called when the entry has just left the index. Its stamp is written at once, or queued for the
 // background if nessie.stamping allows it or the entry's node is out of reach.
 [[nodiscard]] coro::Task<void> recycle(Access access, EntryId id);
-// For an entry that may or may not have left the index: asks its owner to find out (doubts.h).
+// Asks the owner of an entry to find out whether the entry has left the index (doubts.h); for use after an
+// error.
 [[nodiscard]] coro::Task<void> suspect(Access access, EntryId id);
 
 // Writes up to `most` queued stamps and returns the number written. A stamp whose node is out of reach

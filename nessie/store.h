@@ -45,14 +45,14 @@ struct Peer {
   std::uint32_t epoch = 0;  // number of the connection under which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // the background does not try to reach the node before this time
-  bool is_gone = false;  // declared lost, and not known to be back
+  bool is_gone = false;  // the node was declared lost and is not known to be back
 };
 
 // The share of the index that a node contributes, at its current place (members.h).
 struct IndexShare {
   fabric::RemoteRegion index;  // index region of the node that hosts the share
   std::uint64_t base = 0;      // offset of the share's first slot in that region
-  bool is_void = false;        // the share is on no node for now
+  bool is_void = false;        // the share lies on no node for now
 };
 
 // A DTE that left the index, or is suspected to have, and whose stamp is not written yet.
@@ -67,9 +67,9 @@ struct Unlinked {
 // settle it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
-    take_back,    // CAS own -> back; if `own` is gone, the operation's last CAS had taken place
-    decide_move,  // the copy is linked; whether the source was emptied is unknown
-    finish_move,  // the source is empty; the copy is to be committed
+    take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
+    decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
+    finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
   };
   Step step = Step::take_back;
   cuckoo::Place place;
@@ -81,8 +81,8 @@ struct Unfinished {
   cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
-  Nanos not_before = 0;  // do not try again before this time
-  Nanos pause = 0;       // pause between two tries, doubled each time
+  Nanos not_before = 0;  // earliest time of the next attempt to settle this work
+  Nanos pause = 0;       // pause between two attempts, doubled each time
 };
 
 struct Counters {
@@ -105,7 +105,7 @@ struct WorkerState {
   std::vector<Peer> peers;             // by node; each worker has its own, renewed after a reconnection
   std::vector<IndexShare> shares;      // index shares, by the node that contributes them
   Word members_seen = 0;               // version of the member table from which peers and shares were filled
-  bool has_losses = false;             // some node was declared lost once
+  bool has_losses = false;             // any node was ever declared lost
   std::deque<Unlinked> unlinked;       // entries to be stamped in the background
   std::deque<Unfinished> unfinished;   // unfinished work to be settled in the background
   std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)

@@ -54,7 +54,7 @@ struct Outcome {
   kv::OpResult result;
   Attempt moved = Attempt::ok;         // result of a MIGRATE
   std::optional<std::uint64_t> value;  // number of the value that a GET found
-  bool is_whole = false;               // every byte of the GET's value belongs to that number
+  bool is_whole = false;               // every byte of the GET's value is the one expected for `value`
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
   bool is_complete = true;

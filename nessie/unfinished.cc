@@ -37,7 +37,7 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The entry was committed or, in the exceptional case, not linked at all; its owner finds out.
+  // The entry was committed or, if an earlier try rolled it back, is not linked at all; its owner finds out.
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {

@@ -80,7 +80,7 @@ class WordFormat {
     return 15 - dti_bits;
   }
 
-  // The word of an EMPTY slot that never held anything.
+  // The word of an EMPTY slot that never held an entry.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
   // The EMPTY word for a share of the index that was initialised again after its node was declared lost.
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
@@ -121,7 +121,7 @@ class WordFormat {
   // Whether the slot is EMPTY because a MIGRATE emptied it.
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
 
-  // The word that puts `id` into a slot that holds `replaced`.
+  // The word by which a CAS links entry `id` in a slot that holds the word `replaced`.
   [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending,
                               Word replaced) const {
     if (is_2015_) {
@@ -134,7 +134,7 @@ class WordFormat {
            id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
-  // The word that empties a slot which holds `word`.
+  // The EMPTY word to which a CAS sets a slot that holds `word`.
   [[nodiscard]] Word emptied(Word word) const {
     if (is_2015_) return watermark_bit | next_version(word);
     return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();

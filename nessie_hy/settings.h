@@ -17,15 +17,14 @@ struct Settings {
   bool reads_header_first = false;  // reads an entry's header before its value (2017, 4.3.2, multiple reads)
   // true: GETs poll watermarks in landing buffers; false: completion queue entries
   bool polls_watermarks = true;
-  Nanos expiry = 0;  // E: age at which an index word that a GET has read is too old
-  // The switches below make known-bad variants.
-  bool verifies_misses = true;  // false: a GET makes no reverse pass before it returns not_found
-  bool honours_expiry = true;   // false: GETs do not check the age of what they read
+  Nanos expiry = 0;             // E: age at which an index word that a GET has read is too old
+  bool verifies_misses = true;  // false (mutant): a GET makes no reverse pass before it returns not_found
+  bool honours_expiry = true;   // false (mutant): GETs ignore the age of what they read
   bool polls_tail_unordered = false;
-  bool takes_void = false;          // an uninitialised index word counts as EMPTY
-  bool goes_on_reborn = false;      // a GET continues after its node came back with empty memory
-  bool caches_for_ever = false;     // a cached entry is used however old its index word is
-  bool trusts_second_read = false;  // the key is not compared again after the value was read separately
+  bool takes_void = false;          // mutant: an uninitialised index word counts as EMPTY
+  bool goes_on_reborn = false;      // mutant: a GET continues after its node came back with empty memory
+  bool caches_for_ever = false;     // mutant: a cached entry is used however old its index word is
+  bool trusts_second_read = false;  // mutant: a key is not compared again after its value was read separately
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
