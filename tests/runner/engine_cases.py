@@ -52,7 +52,8 @@ exec {shlex.quote(str(FAKE))} "$@"
 
 
 class EngineCases:
-    """The test cases of an engine, to be mixed into a TestCase whose class has `flags`, a tuple, and `cluster_environment`, a mapping."""
+    """A mixin with the test cases of an engine, for a TestCase class with `flags`, a tuple, and `cluster_environment`, a
+    mapping."""
 
     flags: tuple[str, ...] = ()
     cluster_environment: dict[str, str] = {}
