@@ -51,7 +51,7 @@ class Server {
   static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
   [[nodiscard]] bool is_polled(std::uint32_t slot) const;
   [[nodiscard]] bool has_request(std::uint32_t slot, std::uint64_t word) const;
-  // Fetches the request in the slot; false if the slot changed during the copy.
+  // Fetches the request in the slot; false if it has none, or changed during the copy.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);

@@ -58,8 +58,8 @@ struct PlacementCounts {
 };
 [[nodiscard]] PlacementCounts place_unreliable(const Backend& backend, int rounds);
 
-// Rule 6 (failures). Posts FAAs over RC until each kind of failure has happened or `rounds` are done,
-// reconnecting after each failure.
+// Rule 6 (failures). Posts `rounds` chains of two FAAs over RC, reconnecting after each failure, and counts
+// which failed requests were executed.
 struct FailureCounts {
   std::uint64_t succeeded = 0, failed_executed = 0, failed_not_executed = 0, flushed_executed = 0;
 };
