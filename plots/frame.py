@@ -143,7 +143,7 @@ def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
         return 1, 0.0
     longest = max(text_in(handle.get_label(), style.RC["legend.fontsize"]) for handle in handles)
     columns = max(1, min(len(handles), int((width - 0.05) / (LEGEND_KEY_IN + longest))))
-    # fewer columns if the same number of rows then has equal lengths
+    # the least number of columns for this number of rows, so that rows are about equally long
     columns = -(-len(handles) // -(-len(handles) // columns))
     return columns, 0.06 + 0.13 * -(-len(handles) // columns)
 

@@ -16,7 +16,7 @@ COLUMN_IN = 3.4  # width of a figure that spans one column of a two-column page,
 PAGE_IN = 7.0  # width of a figure that spans both columns, in inches
 MEASURED_GROUND = "#f1f1ee"  # background of panels with measured series; panels of simulated series are white
 
-# Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, also when printed in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000",
     "#E69F00",

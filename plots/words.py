@@ -1,4 +1,4 @@
-"""Names and units of result fields, as axes show them."""
+"""Names and units of result fields and of experiments' axes, in the words that figures show."""
 
 from __future__ import annotations
 

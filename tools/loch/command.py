@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
         if command in OF_PROGRAM:
             return _set_up(with_setup) or _become_program(command, words, with_setup)
         return _of_package(command, words, with_setup)
-    except KeyboardInterrupt:  # where nothing has been begun
+    except KeyboardInterrupt:  # Ctrl-C before set-up or a command has started anything
         print("loch: interrupted", file=sys.stderr)
         return 130
 

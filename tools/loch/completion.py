@@ -34,7 +34,7 @@ _loch() {{
 }}
 complete -o bashdefault -o default -F _loch loch ./loch {loch}
 """
-Table = dict[str, Any]  # of the JSON of `loch-bench describe`
+Table = dict[str, Any]  # an object in the JSON of `loch-bench describe`, such as a command or a flag
 LIMIT_S = 5.0
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _EXPLAINED = re.compile(r"^\s+(?:-\w(?:,| \[) )?(--[a-z][a-z-]*)", re.M)

@@ -77,7 +77,7 @@ def _per(joules: float, operations: int | None) -> float | None:
 def _host(host: str, own: list[Sample], marks: Marks, context: Context) -> dict[str, object]:
     ran = integrate(own, marks.run)
     gap_max = max(ran.seconds / 2, GAP_S, 3 / context.rate_hz) if context.rate_hz else float("inf")
-    # a missing end of the run is an error; a gap between two samples is only reported
+    # missing samples at the end of the run are an error; a gap between two samples is only reported
     silent_s = (marks.run.end_ns - own[-1].t_ns) / 1e9
     if silent_s > min(gap_max, ran.seconds):
         raise Failed(f"{host}: no sample in the last {silent_s:.3g} s of the run, which took {ran.seconds:.3g} s")

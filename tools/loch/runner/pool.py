@@ -75,7 +75,7 @@ class Pool:
             self.stop()
 
     def stop(self) -> None:
-        """Ends all running points and chores."""
+        """Ends all running points and all running tasks of the runner itself."""
         try:
             self._stop_here()
         finally:

@@ -24,7 +24,7 @@ POINTS_MAX = 10_000
 
 
 def read(document: Item, overrides: list[str] | None = None) -> Experiment:
-    """The experiment of one located YAML document."""
+    """The checked experiment that a YAML document, read with its line numbers, describes."""
     document_shape.check(document)
     top = document.mapping()
     name = text_of(top["name"])

@@ -336,7 +336,7 @@ def summary(sheet: Sheet) -> list[str]:
 
 
 def coverage(sheet: Sheet) -> dict[str, int]:
-    """Counts the targets by how they are covered; a target with several answers counts for the best."""
+    """Counts the targets by how they are covered; a target with several is counted under the best."""
     words = {
         "obtained": "by numbers",
         "withheld": "withheld, predicted",

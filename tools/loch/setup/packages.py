@@ -34,7 +34,7 @@ POWER = ["ipmitool"]
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html in tests
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
-DASK = ["python3-distributed", "python3-cryptography"]  # run experiment points on Dask (./loch run --on dask)
+DASK = ["python3-distributed", "python3-cryptography"]  # for running experiment points on Dask (./loch run --on dask)
 # Libraries that the Slurm programs of bring_slurm need.
 SLURM_TESTS = ["libhwloc15", "libnuma1", "libreadline8", "libgcrypt20", "libmunge2", "libpam0g"]
 LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git", "black", "flake8", "mypy"]
