@@ -139,7 +139,7 @@ def look_of(look: style.Look, i: int, count: int) -> style.Look:
 
 
 def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
-    """The lines of one result field over the figure's x axis, in the panel at a place."""
+    """The lines of one result field over the figure's x axis, in the panel that shows the axis values `place`."""
     figure, looks = drawing.figure, style.looks(drawing.series)
     out = []
     for series in group.series:

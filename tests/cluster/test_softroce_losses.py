@@ -45,7 +45,7 @@ lose() {
   say "$1-dead"
   "$2"
   await "$1.json" && say "$1-result"
-  # Where a machine is lost mpirun never ends (docs/cluster.md); the runner ends it too.
+  # After the loss of a machine mpirun never ends (docs/cluster.md), so it is killed here, as the runner does.
   for ((tries = 0; tries < 100; tries++)); do
     kill -0 $mpirun 2>/dev/null || break
     read -r -t 0.2 -u 9
@@ -56,8 +56,8 @@ lose() {
 }
 kill_child() { echo now >"$TMPDIR/kill-child"; }
 kill_machine() { echo kill 3 >"$LOCH_MACHINES"; }
-# Waits there, since a new connection takes an emulated machine seconds. The newest of a rank's two is its child.
-# Both ends of the pipe are open, or ssh would not begin before there is something to read.
+# Connects to machine 2 now, since an emulated machine takes seconds to connect, and kills there when told to. Of a rank's
+# two processes the newer one is its child. The pipe is open for writing as well, so that ssh does not wait for a writer.
 ssh loch2 'read -r; pkill -9 -n -x loch-bench' <&8 &
 lose child kill_child "$CHILD_LOAD"
 lose machine kill_machine "$MACHINE_LOAD"

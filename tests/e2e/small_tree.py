@@ -13,7 +13,7 @@ from typing import Any
 from support import ROOT, EndToEnd
 
 PROGRAM = r"""#!/bin/sh
-# What `cmake --build` leaves: says with which words and surroundings it was started.
+# The fake loch-bench that the fake `cmake --build` makes: prints its arguments and parts of its environment.
 echo "built: $*"
 echo "home: $LOCH_HOME"
 echo "tunables: $GLIBC_TUNABLES"

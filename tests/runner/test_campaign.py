@@ -1,5 +1,5 @@
-"""Tests of `loch run` with several experiments: one pool, one time estimate, kill and resume; reference results; the
-page."""
+"""Tests of `loch run` with several experiments: one pool, one time estimate, kill and resume, reference
+results, and report.html."""
 
 import csv
 import json

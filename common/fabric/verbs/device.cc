@@ -1,4 +1,5 @@
-// Opens a device and its port, and tries out what the device does not say.
+// Chooses and opens an RDMA device and its port, and finds by trial which properties the device does not
+// report.
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/format.h>
@@ -81,14 +82,15 @@ Result<> Device::query() {
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";
     is_software_ = true;
-    port_.ack_timeout = 17;      // half a second
-    port_.not_ready_timer = 28;  // 164 ms: the receiver may be waiting for a core
+    port_.ack_timeout = 17;      // an ACK may take 0.54 s: 4.096 us * 2^17
+    port_.not_ready_timer = 28;  // code for 164 ms: the receiver may be waiting for a core
   }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic
                                                                : AtomicScope::none;
   can.max_rd_atomic = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_init_rd_atom, 1, 128));
-  // Seven tries; a NIC's timer may take up to four times what it is set to (InfiniBand 1.3, 9.7.6.1.3).
+  // A request is sent seven times (six retries), and a NIC may wait up to four times its ACK timeout for each
+  // (InfiniBand 1.3, 9.7.6.1.3).
   can.request_lifetime = 7 * 4 * (Nanos{4'096} << port_.ack_timeout);
   rd_atomic_in_ = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_rd_atom, 1, 128));
   can.mtu_bytes = port_.address.mtu_bytes;
@@ -103,7 +105,8 @@ Result<> Device::query() {
   return {};
 }
 
-// Which transports there are and how much is inlined is what queue pairs say.
+// Creates queue pairs to find out which transports the device has, how many bytes it takes inline, and
+// whether it places WRITEs in order.
 Result<> Device::try_queue_pairs() {
   const CompletionQueue cq(ibv_create_cq(context(), 16, nullptr, nullptr, 0));
   if (cq == nullptr)
@@ -166,7 +169,8 @@ Result<> Device::ask_order() {
   return {};
 }
 
-// One FAA of nothing to itself: does the old word arrive as it is, or with its bytes reversed?
+// Fetch-and-adds zero to a word of its own memory, and looks whether the old word arrives as it is or with
+// its bytes reversed.
 Result<> Device::try_atomics() {
   if (capabilities_.atomic_scope == AtomicScope::none) return {};
   constexpr std::uint64_t pattern = 0x0102030405060708;

@@ -1,4 +1,4 @@
-// Writes and parses the JSON by which processes tell each other nodes, regions and queue pairs.
+// Writes and parses the JSON by which processes tell each other their nodes, regions and queue pairs.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,8 @@ NodeRecord node_of(const Json& json, const Limits& limits) {
   return node;
 }
 
-// [node, worker, peer, peer worker, lane, transport, qpn, psn]: there may be very many of them.
+// A link as a list: [node, worker, peer, peer worker, lane, transport, qpn, psn]. A list is shorter than an
+// object with names, and a run may have millions of links.
 Json link_json(const LinkRecord& link) {
   const LinkKey& key = link.key;
   return {key.node, key.worker, key.peer, key.peer_worker, key.lane, static_cast<unsigned>(key.transport),

@@ -1,4 +1,4 @@
-// Says what a GID is, and scores it.
+// Scores the GIDs (RDMA port addresses) of a port and chooses the best.
 #include "common/fabric/verbs/gid.h"
 
 #include <arpa/inet.h>

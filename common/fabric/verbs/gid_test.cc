@@ -1,4 +1,4 @@
-// Tests what a GID is called and how good it is.
+// Tests which GID of a port is chosen.
 #include "common/fabric/verbs/gid.h"
 
 #include <gtest/gtest.h>

@@ -336,7 +336,7 @@ def summary(sheet: Sheet) -> list[str]:
 
 
 def coverage(sheet: Sheet) -> dict[str, int]:
-    """Counts the targets by how they are covered; a target with several is counted under the best."""
+    """Counts the targets by how they are covered; a target that is covered in several ways counts for the best."""
     words = {
         "obtained": "by numbers",
         "withheld": "withheld, predicted",
