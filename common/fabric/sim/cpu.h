@@ -3,7 +3,7 @@
 // A thread is blocked, runnable (it waits for a core) or on_core. A thread that polls or computes is
 // simply on_core: it burns its slice, and a thread that is not on a core polls nothing. While no core
 // of the node has two runnable threads there is no scheduling event at all; as soon as one has, ticks
-// are armed, and they stop when it is over.
+// are armed, and they stop when no core has two.
 //
 // How a simulated worker uses it:
 //   thread = cpu.add_thread({.name = "client 3", .allowed = one_core(3), .role = ThreadRole::client}, hooks);
