@@ -68,7 +68,7 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
   co_return "copies_dropped";
 }
 
-// Repairs one entry of a dead node and returns the kind of repair; empty if the entry is committed.
+// Repairs one entry of a dead client and returns the kind of repair; empty if the entry is committed.
 coro::Task<std::string> repair(Access access, Finding finding) {
   const Settings& settings = access.settings();
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
