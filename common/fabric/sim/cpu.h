@@ -77,7 +77,7 @@ class SimThread : SchedEntity {
   ThreadState state_ = ThreadState::blocked;
   bool is_paused_ = false;
   bool wakes_when_resumed_ = false;
-  Nanos on_core_since_ = 0;  // since when it is on its core
+  Nanos on_core_since_ = 0;  // time at which the thread last got its core
   Nanos cpu_ns_ = 0;         // CPU time since the last reset of the accounting
   Nanos ended_at_ = 0;       // time of its end, if it has ended
 };
