@@ -225,8 +225,8 @@ class MessageServer {
   void reply(const Incoming& to, std::uint32_t length);
   // Drops the request without a reply, as if the connection had broken.
   void drop(const Incoming& request);
-  // Waits for the coroutines that the server started and for the completions of its replies, which are written
-  // into this object; to be called before the worker's main coroutine ends.
+  // Waits for the coroutines that the server started and for the completions of its replies, which are
+  // written into this object; to be called before the worker's main coroutine ends.
   [[nodiscard]] coro::Task<void> close();
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
