@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""User-mode instructions per operation, by layer, of points in real time; what docs/data-path.md is made from.
+
+  tests/budget/instructions.py [--bench PROGRAM] [--case NAME]… [--device LIBRARY] [--top N] [--rewrite]
+
+Runs each point twice under callgrind (valgrind), with different numbers of operations, and divides the difference by
+the difference of the numbers: what a run does once drops out. Prints a table; --top N adds the N functions that cost
+most of each case. --rewrite stores the figures in budget.json, which the test compares with. --device LIBRARY is a
+stand-in for libibverbs, preloaded for the cases on verbs, which are left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from callgrind import ORDER, TREE, Costs, Sources, attribute, read_profile
+
+BUDGET = Path(__file__).resolve().parent / "budget.json"
+BENCH = TREE / "build/release/bin/loch-bench"
+FEW, MANY = 2_000, 12_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A point, and which of its threads count: "client" or "server"."""
+
+    flags: str
+    side: str = "client"
+    # Other threads are waited for: how often in vain is chance, and polling is left out.
+    waits: bool = False
+    fabric: str = "shm"
+
+
+_ALONE = "--nodes 2 --clients 1 --keys 2000 --key-size 16 --value-size 64"
+_SERVED = "--nodes 2 --server-nodes 1 --servers 1 --clients 1 --window 16 --keys 2000 --key-size 16 --value-size 64"
+CASES = {
+    "READ": Case(f"--protocol micro-verbs {_ALONE} --get 1"),
+    "READ, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1"),
+    "drtm-em GET": Case(f"--protocol drtm-em {_ALONE} --get 1"),
+    "farm-em GET": Case(f"--protocol farm-em {_ALONE} --get 1"),
+    "pilaf GET": Case(f"--protocol pilaf {_ALONE} --get 1"),
+    "nessie GET": Case(f"--protocol nessie {_ALONE} --get 1"),
+    "nessie PUT": Case(f"--protocol nessie {_ALONE} --get 0"),
+    "nessie-hy GET": Case(f"--protocol nessie-hy {_ALONE} --get 1"),
+    "nessie-sd GET, client": Case(f"--protocol nessie-sd {_SERVED} --get 1", waits=True),
+    "nessie-sd GET, server": Case(f"--protocol nessie-sd {_SERVED} --get 1", "server", waits=True),
+    "herd GET, client": Case(f"--protocol herd {_SERVED} --get 1", waits=True),
+    "herd GET, server": Case(f"--protocol herd {_SERVED} --get 1", "server", waits=True),
+}
+
+
+class Failed(Exception):
+    """A point could not be measured; the text says why."""
+
+
+def measure(bench: Path, stripped: Path, sources: Sources, case: Case, device: Path | None) -> Costs:
+    """Instructions per operation by layer and function."""
+    few, many = (_costs(stripped, sources, case, operations, device) for operations in (FEW, MANY))
+    per: Costs = defaultdict(float)
+    for where in few.keys() | many.keys():
+        per[where] = (many[where] - few[where]) / (MANY - FEW)
+    return per
+
+
+def _costs(stripped: Path, sources: Sources, case: Case, operations: int, device: Path | None) -> Costs:
+    with tempfile.TemporaryDirectory(prefix="loch-budget-") as name:
+        folder = Path(name)
+        command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", "--separate-threads=yes"]
+        command += [f"--callgrind-out-file={folder}/out", str(stripped), "bench", *case.flags.split()]
+        command += ["--fabric", case.fabric, "--warmup", "0ms", "--operations", str(operations)]
+        command += ["--json", f"{folder}/result.json"]
+        env = dict(os.environ)
+        if case.fabric == "verbs":
+            env["LD_PRELOAD"] = str(device)
+        ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=280, check=False)
+        if ran.returncode != 0:
+            raise Failed(f"{' '.join(command[4:])}: exit status {ran.returncode}\n{ran.stderr[-2000:]}")
+        done = json.loads((folder / "result.json").read_text())["operations"]
+        if (ended := done["ok"] + done["not_found"]) < operations * 0.99:
+            raise Failed(f"{case.flags}: of {operations} operations {ended} ended")
+        sums: Costs = defaultdict(float)
+        for path in sorted(folder.glob("out-*")):
+            profile = read_profile(path)
+            if _side(profile.functions) != case.side:
+                continue
+            for where, cost in attribute(profile, str(stripped), sources, str(device)).items():
+                sums[where] += cost
+        return sums
+
+
+def _side(functions: dict[tuple[str, str], object]) -> str:
+    """Whose thread it is; the main thread and background threads are nobody's."""
+    names = [name for _, name in functions]
+    if any("Driver::operate" in name for name in names):
+        return "client"
+    return "server" if any("RealtimeWorker::run" in name for name in names) else "other"
+
+
+def by_layer(costs: Costs, case: Case) -> dict[str, float]:
+    """Without polling where that is chance; else it is the fabric's work."""
+    layers: dict[str, float] = defaultdict(float)
+    for (layer, _), cost in costs.items():
+        if layer == "polling":
+            if case.waits:
+                continue
+            layer = "fabric"
+        layers[layer] += cost
+    return {layer: round(layers[layer], 1) for layer in ORDER if round(layers[layer], 1) != 0}
+
+
+def table(figures: dict[str, dict[str, float]]) -> str:
+    shown = [layer for layer in ORDER if any(layer in layers for layers in figures.values())]
+    lines = [f"| instructions per operation | {' | '.join(shown)} | all |", f"|---|{'---|' * (len(shown) + 1)}"]
+    for name, layers in figures.items():
+        cells = [f"{layers[layer]:,.0f}" if layer in layers else "" for layer in shown]
+        lines.append(f"| {name} | {' | '.join(cells)} | {sum(layers.values()):,.0f} |")
+    return "\n".join(lines)
+
+
+def top(costs: Costs, number: int) -> str:
+    largest = sorted(costs.items(), key=lambda item: -item[1])[:number]
+    return "\n".join(f"  {cost:8.1f}  {layer:10}  {function}" for (layer, function), cost in largest)
+
+
+def measure_all(names: list[str], bench: Path, device: Path | None, number: int = 0) -> dict[str, dict[str, float]]:
+    """The layers' figures of the cases; the functions of each are printed where `number` is above 0."""
+    sources = Sources(bench)
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="loch-budget-") as folder:
+        stripped = Path(folder) / "loch-bench"  # valgrind 3.19 ends at clang 19's debug information
+        subprocess.run(["objcopy", "--strip-debug", str(bench), str(stripped)], check=True)
+        for name in names:
+            costs = measure(bench, stripped, sources, CASES[name], device)
+            figures[name] = by_layer(costs, CASES[name])
+            if number:
+                print(f"{name}: {sum(figures[name].values()):,.0f}\n{top(costs, number)}", flush=True)
+    return figures
+
+
+def missing() -> list[str]:
+    return [each for each in ("valgrind", "objcopy", "llvm-symbolizer-19") if shutil.which(each) is None]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", type=Path, default=BENCH)
+    parser.add_argument("--case", action="append", choices=list(CASES))
+    parser.add_argument("--device", type=Path)
+    parser.add_argument("--top", type=int, default=0)
+    parser.add_argument("--rewrite", action="store_true")
+    asked = parser.parse_args()
+    if absent := missing():
+        print(f"instructions.py: not installed: {' '.join(absent)}", file=sys.stderr)
+        return 2
+    names = asked.case or [name for name, case in CASES.items() if case.fabric != "verbs" or asked.device]
+    try:
+        figures = measure_all(names, asked.bench, asked.device, asked.top)
+    except Failed as error:
+        print(f"instructions.py: {error}", file=sys.stderr)
+        return 1
+    print(table(figures))
+    if asked.rewrite:
+        stored = json.loads(BUDGET.read_text()) if BUDGET.exists() else {}
+        BUDGET.write_text(json.dumps({**stored, **figures}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
