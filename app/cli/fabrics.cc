@@ -152,6 +152,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.rank = place.rank;
   config.ranks = place.ranks;
   config.job = place.job;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
   open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
@@ -167,6 +168,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.device = o.device;
   config.port = o.port;
   config.gid_index = o.gid_index;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
   open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));

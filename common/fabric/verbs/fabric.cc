@@ -42,6 +42,7 @@ class VerbsFabric final : public Fabric {
         pool_(&shared_, config.nodes, config.pin_threads) {
     shared_.capabilities = device_->capabilities();
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
+    shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
     shared_.pauses = false;  // polling a completion queue takes as long, and perftest's tools do not
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();

@@ -27,6 +27,8 @@ struct VerbsConfig {
   std::uint32_t port = 0;  // 0: the first active one
   int gid_index = -1;      // -1: the best by score (gid.h)
   bool pin_threads = false;
+  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it (realtime/tsc_clock.h).
+  bool exact_clock = true;
   // Polling workers give their cores up after a while (realtime/worker.h); not set: when there are more
   // workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
   std::optional<bool> shares_cores;
