@@ -87,7 +87,8 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
                              .stride = s.format.slot_bytes,
                              .count = s.slots(),
                              .ready = &Server::is_ready,
-                             .context = this};
+                             .context = this,
+                             .known = duplicates_.seen()};
   while (!worker.stopping()) {
     const Nanos deadline = has_bucket_ || has_entry_ ? worker.now() + s.drain : fabric::forever;
     const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);

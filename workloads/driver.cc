@@ -50,7 +50,12 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
       records_(records),
       store_(store),
       fabric_(fabric),
-      logs_(std::move(logs)) {}
+      logs_(std::move(logs)),
+      judges_values_(load.values_are_judged && (load.verify || logs_)),
+      is_plain_(load.think == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
+                load.mix.insert == 0 && load.mix.read_modify_write == 0) {
+  if (load.computes_keys_ahead) keys_ = KeyTable(records);
+}
 
 Driver::~Driver() = default;
 
@@ -217,95 +222,95 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
+// What comes next is known when an operation has ended: `now` is read once for its end and for the beginning
+// of the next one, unless the slot waits between the two.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
+  Nanos now = worker.now();
   while (true) {
-    const Turn turn = next_turn(*own, *slot);
+    const Turn turn = next_turn(*own, *slot, now);
     if (turn == Turn::stop) break;
     slot->is_measured = turn == Turn::measured;
-    co_await worker.compute(load_.think);
-    Nanos due = -1;
-    if (load_.rate > 0) {
-      due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
-      own->due = std::min(due + next_due(*own), latest_due);
-      const Nanos now = worker.now();
-      const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
-      if (due > end + beyond_end) {
-        co_await worker.sleep_until(end);
-        break;
-      }
-      if (due > now) co_await worker.sleep_until(due);
-      if (worker.stopping()) break;
+    if (is_plain_) [[likely]] {
+      const Action action = choose(*own);
+      const std::uint64_t record = choose_record(*own);
+      const OpKind kind = kind_of(action, record);
+      const Nanos invoked = now;
+      begin_operation(*own, *slot, kind, record, invoked);
+      const kv::OpResult result = co_await issue(*slot, kind);
+      now = end_operation(*own, *slot, kind, invoked, invoked, result);
+      const Nanos pause = pause_after(*slot, result);
+      if (pause == 0 || worker.stopping()) continue;
+      co_await worker.sleep_until(now + pause);
+    } else {
+      const bool goes_on = co_await wait_and_operate(own, slot);
+      if (!goes_on) break;
     }
-    if (load_.script) {
-      const ScriptedOperation next = slot->script[slot->next++];
-      slot->slept_until = worker.now() < next.at ? next.at : -1;
-      if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
-      if (worker.stopping()) break;
-      co_await operate(own, slot, next.kind, next.record, due);
-      continue;
-    }
-    const Action action = choose(*own);
-    if (action == Action::insert) {
-      const std::uint64_t record = inserts_->take();
-      if (record == InsertLedger::none) {
-        ++inserts_refused_;
-        const std::uint64_t present = choose_record(*own);
-        co_await operate(own, slot, OpKind::put, present, due);
-        continue;
-      }
-      co_await operate(own, slot, OpKind::put, record, due);
-      inserts_->acknowledge(record);
-      continue;
-    }
-    if (action == Action::get && load_.multi_get > 1) {
-      co_await multi_get(own, slot, due);
-      continue;
-    }
-    const std::uint64_t record = choose_record(*own);
-    if (action == Action::read_modify_write) {
-      co_await operate(own, slot, OpKind::get, record, due);
-      co_await operate(own, slot, OpKind::put, record, -1);
-      continue;
-    }
-    const bool reads = action == Action::get || record < load_.read_only;
-    const OpKind kind = reads ? OpKind::get : action == Action::put ? OpKind::put : OpKind::remove;
-    co_await operate(own, slot, kind, record, due);
+    now = worker.now();
   }
 }
 
-coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
-                                 Nanos due) {
+// A turn of a load that waits between operations, or whose turns are more than one GET, PUT or DELETE: with
+// a rate, a think time, a script, inserts, multi-gets. False: nothing more comes.
+coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
-  if (load_.transcript != nullptr) transcribe(*own, *slot, kind, record);
-  prepare(*slot, kind, record);
-  const kv::Key key{slot->key.data(), slot->key_size};
-  const kv::ValueView value{slot->value.data(), slot->stamp.length,
-                            std::min(slot->stamp.length, deploy_.kept_value_bytes)};
-  const Nanos invoked = worker.now();
-  if (slot->log != nullptr && kind != OpKind::get) {
-    slot->log->invoked(kind, slot->key_text,
-                       kind == OpKind::put ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
-                       earliest(invoked));
+  co_await worker.compute(load_.think);
+  Nanos due = -1;
+  if (load_.rate > 0) {
+    due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
+    own->due = std::min(due + next_due(*own), latest_due);
+    const Nanos now = worker.now();
+    const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
+    if (due > end + beyond_end) {
+      co_await worker.sleep_until(end);
+      co_return false;
+    }
+    if (due > now) co_await worker.sleep_until(due);
+    if (worker.stopping()) co_return false;
   }
-  slot->is_busy = true;
-  kv::OpResult result;
-  if (kind == OpKind::get) {
-    const kv::OpResult got = co_await slot->client->get(key, &slot->stats);
-    result = got;
-  } else if (kind == OpKind::put) {
-    const kv::OpResult put = co_await slot->client->put(key, value, &slot->stats);
-    result = put;
-  } else {
-    const kv::OpResult removed = co_await slot->client->remove(key, &slot->stats);
-    result = removed;
+  if (load_.script) {
+    const ScriptedOperation next = slot->script[slot->next++];
+    slot->slept_until = worker.now() < next.at ? next.at : -1;
+    if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
+    if (worker.stopping()) co_return false;
+    co_await operate(own, slot, next.kind, next.record, due);
+    co_return true;
   }
-  slot->is_busy = false;
-  worker.mark(capital_name(kind), invoked);
-  slot->last = result.status;
-  account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
-  const Nanos pause = pause_after(*slot, result);
-  if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
+  const Action action = choose(*own);
+  if (action == Action::insert) {
+    co_await insert(own, slot, due);
+    co_return true;
+  }
+  if (action == Action::get && load_.multi_get > 1) {
+    co_await multi_get(own, slot, due);
+    co_return true;
+  }
+  const std::uint64_t record = choose_record(*own);
+  if (action == Action::read_modify_write) {
+    co_await operate(own, slot, OpKind::get, record, due);
+    co_await operate(own, slot, OpKind::put, record, -1);
+    co_return true;
+  }
+  const OpKind kind = kind_of(action, record);
+  co_await operate(own, slot, kind, record, due);
+  co_return true;
+}
+
+OpKind Driver::kind_of(Action action, std::uint64_t record) const {
+  if (action == Action::get || record < load_.read_only) return OpKind::get;
+  return action == Action::put ? OpKind::put : OpKind::remove;
+}
+
+coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
+  const std::uint64_t record = inserts_->take();
+  if (record == InsertLedger::none) {
+    ++inserts_refused_;
+    const std::uint64_t present = choose_record(*own);
+    co_await operate(own, slot, OpKind::put, present, due);
+    co_return;
+  }
+  co_await operate(own, slot, OpKind::put, record, due);
+  inserts_->acknowledge(record);
 }
 
 // GETs of as many different records at once, on the slot's lanes. It is no snapshot: each GET takes effect at
@@ -322,7 +327,7 @@ coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   }
   co_await scope.join();
   const Nanos now = worker.now();
-  if (!is_in_window(*slot, now)) co_return;
+  if (!is_in_window(*own, *slot, now)) co_return;
   ++own->tally.batches.total;
   bool is_whole = true;
   for (std::uint32_t i = 0; i < load_.multi_get; ++i)
@@ -417,10 +422,10 @@ void Driver::begin(fabric::Worker& worker) {
   if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
 }
 
-Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot) {
+Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
   if (own.worker->stopping() || is_swept_) return Turn::stop;
   if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
-  const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
+  const Nanos elapsed = now - own.measured_from + load_.warmup;
   if (load_.operations == 0) {
     // What begins in the warm-up and ends in the window counts; what ends after it does not.
     return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
@@ -463,103 +468,6 @@ Nanos Driver::next_due(ClientWorker& own) const {
   // At the lowest of rates that is more nanoseconds than a clock has.
   constexpr double gap_max = 1e17;
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
-}
-
-void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
-  records_.key(record, slot.key.data());
-  slot.key_size = records_.key_size(record);
-  const kv::Key key{slot.key.data(), slot.key_size};
-  slot.stats = {};
-  slot.stamp.key_digest = kv::key_digest(key);
-  if (kind == OpKind::put) {
-    slot.stamp.writer = slot.number;
-    slot.stamp.sequence = ++slot.sequence;
-    slot.stamp.length = slot.value_bytes > 0
-                            ? slot.value_bytes
-                            : records_.version_size(slot.stamp.key_digest, slot.number, slot.sequence);
-    kv::write_value(slot.stamp, slot.value.data(), std::min(slot.stamp.length, deploy_.kept_value_bytes));
-  }
-  if (slot.log == nullptr) return;
-  slot.key_text = key_name(key);
-  if (kind == OpKind::put) slot.value_text = kv::value_name(slot.stamp);
-}
-
-bool Driver::is_in_window(const Slot& slot, Nanos at) const {
-  const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
-  return slot.is_measured && at >= measure_from &&
-         (load_.duration == 0 || at <= measure_from + load_.duration);
-}
-
-void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
-                     const kv::OpResult& result) {
-  const Nanos now = own.worker->now();
-  const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
-  bool is_corrupt = false, is_verified = false;
-  if (has_value && load_.values_are_judged && (load_.verify || slot.log != nullptr)) {
-    const kv::ValueReading reading = kv::read_value(result.value, slot.stamp.key_digest, true);
-    is_corrupt = reading.verdict == kv::ValueVerdict::corrupt ||
-                 !records_.is_size_right(reading, result.value.size, slot.stamp.key_digest);
-    is_verified = !is_corrupt && reading.verdict != kv::ValueVerdict::unnamed;
-  }
-  if (slot.log != nullptr) {
-    std::string read;
-    if (has_value)
-      read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
-    log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
-  }
-  own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  own.latest_ns.store(now, std::memory_order_relaxed);
-
-  if (!is_in_window(slot, now)) {
-    ++own.tally.unmeasured;
-    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the window as well
-    return;
-  }
-  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
-    fabric_.reset_counters();
-  own.next_ended() = {.at = now,
-                      .latency = now - due,
-                      .stats = slot.stats,
-                      .retries = result.retries,
-                      .kind = kind,
-                      .status = result.status,
-                      .is_verified = is_verified,
-                      .is_corrupt = is_corrupt};
-  if (!has_sizes_) return;
-  own.tally.sizes.key_bytes.record(slot.key_size);
-  const bool is_put = kind == OpKind::put && result.status == kv::OpStatus::ok;
-  if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
-}
-
-// The earliest time that another process's clock may have shown then: a history takes an operation for as
-// long as it may have been under way.
-Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
-
-void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
-                 std::optional<std::string_view> read) {
-  check::OperationView view;
-  view.client = static_cast<std::int32_t>(slot.number);
-  view.kind = kind;
-  view.outcome = outcome_of(kind, result.status, result.effect);
-  view.key = slot.key_text;
-  if (kind == OpKind::put)
-    view.value = slot.value_text;
-  else
-    view.value = read;
-  view.invoke_ns = earliest(invoked);
-  view.return_ns = returned + fabric_.clock_error();
-  slot.log->record(view);
-}
-
-Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
-  const bool is_trouble = result.status == kv::OpStatus::error || result.status == kv::OpStatus::timeout ||
-                          result.status == kv::OpStatus::table_full;
-  if (!is_trouble) {
-    slot.error_run = 0;
-    return 0;
-  }
-  const std::uint32_t doublings = std::min<std::uint32_t>(slot.error_run++, 10);
-  return load_.error_pause << doublings;
 }
 
 measure::Tally Driver::tally(fabric::NodeId node) const {

@@ -25,6 +25,7 @@
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
 #include "workloads/distribution.h"
+#include "workloads/key_table.h"
 #include "workloads/records.h"
 #include "workloads/script.h"
 #include "workloads/spec.h"
@@ -104,7 +105,9 @@ struct LoadConfig {
   // The number of client workers per node, the last ones, that read the read-only records and nothing else.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;            // every GET's value
+  bool verify = false;  // every GET's value
+  // The keys of the preloaded records are computed before the run, where they fit KeyTable::bytes_max.
+  bool computes_keys_ahead = false;
   bool values_are_judged = true;  // false: they are an emulation's and mean nothing (run_load sets it)
   bool scrub = false;             // repair what lost nodes held, after the load
   // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
@@ -211,10 +214,18 @@ class Driver {
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // The next turn of a slot: nothing more, an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
+  coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
+  coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
+  // What operate() does before, in and behind its only suspension that every operation has.
+  void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
+  [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
+  // Returns the time.
+  Nanos end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+                      const kv::OpResult& result);
   coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
   void choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records);
-  [[nodiscard]] bool is_in_window(const Slot& slot, Nanos at) const;
+  [[nodiscard]] bool is_in_window(const ClientWorker& own, const Slot& slot, Nanos at) const;
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> tend(ClientWorker* own);
   [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;
@@ -230,14 +241,20 @@ class Driver {
   void note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written);
   [[nodiscard]] std::vector<std::uint32_t> unwritable() const;
   coro::Task<void> sweep(ClientWorker* own);
-  [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot);
+  [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot, Nanos now);
   [[nodiscard]] std::vector<ScriptedOperation> scripted(const ScriptedClient& who) const;
   void transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record);
   [[nodiscard]] Action choose(ClientWorker& own) const;
+  // A PUT or DELETE of a record that is never written is a GET.
+  [[nodiscard]] OpKind kind_of(Action action, std::uint64_t record) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
-  void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+  // When an operation was due, or issued where nothing says so, and when it was issued.
+  struct Began {
+    Nanos due = 0, invoked = 0;
+  };
+  void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Began began,
                const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
@@ -251,6 +268,9 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
+  const bool judges_values_;  // of GETs: of every slot, or of those with a log
+  const bool is_plain_;       // each turn of a slot is one GET, PUT or DELETE, at once behind the one before
+  KeyTable keys_;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
   std::vector<std::unique_ptr<ClientWorker>> clients_;

@@ -1,11 +1,14 @@
 // A Driver's state per client worker. Included by the driver's own files alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/kv/value.h"
@@ -31,15 +34,17 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
   bool is_measured = true;               // counts, if it also ends inside the window
   std::vector<std::byte> key, value;
-  std::vector<std::uint64_t> batch;  // the records of its multi-get
-  std::uint32_t key_size = 0;        // of the current operation's record
+  const std::byte* key_at = nullptr;  // the current operation's key: in `key`, or in the driver's table
+  std::vector<std::uint64_t> batch;   // the records of its multi-get
+  std::uint32_t key_size = 0;         // of the current operation's record
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;
 };
 
 // An operation that ended inside the window. A worker keeps a few and adds them to its tally together: the
-// tallies of a big simulation's workers do not fit in this machine's cache.
+// tallies of a big simulation's workers do not fit in this machine's cache, and operations in a row that used
+// the same requests, as most do, are added to the counts of requests at once.
 struct Driver::Ended {
   Nanos at = 0;
   Nanos latency = 0;
@@ -49,16 +54,18 @@ struct Driver::Ended {
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
+  [[nodiscard]] bool has_same_requests(const Ended& other) const {
+    static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
+    return kind == other.kind && std::memcmp(&stats, &other.stats, sizeof stats) == 0;
+  }
+  // All but its requests, and the times of the first and the latest operation.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
     if (is_completed(status)) own.latency_ns.record(latency);
-    own.requests.record(stats);
     tally.retries += retries;
     tally.verified += is_verified ? 1 : 0;
     tally.corrupt += is_corrupt ? 1 : 0;
-    tally.first_ns = std::min(tally.first_ns, at);
-    tally.last_ns = std::max(tally.last_ns, at);
   }
 };
 
@@ -89,12 +96,21 @@ struct Driver::ClientWorker {
     return ended[ended_count++];
   }
   const measure::Tally& settle() {
+    if (ended_count == 0) return tally;
+    std::uint64_t alike = 0;
     for (std::uint32_t i = 0; i < ended_count; ++i) {
       const Ended& each = ended[i];
       each.add_to(tally);
       tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
+      ++alike;
+      if (i + 1 < ended_count && each.has_same_requests(ended[i + 1])) continue;
+      tally.of(each.kind).requests.record(each.stats, alike);
+      alike = 0;
     }
+    // In the order of time.
+    tally.first_ns = std::min(tally.first_ns, ended[0].at);
+    tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
     return tally;
   }

@@ -15,6 +15,7 @@
 #include "common/fabric/cpu_costs.h"
 #include "common/fabric/received.h"
 #include "common/fabric/region.h"
+#include "common/fabric/request_counter.h"
 #include "common/fabric/waits.h"
 #include "common/fabric/watch.h"
 #include "common/fabric/work_request.h"
@@ -61,12 +62,18 @@ class Worker {
 
   // Posts a chain (linked by `next`) with one doorbell. Each signaled request's sink is called on
   // its completion; until then the request and its buffer stay put.
-  virtual void post(WorkRequest* chain) = 0;
+  void post(WorkRequest* chain) {
+    if (counter_ != nullptr) counter_->count_chain(chain);
+    do_post(chain);
+  }
   // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy. The local
   // buffer must stay untouched until a later signaled request on the same queue pair completes, or
   // until a watch on the landing buffer has seen its last byte. A failure puts the queue pair in
   // error, which the watch reports.
-  virtual void post_detached(const WorkRequest& request) = 0;
+  void post_detached(const WorkRequest& request) {
+    if (counter_ != nullptr) counter_->count(request);
+    do_post_detached(request);
+  }
   // Gives the NIC a buffer for incoming SENDs of the transport; shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
@@ -74,15 +81,24 @@ class Worker {
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
   // A peer's message that belongs to an operation of this worker has arrived: a server's reply, which no
-  // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
-  // `peer` is who sent it.
-  virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // work request of this worker brought. Where requests are counted, its verb, length and wire bytes are
+  // added to its `stats`; `peer` is who sent it.
+  void attribute(const WorkRequest& arrived) {
+    if (counter_ != nullptr) counter_->attribute(arrived);
+  }
   // attribute() for a received message.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
   // for ever. Nothing where nothing traces.
-  virtual void mark(std::string_view /*what*/, Nanos /*start*/) {}
+  void mark(std::string_view what, Nanos start) {
+    if (is_traced_) do_mark(what, start);
+  }
+  [[nodiscard]] bool is_traced() const { return is_traced_; }
+
+  // What is posted from now on is counted there, once, and not by a worker that this one wraps; null:
+  // nowhere. The counter outlives the worker's work.
+  void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
   // Grows by one with every reconnection; regions looked up under an older epoch are void.
@@ -136,12 +152,20 @@ class Worker {
 
  protected:
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
+  // do_mark() does something.
+  void set_traced() { is_traced_ = true; }
+  // As post(), post_detached() and mark() say, without counting.
+  virtual void do_post(WorkRequest* chain) = 0;
+  virtual void do_post_detached(const WorkRequest& request) = 0;
+  virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}
 
  private:
   static constexpr CpuCosts no_costs{};
   WorkerSpec spec_;
   Rng rng_;
   const CpuCosts* costs_ = &no_costs;
+  RequestCounter* counter_ = nullptr;
+  bool is_traced_ = false;
 };
 
 }  // namespace loch::fabric

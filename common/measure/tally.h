@@ -20,7 +20,7 @@ namespace loch::measure {
 // Which number of work requests, index reads, … an operation used, and how often.
 class CountDistribution {
  public:
-  void record(std::uint64_t value) { ++count_of(value); }
+  void record(std::uint64_t value, std::uint64_t times = 1) { count_of(value) += times; }
   void merge(const CountDistribution& other);
   // value -> how many operations, ascending.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const;
@@ -50,7 +50,8 @@ struct RequestTotals {
   CountDistribution reads, index_reads, swaps;
   CountDistribution payload;  // bytes of one operation
 
-  void record(const fabric::OpStats& stats);
+  // `times` operations of these requests each.
+  void record(const fabric::OpStats& stats, std::uint64_t times = 1);
   void merge(const RequestTotals& other);
 };
 

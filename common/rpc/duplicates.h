@@ -19,15 +19,17 @@ enum class Freshness : std::uint8_t {
 class Duplicates {
  public:
   // `first`: where numbers are extended from that lack their high bits (extend_sequence).
-  explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots) {
+  explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots), seen_(slots) {
     for (Slot& slot : slots_) slot.last = first;
   }
 
   // Whether this trailer word has not been looked at yet.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
-    return word != 0 && word != slots_[slot].seen;
+    return word != 0 && word != seen_[slot];
   }
-  void looked_at(std::uint32_t slot, std::uint64_t word) { slots_[slot].seen = word; }
+  void looked_at(std::uint32_t slot, std::uint64_t word) { seen_[slot] = word; }
+  // The word of each slot that was looked at last, for WatchSet::known.
+  [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
   // Sequence numbers of a slot grow, from any number on: a client that comes back begins at its clock.
   [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
@@ -47,12 +49,13 @@ class Duplicates {
 
  private:
   struct Slot {
-    std::uint64_t seen = 0;  // the trailer word last looked at
     std::uint64_t last = 0;  // the sequence last executed
     std::uint32_t reply_bytes = 0;
     bool has_executed = false;
   };
   std::vector<Slot> slots_;
+  std::vector<std::uint64_t>
+      seen_;  // the trailer words last looked at; apart, since polling reads them alone
 };
 
 }  // namespace loch::rpc

@@ -38,8 +38,6 @@ LAYERS = [
     ("app/", "program"),
 ]
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
-# A worker that finds nothing to do goes round here; how often is chance, where several threads run.
-POLLING = re.compile(r"RealtimeWorker::(turn|idle|poll_\w+|watch_ended|find_ready|share_core|run)\b|_is_ready\b")
 
 
 @cache
@@ -114,11 +112,10 @@ def read_profile(path: Path) -> Profile:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an instruction comes from: its layer, the function whose source it is, whether polling executes it."""
+    """Where an instruction comes from: its layer, and the function whose source it is."""
 
     layer: str
     function: str
-    is_polling: bool = False
 
 
 class Sources:
@@ -144,12 +141,11 @@ class Sources:
 
 
 def _place(frames: list[dict[str, object]]) -> Place:
-    is_polling = any(POLLING.search(str(frame["FunctionName"])) for frame in frames)
     for frame in frames:  # innermost first
         layer = layer_of_path(str(frame["FileName"]))
         if layer:
-            return Place(layer, _short(str(frame["FunctionName"])), is_polling)
-    return Place("", _short(str(frames[-1]["FunctionName"])) if frames else "", is_polling)
+            return Place(layer, _short(str(frame["FunctionName"])))
+    return Place("", _short(str(frames[-1]["FunctionName"])) if frames else "")
 
 
 def _short(name: str) -> str:
@@ -165,7 +161,7 @@ Costs = dict[tuple[str, str], float]  # by layer and function
 
 
 def attribute(profile: Profile, program: str, sources: Sources, device: str | None = None) -> Costs:
-    """What the thread executed, by layer and function; polling is a layer by itself. `program` is the name of the object
+    """What the thread executed, by layer and function. `program` is the name of the object
     that `sources` knows, `device` that of the stand-in for a NIC."""
     sources.look_up(
         {
@@ -202,8 +198,6 @@ class _Attribution:
             return {("device", key[1]): 1.0}
         if key[0] == self.program:
             place = self.sources.places[address]
-            if place.is_polling and place.layer:
-                return {("polling", place.function): 1.0}
             if place.layer:
                 return {(place.layer, place.function): 1.0}
         return self.of_callers(key)

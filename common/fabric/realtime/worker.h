@@ -104,6 +104,8 @@ class RealtimeWorker : public Worker {
   bool poll_reconnects();
   [[nodiscard]] bool watch_ended(WatchWait& wait);
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
+  [[nodiscard]] static bool find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to);
+  [[gnu::noinline]] void resume(std::size_t ready);
   [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
   [[nodiscard]] bool idle();  // pauses or sleeps; false: no progress is possible any more
   void share_core();          // idle() where workers share cores, after several turns without progress

@@ -45,8 +45,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared, ReceiveArea* receive_area);
 
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
@@ -60,7 +60,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
  protected:
   bool poll_device() override;
   [[nodiscard]] bool device_is_busy() const override { return !stalled_.empty(); }
-  [[nodiscard]] bool owes_completions() const override { return !completions_.empty(); }
+  [[nodiscard]] bool owes_completions() const override { return completions_ != nullptr; }
   bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
   [[nodiscard]] bool arm_doorbell() override;
@@ -91,6 +91,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
   enum class Attempt : std::uint8_t { done, not_ready };
 
   void submit(WorkRequest& request, bool is_detached);
+  // Carries out a READ or WRITE that nothing is wrong with, to a peer on whose queue pairs no request failed
+  // or waits: most requests. False: nothing was done; submit() does it, or says what is wrong.
+  [[nodiscard]] bool perform_plain(const WorkRequest& request);
   // Carries the request out; sets request.status when done. `inline_data`: where the payload is kept,
   // or null for the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);
@@ -98,6 +101,12 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] Attempt deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   void retire(WorkRequest& request, bool is_detached);
+  void complete(WorkRequest& request) {
+    request.next = nullptr;
+    *completions_end_ = &request;
+    completions_end_ = &request.next;
+  }
+  [[gnu::noinline]] void tell_sinks();
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
@@ -109,7 +118,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
   std::vector<Region*> regions_;
   std::vector<Link> links_;  // by node
 
-  std::vector<WorkRequest*> completions_, completing_;  // swapped each turn
+  // Requests whose sinks are to be told, in order, linked by WorkRequest::next.
+  WorkRequest* completions_ = nullptr;
+  WorkRequest** completions_end_ = &completions_;
   std::vector<Stalled> stalled_;
   std::vector<std::unique_ptr<Copy>> copies_;
   std::vector<Copy*> free_copies_;

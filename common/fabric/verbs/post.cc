@@ -243,7 +243,7 @@ void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   queue.posted = first;
 }
 
-void VerbsWorker::post(WorkRequest* chain) {
+void VerbsWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
     submit(*chain, false);
@@ -269,7 +269,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
   ring_doorbell();
 }
 
-void VerbsWorker::post_detached(const WorkRequest& request) {
+void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
   // submit() reads the request, and copies it where it has to wait.
