@@ -185,6 +185,7 @@ class Driver {
  private:
   struct Slot;
   struct Ended;
+  struct Alike;
   struct ClientWorker;
   enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write };
 
@@ -271,6 +272,9 @@ class Driver {
   const bool judges_values_;  // of GETs: of every slot, or of those with a log
   const bool is_plain_;       // each turn of a slot is one GET, PUT or DELETE, at once behind the one before
   KeyTable keys_;
+  // Records are drawn uniformly from the first so many, and by every worker alike; 0: choose_record() has
+  // more to look at.
+  std::uint64_t draws_below_ = 0;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
   std::vector<std::unique_ptr<ClientWorker>> clients_;

@@ -43,22 +43,16 @@ struct Driver::Slot {
 };
 
 // An operation that ended inside the window. A worker keeps a few and adds them to its tally together: the
-// tallies of a big simulation's workers do not fit in this machine's cache, and operations in a row that used
-// the same requests, as most do, are added to the counts of requests at once.
+// tallies of a big simulation's workers do not fit in this machine's cache.
 struct Driver::Ended {
   Nanos at = 0;
   Nanos latency = 0;
-  fabric::OpStats stats;
   std::uint32_t retries = 0;
   OpKind kind = OpKind::get;
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  [[nodiscard]] bool has_same_requests(const Ended& other) const {
-    static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
-    return kind == other.kind && std::memcmp(&stats, &other.stats, sizeof stats) == 0;
-  }
-  // All but its requests, and the times of the first and the latest operation.
+  // All but the times of the first and the latest operation.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
@@ -66,6 +60,23 @@ struct Driver::Ended {
     tally.retries += retries;
     tally.verified += is_verified ? 1 : 0;
     tally.corrupt += is_corrupt ? 1 : 0;
+  }
+};
+
+// Operations that used the same requests: most of a worker's are of a few kinds, and are counted before they
+// are added to the tally.
+struct Driver::Alike {
+  fabric::OpStats stats;
+  std::uint64_t times = 0;
+  OpKind kind = OpKind::get;
+
+  [[nodiscard]] bool has(OpKind other_kind, const fabric::OpStats& other) const {
+    static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
+    return kind == other_kind && std::memcmp(&stats, &other, sizeof stats) == 0;
+  }
+  void add_to(measure::Tally& tally) {
+    if (times != 0) tally.of(kind).requests.record(stats, times);
+    times = 0;
   }
 };
 
@@ -88,32 +99,53 @@ struct Driver::ClientWorker {
   Nanos middle = 0;                         // middle of the window; 0 where the load counts operations
   std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
   std::atomic<Nanos> latest_ns{-1};
-  std::array<Ended, 8> ended;  // ended operations that are not in the tally yet: the first `ended_count`
-  std::uint32_t ended_count = 0;
 
   Ended& next_ended() {
-    if (ended_count == ended.size()) settle();
+    if (ended_count == ended.size()) [[unlikely]]
+      add_ended();
     return ended[ended_count++];
   }
+  void count_requests(OpKind kind, const fabric::OpStats& stats) {
+    for (Alike& each : alike) {
+      if (!each.has(kind, stats)) continue;
+      ++each.times;
+      return;
+    }
+    replace_alike(kind, stats);
+  }
+  // All that ended is in the tally.
   const measure::Tally& settle() {
-    if (ended_count == 0) return tally;
-    std::uint64_t alike = 0;
+    add_ended();
+    for (Alike& each : alike) each.add_to(tally);
+    return tally;
+  }
+
+ private:
+  void add_ended() {
+    if (ended_count == 0) return;
     for (std::uint32_t i = 0; i < ended_count; ++i) {
       const Ended& each = ended[i];
       each.add_to(tally);
       tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
-      ++alike;
-      if (i + 1 < ended_count && each.has_same_requests(ended[i + 1])) continue;
-      tally.of(each.kind).requests.record(each.stats, alike);
-      alike = 0;
     }
     // In the order of time.
     tally.first_ns = std::min(tally.first_ns, ended[0].at);
     tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
-    return tally;
   }
+  // The oldest goes.
+  void replace_alike(OpKind kind, const fabric::OpStats& stats) {
+    Alike& oldest = alike[next_alike];
+    next_alike = (next_alike + 1) % alike.size();
+    oldest.add_to(tally);
+    oldest = {.stats = stats, .times = 1, .kind = kind};
+  }
+
+  std::array<Ended, 8> ended;  // ended operations that are not in the tally yet: the first `ended_count`
+  std::uint32_t ended_count = 0;
+  std::array<Alike, 4> alike;
+  std::size_t next_alike = 0;
 };
 
 }  // namespace loch::workloads

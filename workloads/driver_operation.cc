@@ -1,53 +1,66 @@
-// One operation of a slot: its key and value, what a history says of it, and what it counts for.
+// What a slot does again and again: draws its next operation, issues it, and counts what came of it.
 #include <algorithm>
+#include <cmath>
 
+#include "common/coro/scope.h"
 #include "common/kv/value.h"
 #include "workloads/driver_client.h"
+#include "workloads/inserts.h"
 
 namespace loch::workloads {
 
-coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
-                                 Nanos due) {
-  fabric::Worker& worker = *own->worker;
-  const Nanos invoked = worker.now();
-  begin_operation(*own, *slot, kind, record, invoked);
-  const kv::OpResult result = co_await issue(*slot, kind);
-  const Nanos ended = end_operation(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
-  const Nanos pause = pause_after(*slot, result);
-  if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
-}
+// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+constexpr Nanos latest_due = Nanos{1} << 60;
+// One that is due this long after the end of the run is not waited for.
+constexpr Nanos beyond_end = 1'000'000'000;
 
-void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record,
-                             Nanos invoked) {
-  if (load_.transcript != nullptr) transcribe(own, slot, kind, record);
-  prepare(slot, kind, record);
-  if (slot.log != nullptr && kind != OpKind::get) {
-    slot.log->invoked(kind, slot.key_text,
-                      kind == OpKind::put ? std::optional<std::string_view>(slot.value_text) : std::nullopt,
-                      earliest(invoked));
+Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
+  if (own.worker->stopping() || is_swept_) return Turn::stop;
+  if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
+  const Nanos elapsed = now - own.measured_from + load_.warmup;
+  if (load_.operations == 0) {
+    // What begins in the warm-up and ends in the window counts; what ends after it does not.
+    return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
   }
-  slot.is_busy = true;
+  if (elapsed < load_.warmup) return Turn::warm_up;
+  if (own.quota == 0) return Turn::stop;
+  --own.quota;
+  return Turn::measured;
 }
 
-// The store's own coroutine, which the caller awaits: one of the driver's between the two would cost each
-// operation a frame and two switches.
-coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
-  const kv::Key key{slot.key_at, slot.key_size};
-  if (kind == OpKind::get) return slot.client->get(key, &slot.stats);
-  if (kind == OpKind::remove) return slot.client->remove(key, &slot.stats);
-  const kv::ValueView value{slot.value.data(), slot.stamp.length,
-                            std::min(slot.stamp.length, deploy_.kept_value_bytes)};
-  return slot.client->put(key, value, &slot.stats);
+Driver::Action Driver::choose(ClientWorker& own) const {
+  if (own.is_reader) return Action::get;
+  const OperationMix& mix = load_.mix;
+  double u = own.rng.uniform();
+  if ((u -= mix.get) < 0) return Action::get;
+  if ((u -= mix.remove) < 0) return Action::remove;
+  if ((u -= mix.insert) < 0) return Action::insert;
+  if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
+  return mix.put > 0 ? Action::put : Action::get;
 }
 
-Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
-                            const kv::OpResult& result) {
-  const Nanos now = own.worker->now();
-  slot.is_busy = false;
-  slot.last = result.status;
-  if (own.worker->is_traced()) own.worker->mark(capital_name(kind), invoked);
-  account(own, slot, kind, now, {due, invoked}, result);
-  return now;
+std::uint64_t Driver::choose_record(ClientWorker& own) {
+  if (draws_below_ != 0) return own.rng.below(draws_below_);  // as Chooser::next would
+  if (own.is_reader && load_.read_only > 0) return own.rng.below(load_.read_only);
+  Drawer drawer;
+  drawer.rng = &own.rng;
+  drawer.records = records_.count() + inserts_->acknowledged();
+  drawer.node = own.worker->node() - deploy_.server_nodes;
+  drawer.nodes = deploy_.driving_nodes();
+  drawer.sequence = &own.place;
+  const std::uint64_t record = inserts_->record(chooser_->next(drawer));
+  if (load_.readers == 0 || record >= load_.read_only || drawer.records <= load_.read_only) return record;
+  return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
+}
+
+// The gap to the next operation of this worker.
+Nanos Driver::next_due(ClientWorker& own) const {
+  const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
+  const double mean_ns = 1e9 * workers / load_.rate;
+  const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
+  // At the lowest of rates that is more nanoseconds than a clock has.
+  constexpr double gap_max = 1e17;
+  return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
 // The digest is asked for where a value is written or judged.
@@ -108,9 +121,9 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
   }
   if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
     fabric_.reset_counters();
+  own.count_requests(kind, slot.stats);
   own.next_ended() = {.at = now,
                       .latency = now - began.due,
-                      .stats = slot.stats,
                       .retries = result.retries,
                       .kind = kind,
                       .status = result.status,
@@ -151,6 +164,177 @@ Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
   }
   const std::uint32_t doublings = std::min<std::uint32_t>(slot.error_run++, 10);
   return load_.error_pause << doublings;
+}
+
+void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record,
+                             Nanos invoked) {
+  if (load_.transcript != nullptr) transcribe(own, slot, kind, record);
+  prepare(slot, kind, record);
+  if (slot.log != nullptr && kind != OpKind::get) {
+    slot.log->invoked(kind, slot.key_text,
+                      kind == OpKind::put ? std::optional<std::string_view>(slot.value_text) : std::nullopt,
+                      earliest(invoked));
+  }
+  slot.is_busy = true;
+}
+
+// The store's own coroutine, which the caller awaits: one of the driver's between the two would cost each
+// operation a frame and two switches.
+coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
+  const kv::Key key{slot.key_at, slot.key_size};
+  if (kind == OpKind::get) return slot.client->get(key, &slot.stats);
+  if (kind == OpKind::remove) return slot.client->remove(key, &slot.stats);
+  const kv::ValueView value{slot.value.data(), slot.stamp.length,
+                            std::min(slot.stamp.length, deploy_.kept_value_bytes)};
+  return slot.client->put(key, value, &slot.stats);
+}
+
+Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+                            const kv::OpResult& result) {
+  const Nanos now = own.worker->now();
+  slot.is_busy = false;
+  slot.last = result.status;
+  if (own.worker->is_traced()) own.worker->mark(capital_name(kind), invoked);
+  account(own, slot, kind, now, {due, invoked}, result);
+  return now;
+}
+
+coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
+                                 Nanos due) {
+  fabric::Worker& worker = *own->worker;
+  const Nanos invoked = worker.now();
+  begin_operation(*own, *slot, kind, record, invoked);
+  const kv::OpResult result = co_await issue(*slot, kind);
+  const Nanos ended = end_operation(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
+  const Nanos pause = pause_after(*slot, result);
+  if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
+}
+
+// What comes next is known when an operation has ended: `now` is read once for its end and for the beginning
+// of the next one, unless the slot waits between the two.
+coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
+  fabric::Worker& worker = *own->worker;
+  Nanos now = worker.now();
+  while (true) {
+    const Turn turn = next_turn(*own, *slot, now);
+    if (turn == Turn::stop) break;
+    slot->is_measured = turn == Turn::measured;
+    if (is_plain_) [[likely]] {
+      const Action action = choose(*own);
+      const std::uint64_t record = choose_record(*own);
+      const OpKind kind = kind_of(action, record);
+      const Nanos invoked = now;
+      begin_operation(*own, *slot, kind, record, invoked);
+      const kv::OpResult result = co_await issue(*slot, kind);
+      now = end_operation(*own, *slot, kind, invoked, invoked, result);
+      const Nanos pause = pause_after(*slot, result);
+      if (pause == 0 || worker.stopping()) continue;
+      co_await worker.sleep_until(now + pause);
+    } else {
+      const bool goes_on = co_await wait_and_operate(own, slot);
+      if (!goes_on) break;
+    }
+    now = worker.now();
+  }
+}
+
+// A turn of a load that waits between operations, or whose turns are more than one GET, PUT or DELETE: with
+// a rate, a think time, a script, inserts, multi-gets. False: nothing more comes.
+coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
+  fabric::Worker& worker = *own->worker;
+  co_await worker.compute(load_.think);
+  Nanos due = -1;
+  if (load_.rate > 0) {
+    due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
+    own->due = std::min(due + next_due(*own), latest_due);
+    const Nanos now = worker.now();
+    const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
+    if (due > end + beyond_end) {
+      co_await worker.sleep_until(end);
+      co_return false;
+    }
+    if (due > now) co_await worker.sleep_until(due);
+    if (worker.stopping()) co_return false;
+  }
+  if (load_.script) {
+    const ScriptedOperation next = slot->script[slot->next++];
+    slot->slept_until = worker.now() < next.at ? next.at : -1;
+    if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
+    if (worker.stopping()) co_return false;
+    co_await operate(own, slot, next.kind, next.record, due);
+    co_return true;
+  }
+  const Action action = choose(*own);
+  if (action == Action::insert) {
+    co_await insert(own, slot, due);
+    co_return true;
+  }
+  if (action == Action::get && load_.multi_get > 1) {
+    co_await multi_get(own, slot, due);
+    co_return true;
+  }
+  const std::uint64_t record = choose_record(*own);
+  if (action == Action::read_modify_write) {
+    co_await operate(own, slot, OpKind::get, record, due);
+    co_await operate(own, slot, OpKind::put, record, -1);
+    co_return true;
+  }
+  const OpKind kind = kind_of(action, record);
+  co_await operate(own, slot, kind, record, due);
+  co_return true;
+}
+
+OpKind Driver::kind_of(Action action, std::uint64_t record) const {
+  if (action == Action::get || record < load_.read_only) return OpKind::get;
+  return action == Action::put ? OpKind::put : OpKind::remove;
+}
+
+coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
+  const std::uint64_t record = inserts_->take();
+  if (record == InsertLedger::none) {
+    ++inserts_refused_;
+    const std::uint64_t present = choose_record(*own);
+    co_await operate(own, slot, OpKind::put, present, due);
+    co_return;
+  }
+  co_await operate(own, slot, OpKind::put, record, due);
+  inserts_->acknowledge(record);
+}
+
+// GETs of as many different records at once, on the slot's lanes. It is no snapshot: each GET takes effect at
+// an instant of its own.
+coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
+  fabric::Worker& worker = *own->worker;
+  const Nanos invoked = worker.now();
+  choose_distinct(*own, &slot->batch);
+  coro::Scope scope(worker.run_queue());
+  for (std::uint32_t i = 0; i < load_.multi_get; ++i) {
+    Slot* lane = own->slots[slot->index + i].get();
+    lane->is_measured = slot->is_measured;
+    scope.spawn(operate(own, lane, OpKind::get, slot->batch[i], due));
+  }
+  co_await scope.join();
+  const Nanos now = worker.now();
+  if (!is_in_window(*own, *slot, now)) co_return;
+  ++own->tally.batches.total;
+  bool is_whole = true;
+  for (std::uint32_t i = 0; i < load_.multi_get; ++i)
+    is_whole = is_whole && is_completed(own->slots[slot->index + i]->last);
+  if (is_whole) own->tally.batches.latency_ns.record(now - (due < 0 ? invoked : due));
+}
+
+// As the distribution draws them; one that was drawn already is drawn again a few times, and then the next
+// record that is not there takes its place (of a skewed distribution the same few come again and again).
+void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records) {
+  constexpr int draws = 8;
+  const auto begin = records->begin();
+  for (auto at = begin; at != records->end(); ++at) {
+    const auto is_new = [&](std::uint64_t record) { return std::find(begin, at, record) == at; };
+    std::uint64_t record = choose_record(own);
+    for (int i = 1; i < draws && !is_new(record); ++i) record = choose_record(own);
+    while (!is_new(record)) record = (record + 1) % records_.count();
+    *at = record;
+  }
 }
 
 }  // namespace loch::workloads

@@ -12,9 +12,9 @@
 #include <cmath>
 #include <set>
 
-#include "common/kv/options.h"
 #include "common/base/file.h"
 #include "common/base/nearest.h"
+#include "common/kv/options.h"
 
 namespace loch::workloads {
 namespace {
