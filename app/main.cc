@@ -1,4 +1,4 @@
-// loch-bench: one binary with the subcommands that are compiled; ./loch adds the runner's.
+// loch-bench: one binary with the subcommands written in C++; ./loch adds those written in Python.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,7 +41,7 @@ Command described(Command (*table)(Flags&)) {
   return loch::settings::without_places(table(flags));
 }
 
-// In the order of docs/settings.md.
+// All subcommands, in the order of docs/settings.md.
 const std::vector<Entry>& commands();
 
 int run_describe(const Arguments& arguments, const Registry& registry) {

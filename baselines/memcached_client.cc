@@ -1,5 +1,5 @@
-// Runs blocking libmemcached calls: directly where a worker has one slot, else on courier threads, one for
-// each server.
+// Executes blocking libmemcached calls: directly if a worker has one window slot, otherwise on one courier
+// thread for each server.
 #include "baselines/memcached_client.h"
 
 #include <libmemcached/memcached.h>
@@ -15,7 +15,7 @@
 namespace loch::baselines {
 namespace {
 
-// The server says that it did nothing; else it may have done it.
+// Whether the server says that it did not execute the request; after other errors it may have.
 bool is_refusal(memcached_return_t code) {
   return code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE || code == MEMCACHED_E2BIG ||
          code == MEMCACHED_KEY_TOO_BIG || code == MEMCACHED_BAD_KEY_PROVIDED ||
@@ -31,6 +31,8 @@ kv::OpStatus status_of(memcached_return_t code) {
       return kv::OpStatus::ok;
     case MEMCACHED_NOTFOUND:
       return kv::OpStatus::not_found;
+    case MEMCACHED_NOTSTORED:  // only in reply to `add`
+      return kv::OpStatus::exists;
     case MEMCACHED_TIMEOUT:
       return kv::OpStatus::timeout;
     case MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE:
@@ -96,6 +98,9 @@ void MemcachedConnection::execute(MemcachedCall& call) {
   if (call.op == OpKind::put) {
     code = memcached_set(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
                          call.value.size, 0, 0);
+  } else if (call.op == OpKind::insert_if_absent) {
+    code = memcached_add(handle(), key, key_size, reinterpret_cast<const char*>(call.value.data),
+                         call.value.size, 0, 0);
   } else {
     code = memcached_delete(handle(), key, key_size, 0);
   }
@@ -108,20 +113,21 @@ void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
   const auto reason = static_cast<memcached_return_t>(code);
   for (MemcachedCall* call : calls) {
     call->status = status_of(reason);
-    const bool is_answer = call->status == kv::OpStatus::ok || call->status == kv::OpStatus::not_found;
-    if (!is_answer && call->op != OpKind::get && !is_refusal(reason)) call->effect = kv::Effect::unknown;
+    if (!is_completed(call->status) && call->op != OpKind::get && !is_refusal(reason))
+      call->effect = kv::Effect::unknown;
   }
   const kv::OpStatus status = calls.front()->status;
-  if (status == kv::OpStatus::ok || status == kv::OpStatus::not_found) return;
+  if (is_completed(status)) return;
   if (status == kv::OpStatus::timeout)
     ++counts_.timed_out;
   else if (status == kv::OpStatus::error)
     ++counts_.failed;
-  // A late reply would be taken for the next one's.
+  // Closes the connection, because a late reply would be taken for the reply to the next request.
   close();
 }
 
-// Replies come in the order of the keys, and keys that the server does not have are left out.
+// GETs several keys by one request. Replies come in the order of the keys, without those that the server does
+// not have.
 void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
   if (calls.size() == 1) {
     fetch_one(*calls.front());
@@ -146,7 +152,7 @@ void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
     std::size_t found = at;
     while (found < calls.size() && calls[found]->key != key) ++found;
     if (found == calls.size()) {
-      code = MEMCACHED_PROTOCOL_ERROR;  // the server sent a reply to no request
+      code = MEMCACHED_PROTOCOL_ERROR;  // the server sent a reply that matches no request
       break;
     }
     for (; at < found; ++at) calls[at]->status = kv::OpStatus::not_found;
@@ -216,7 +222,7 @@ void Courier::submit(MemcachedCall* call) {
   wakes_.notify_one();
 }
 
-// Sends all waiting GETs, then one other request, so that neither kind waits long.
+// Sends all waiting GETs and then one other request, so that neither kind waits long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);
@@ -269,6 +275,10 @@ class MemcachedClient final : public kv::Client {
   coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     co_return co_await execute(OpKind::remove, key, {}, stats);
   }
+  coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) override {
+    co_return co_await execute(OpKind::insert_if_absent, key, value, stats);
+  }
 
  private:
   coro::Task<kv::OpResult> execute(OpKind op, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
@@ -281,7 +291,7 @@ class MemcachedClient final : public kv::Client {
     if (!shared_.connections.empty()) {
       shared_.connections[server]->execute(call_);
     } else {
-      // The call has no deadline of its own: the library's time-outs end it.
+      // The wait has no deadline, because libmemcached's time-outs end the call.
       shared_.reactor.begin(&call_);
       shared_.couriers[server]->submit(&call_);
       co_await shared_.reactor.finished(&call_);

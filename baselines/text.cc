@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <iterator>
 
@@ -24,7 +25,7 @@ std::uint32_t digits(std::uint64_t value) {
   return n;
 }
 
-// Takes what a text is expected to begin with, from its front.
+// Removes `expected` from the front of `text`; false if the text does not begin with it.
 bool take(std::string_view& text, std::string_view expected) {
   if (!text.starts_with(expected)) return false;
   text.remove_prefix(expected.size());
@@ -36,7 +37,7 @@ bool take(std::string_view& text, std::uint32_t& number) {
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
 }
-// "$3\r\nGET\r\n": a word of a Redis request.
+// Removes a word of a Redis request, such as "$3\r\nGET\r\n", from the front of the text.
 bool take_word(std::string_view& text, std::string_view& word) {
   std::uint32_t size = 0;
   if (!take(text, "$") || !take(text, size) || !take(text, "\r\n") || text.size() < size) return false;
@@ -44,7 +45,12 @@ bool take_word(std::string_view& text, std::string_view& word) {
   text.remove_prefix(size);
   return take(text, "\r\n");
 }
-// Up to, and without, the blank or the end of the line.
+
+std::string_view redis_verb(OpKind op) {
+  constexpr std::array<std::string_view, op_kinds> verbs = {"GET", "SET", "DEL", "SETNX"};
+  return verbs[static_cast<std::size_t>(op)];
+}
+// Removes and returns the text up to the next blank or line end.
 std::string_view take_name(std::string_view& text) {
   const std::string_view found = text.substr(0, text.find_first_of(" \r"));
   text.remove_prefix(found.size());
@@ -57,6 +63,8 @@ bool parse_memcached(std::string_view head, ParsedRequest& out) {
     out.op = OpKind::get;
   } else if (take(rest, "set ")) {
     out.op = OpKind::put;
+  } else if (take(rest, "add ")) {
+    out.op = OpKind::insert_if_absent;
   } else if (take(rest, "delete ")) {
     out.op = OpKind::remove;
   } else {
@@ -64,7 +72,7 @@ bool parse_memcached(std::string_view head, ParsedRequest& out) {
   }
   out.key_text = take_name(rest);
   if (out.key_text.empty() || out.key_text.size() > 250) return false;
-  if (out.op == OpKind::put && (!take(rest, " 0 0 ") || !take(rest, out.value_size))) return false;
+  if (brings_value(out.op) && (!take(rest, " 0 0 ") || !take(rest, out.value_size))) return false;
   if (!take(rest, "\r\n")) return false;
   out.value_at = head.size() - rest.size();
   return true;
@@ -74,15 +82,15 @@ bool parse_redis(std::string_view head, ParsedRequest& out) {
   std::string_view rest = head, verb;
   std::uint32_t words = 0;
   if (!take(rest, "*") || !take(rest, words) || !take(rest, "\r\n") || !take_word(rest, verb)) return false;
-  if (verb == "SET" && words == 3) {
-    out.op = OpKind::put;
+  if ((verb == "SET" || verb == "SETNX") && words == 3) {
+    out.op = verb == "SET" ? OpKind::put : OpKind::insert_if_absent;
   } else if ((verb == "GET" || verb == "DEL") && words == 2) {
     out.op = verb == "GET" ? OpKind::get : OpKind::remove;
   } else {
     return false;
   }
   if (!take_word(rest, out.key_text)) return false;
-  if (out.op == OpKind::put && (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")))
+  if (brings_value(out.op) && (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")))
     return false;
   out.value_at = head.size() - rest.size();
   return true;
@@ -110,12 +118,12 @@ void append_head(System system, OpKind op, std::string_view key_text, std::uint3
                  std::string& out) {
   const auto at = std::back_inserter(out);
   if (system == System::redis) {
-    constexpr std::string_view verbs[] = {"GET", "SET", "DEL"};
-    fmt::format_to(at, "*{}\r\n$3\r\n{}\r\n${}\r\n", op == OpKind::put ? 3 : 2,
-                   verbs[static_cast<std::size_t>(op)], key_text.size());
+    const std::string_view verb = redis_verb(op);
+    fmt::format_to(at, "*{}\r\n${}\r\n{}\r\n${}\r\n", brings_value(op) ? 3 : 2, verb.size(), verb,
+                   key_text.size());
     out += key_text;
     out += "\r\n";
-    if (op == OpKind::put) fmt::format_to(at, "${}\r\n", value_size);
+    if (brings_value(op)) fmt::format_to(at, "${}\r\n", value_size);
     return;
   }
   switch (op) {
@@ -125,21 +133,27 @@ void append_head(System system, OpKind op, std::string_view key_text, std::uint3
     case OpKind::put:
       fmt::format_to(at, "set {} 0 0 {}\r\n", key_text, value_size);
       break;
+    case OpKind::insert_if_absent:
+      fmt::format_to(at, "add {} 0 0 {}\r\n", key_text, value_size);
+      break;
     case OpKind::remove:
       fmt::format_to(at, "delete {}\r\n", key_text);
       break;
-    case OpKind::lost:  // no request of a client
+    case OpKind::lost:  // clients send no such request
       LOCH_CHECK(false);
   }
 }
 
 void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
                   std::uint32_t value_size, std::string& out) {
+  constexpr const char* out_of_memory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   const bool is_ok = status == kv::OpStatus::ok;
   const auto at = std::back_inserter(out);
   if (system == System::redis) {
-    if (op == OpKind::put) {
-      out += is_ok ? "+OK\r\n" : "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    if (op == OpKind::insert_if_absent) {
+      out += is_ok ? ":1\r\n" : status == kv::OpStatus::exists ? ":0\r\n" : out_of_memory;
+    } else if (op == OpKind::put) {
+      out += is_ok ? "+OK\r\n" : out_of_memory;
     } else if (op == OpKind::remove) {
       out += is_ok ? ":1\r\n" : ":0\r\n";
     } else if (is_ok) {
@@ -149,7 +163,9 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
     }
     return;
   }
-  if (op == OpKind::put) {
+  if (op == OpKind::insert_if_absent && status == kv::OpStatus::exists) {
+    out += "NOT_STORED\r\n";
+  } else if (brings_value(op)) {
     out += is_ok ? "STORED\r\n" : "SERVER_ERROR out of memory storing object\r\n";
   } else if (op == OpKind::remove) {
     out += is_ok ? "DELETED\r\n" : "NOT_FOUND\r\n";
@@ -164,13 +180,15 @@ std::string_view reply_end(System system) { return system == System::redis ? "\r
 
 std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes, std::uint32_t value_size) {
   if (system == System::redis) {
-    const std::uint64_t base = 4 + 9 + (1 + digits(key_bytes) + 2) + key_bytes + 2;
-    return op == OpKind::put ? base + 1 + digits(value_size) + 2 + value_size + 2 : base;
+    const std::uint64_t base =
+        4 + 4 + redis_verb(op).size() + 2 + (1 + digits(key_bytes) + 2) + key_bytes + 2;
+    return brings_value(op) ? base + 1 + digits(value_size) + 2 + value_size + 2 : base;
   }
   switch (op) {
     case OpKind::get:
       return 4 + key_bytes + 2;
     case OpKind::put:
+    case OpKind::insert_if_absent:
       return 4 + key_bytes + 5 + digits(value_size) + 2 + value_size + 2;
     case OpKind::remove:
     case OpKind::lost:
@@ -182,12 +200,13 @@ std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes, s
 std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status, std::uint32_t key_bytes,
                           std::uint32_t value_size) {
   const bool is_ok = status == kv::OpStatus::ok;
-  if (!is_ok && status != kv::OpStatus::not_found) return 0;
+  if (!is_completed(status)) return 0;
   if (system == System::redis) {
     if (op != OpKind::get) return op == OpKind::put ? 5 : 4;
     return is_ok ? 1 + digits(value_size) + 2 + value_size + 2 : 5;
   }
-  if (op == OpKind::put) return 8;
+  if (status == kv::OpStatus::exists) return 12;
+  if (brings_value(op)) return 8;
   if (op == OpKind::remove) return is_ok ? 9 : 11;
   return is_ok ? 6 + key_bytes + 3 + digits(value_size) + 2 + value_size + 7 : 5;
 }
@@ -208,11 +227,15 @@ bool parse_reply(System system, OpKind op, std::string_view head, ParsedReply& o
   using kv::OpStatus;
   if (system == System::redis) {
     if (op == OpKind::put) return is("+OK\r\n", OpStatus::ok) || is("-OOM ", OpStatus::table_full);
+    if (op == OpKind::insert_if_absent)
+      return is(":1\r\n", OpStatus::ok) || is(":0\r\n", OpStatus::exists) ||
+             is("-OOM ", OpStatus::table_full);
     if (op == OpKind::remove) return is(":1\r\n", OpStatus::ok) || is(":0\r\n", OpStatus::not_found);
     if (is("$-1\r\n", OpStatus::not_found)) return true;
     if (!take(rest, "$") || !take(rest, out.value_size) || !take(rest, "\r\n")) return false;
   } else {
-    if (op == OpKind::put)
+    if (op == OpKind::insert_if_absent && is("NOT_STORED\r\n", OpStatus::exists)) return true;
+    if (brings_value(op))
       return is("STORED\r\n", OpStatus::ok) || is("SERVER_ERROR out of memory", OpStatus::table_full);
     if (op == OpKind::remove)
       return is("DELETED\r\n", OpStatus::ok) || is("NOT_FOUND\r\n", OpStatus::not_found);

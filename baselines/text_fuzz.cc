@@ -1,5 +1,5 @@
-// The parsers of the two text protocols and of addresses, on anything: they end, and what they take is
-// within what they were given.
+// Fuzzes the parsers of the two text protocols and of addresses: they end on any input, and results lie
+// within the input.
 #include <cstdint>
 #include <string_view>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       LOCH_CHECK_LE(request.value_at, size);
       LOCH_CHECK_LE(request.key_text.size(), size);
     }
-    for (const loch::OpKind op : {loch::OpKind::get, loch::OpKind::put, loch::OpKind::remove}) {
+    for (const loch::OpKind op : loch::client_kinds) {
       ParsedReply reply;
       if (parse_reply(system, op, text, reply)) LOCH_CHECK_LE(reply.value_at, size);
     }

@@ -1,4 +1,4 @@
-// Lays requests out in their slots and reads them back, for each layout and variant.
+// Writes requests into slots and reads them back, for each layout and variant.
 #include "herd_em/format.h"
 
 #include <cstring>
@@ -11,9 +11,9 @@ namespace loch::herd {
 std::uint32_t SlotFormat::body_bytes(Op op) const {
   if (layout == Layout::y2014) {
     if (op == Op::get) return keyhash_bytes;
-    return keyhash_bytes + 2 + (op == Op::put ? value_bytes : 0);
+    return keyhash_bytes + 2 + (brings_value(op) ? value_bytes : 0);
   }
-  return keyhash_bytes + 1 + (op == Op::put ? 1 + value_bytes : 0);
+  return keyhash_bytes + 1 + (brings_value(op) ? 1 + value_bytes : 0);
 }
 
 std::uint32_t SlotFormat::key_at(Op op) const {
@@ -27,15 +27,16 @@ std::uint32_t SlotFormat::value_at() const {
 void SlotFormat::write(fabric::Region& region, std::uint64_t slot, Op op, KeyHash key, const std::byte* value,
                        std::uint16_t sequence) const {
   fabric::copy_to_shared(region.at(slot + key_at(op)), &key, sizeof key);
-  if (op == Op::put) fabric::copy_to_shared(region.at(slot + value_at()), value, kept_bytes);
+  if (brings_value(op)) fabric::copy_to_shared(region.at(slot + value_at()), value, kept_bytes);
   if (layout == Layout::y2014) {
-    const auto length = static_cast<std::uint16_t>(op == Op::put ? value_bytes : length_of_remove);
+    const auto length = static_cast<std::uint16_t>(brings_value(op) ? value_bytes : length_of_remove);
     if (op != Op::get) fabric::copy_to_shared(region.at(slot + key_at(op) - 2), &length, 2);
   } else {
     const auto opcode = static_cast<std::uint8_t>(opcode_base + static_cast<std::uint8_t>(op));
     fabric::copy_to_shared(region.at(slot + key_at(op) + keyhash_bytes), &opcode, 1);
     const auto length = static_cast<std::uint8_t>(value_bytes);
-    if (op == Op::put) fabric::copy_to_shared(region.at(slot + key_at(op) + keyhash_bytes + 1), &length, 1);
+    if (brings_value(op))
+      fabric::copy_to_shared(region.at(slot + key_at(op) + keyhash_bytes + 1), &length, 1);
   }
   if (!has_trailer) return;
   const rpc::Trailer trailer = rpc::seal(region, slot + start(op), message_bytes(op), sequence,
@@ -53,7 +54,7 @@ void SlotFormat::set_attempt(fabric::Region& region, std::uint64_t slot, std::ui
 Op SlotFormat::op_of(const fabric::Region& region, std::uint64_t slot, std::uint64_t word) const {
   if (has_trailer) {
     const std::uint8_t code = rpc::Trailer::unpack(word).code;
-    return code <= static_cast<std::uint8_t>(Op::remove) ? static_cast<Op>(code) : Op::none;
+    return code <= static_cast<std::uint8_t>(Op::insert_if_absent) ? static_cast<Op>(code) : Op::none;
   }
   if (layout == Layout::y2016) {
     const auto opcode = static_cast<std::uint8_t>(word);
@@ -79,13 +80,13 @@ SlotFormat::Request SlotFormat::read(const fabric::Region& region, std::uint64_t
   if (request.op == Op::none) return request;
   if (has_trailer) request.sequence = rpc::Trailer::unpack(word).sequence;
   fabric::copy_from_shared(&request.key, region.at(slot + key_at(request.op)), sizeof request.key);
-  if (request.op == Op::put) fabric::copy_from_shared(value, region.at(slot + value_at()), kept_bytes);
+  if (brings_value(request.op)) fabric::copy_from_shared(value, region.at(slot + value_at()), kept_bytes);
   return request;
 }
 
 void SlotFormat::clear(fabric::Region& region, std::uint64_t slot) const {
   LOCH_CHECK(!has_trailer, "a request with a trailer stays where it is");
-  // LEN shares a word with the end of the value, which nobody needs any more.
+  // The word of LEN also holds the value's last bytes, which are no longer needed.
   if (layout == Layout::y2014) fabric::store_word_release(region.at(slot + slot_bytes - 24), 0);
   fabric::store_word_release(region.at(slot + word_at()), 0);
 }

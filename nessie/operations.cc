@@ -26,6 +26,9 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
     case Attempt::not_found:
       result.status = kv::OpStatus::not_found;
       break;
+    case Attempt::exists:
+      result.status = kv::OpStatus::exists;
+      break;
     case Attempt::conflict:
     case Attempt::again:
       result.status = kv::OpStatus::conflict;
@@ -69,13 +72,21 @@ coro::Task<Attempt> attempt_write(Access access, Writing* w) {
   co_return co_await write_once(access, w);
 }
 
-// A PUT, or a DELETE: a tombstone and no value.
-coro::Task<kv::OpResult> write(Lane* lane, kv::Key key, kv::ValueView value, EntryKind kind,
-                               fabric::OpStats* stats) {
+// What a PUT, DELETE (a tombstone and no value) or INSERT writes.
+struct Wish {
+  kv::Key key;
+  kv::ValueView value;
+  EntryKind kind = EntryKind::put;
+  bool only_if_absent = false;
+};
+
+coro::Task<kv::OpResult> write(Lane* lane, Wish wish, fabric::OpStats* stats) {
+  const kv::Key key = wish.key;
   Writing w;
   w.key = key;
-  w.value = value;
-  w.kind = kind;
+  w.value = wish.value;
+  w.kind = wish.kind;
+  w.only_if_absent = wish.only_if_absent;
   w.hash = lane->settings.family.hash({key.data, key.size});
   InHand& hand = lane->in_hand;
   hand.linked = {};
@@ -119,13 +130,28 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
 coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
   LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
   LOCH_CHECK_EQ(value.size, lane->settings.entry.value_size());
-  co_return co_await write(lane, key, value, EntryKind::put, stats);
+  const Wish wish{.key = key, .value = value};
+  co_return co_await write(lane, wish, stats);
 }
 
 coro::Task<kv::OpResult> remove(Lane* lane, kv::Key key, fabric::OpStats* stats) {
   LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
-  const kv::ValueView nothing{};
-  co_return co_await write(lane, key, nothing, EntryKind::tombstone, stats);
+  const Wish wish{.key = key, .value = {}, .kind = EntryKind::tombstone};
+  co_return co_await write(lane, wish, stats);
+}
+
+coro::Task<kv::OpResult> insert_if_absent(Lane* lane, kv::Key key, kv::ValueView value,
+                                          fabric::OpStats* stats) {
+  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
+  LOCH_CHECK_EQ(value.size, lane->settings.entry.value_size());
+  Wish wish{.key = key, .value = value, .kind = EntryKind::put, .only_if_absent = true};
+  if (lane->has(Flaw::insert_in_two_steps)) {
+    const kv::OpResult seen = co_await get(lane, key, stats);
+    if (seen.status == kv::OpStatus::ok) co_return kv::OpResult{.status = kv::OpStatus::exists};
+    if (seen.status != kv::OpStatus::not_found) co_return seen;
+    wish.only_if_absent = false;
+  }
+  co_return co_await write(lane, wish, stats);
 }
 
 coro::Task<kv::OpResult> migrate_once(Lane* lane, kv::Key key, fabric::OpStats* stats) {

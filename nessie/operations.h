@@ -10,6 +10,9 @@ namespace loch::nessie {
 [[nodiscard]] coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value,
                                            fabric::OpStats* stats);
+// A PUT that changes nothing where the key is there. Of the hardened rules.
+[[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(Lane* lane, kv::Key key, kv::ValueView value,
+                                                        fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> remove(Lane* lane, kv::Key key, fabric::OpStats* stats);
 // One attempt to move the key's entry to another slot, wherever it is (migrate.h).
 [[nodiscard]] coro::Task<kv::OpResult> migrate_once(Lane* lane, kv::Key key, fabric::OpStats* stats);

@@ -1,7 +1,7 @@
-// PUT (2017, 4.2.2), and DELETE by tombstone, which is a PUT of nothing that ends by emptying its slot
-// (4.2.4): choose a slot (choose.h), write a pending entry, swap it in (link.h), make sure that nobody
-// interfered (verify.h), then commit or take it back (finish.h). Each step takes the Writing, which says what
-// is known so far.
+// PUT (2017, 4.2.2), INSERT, which is a PUT that ends where the key is found, and DELETE by tombstone, which
+// is a PUT of nothing that ends by emptying its slot (4.2.4): choose a slot (choose.h), write a pending
+// entry, swap it in (link.h), make sure that nobody interfered (verify.h), then commit or take it back
+// (finish.h). Each step takes the Writing, which says what is known so far.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@ struct Writing {
   kv::Key key;
   kv::ValueView value;
   EntryKind kind = EntryKind::put;
+  bool only_if_absent = false;  // INSERT: a committed entry of the key ends it
   cuckoo::KeyHash hash;
   bool is_written = false;  // the entry in hand holds key and value already
   // The members from here on belong to one attempt.

@@ -68,6 +68,7 @@ enum class Flaw : std::uint8_t {
   scrub_keeps_tags,        // a slot stays reserved for a dead client's copy that was lost with its target
   scrub_by_change,         // a dead client's MIGRATE is completed if its source has changed (H12)
   scrub_takes_nodes,       // scrub repairs what living workers of the dead one's node hold (A6)
+  insert_in_two_steps,     // an INSERT is a GET and then, if that found nothing, a PUT
   leak_scan_stamps,        // the leak scan marks what it finds instead of asking the owner (H15)
 };
 
@@ -185,6 +186,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {
+    {"insert-in-two-steps", Flaw::insert_in_two_steps},
     {"reserved-slot-is-free", Flaw::reserved_slot_is_free},
     {"margin-ignored", Flaw::margin_ignored},
     {"stamps-before-commit", Flaw::stamps_before_commit},

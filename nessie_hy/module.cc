@@ -24,6 +24,9 @@ class HyModule final : public kv::Module {
     // The published variant is held to the same claim: that it breaks it is a finding.
     return kv::Consistency::linearizable;
   }
+  [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
+    return coupled::data_support();
+  }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     // In-order placement is not required: without it, frames carry a checksum and entries are awaited by
     // completion.

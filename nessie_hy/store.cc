@@ -22,6 +22,10 @@ class HyClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     return requests_.ask(coupled::Ask::remove, key, {}, stats);
   }
+  [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
+                                                          fabric::OpStats* stats) override {
+    return requests_.ask(coupled::Ask::insert_if_absent, key, value, stats);
+  }
 
  private:
   Reader reader_;

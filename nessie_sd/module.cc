@@ -37,6 +37,8 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"server-does-not-reconnect", {"a server worker leaves a connection that is down as it is", 3}},
       {"moves-first-to-last", {"a path's moves are applied from the first one on", 13}},
       {"lost-row-served", {"a row that came back empty is served before it is declared lost", 2}},
+      {"insert-replaces",
+       {"an INSERT replaces the value of a key that is there, and says that it was not", 10}},
       {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 1}},
   };
 }
@@ -66,6 +68,9 @@ class SdModule final : public kv::Module {
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
     return kv::Consistency::linearizable;
+  }
+  [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
+    return coupled::data_support();
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     // In-order placement is not required: without it, frames carry a checksum.

@@ -1,4 +1,4 @@
-// Sends a client's PUTs, DELETEs and Pilaf-VO's GETs as messages, and repeats unanswered ones.
+// A client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs by messages; a request without a reply is sent again.
 #include "pilaf_em/client.h"
 
 #include <algorithm>
@@ -36,9 +36,25 @@ void PilafClient::write_key(std::byte* out, kv::Key key) const {
   std::memcpy(out, &length, sizeof length);
 }
 
-// The client computes the extent's checksum; the server only that of the bucket.
 coro::Task<kv::OpResult> PilafClient::put(kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
   if (settings_.system == System::em_opt) co_return co_await emulated_put(key, value, stats);
+  co_return co_await store(MessageOp::put, key, value, stats);
+}
+
+coro::Task<kv::OpResult> PilafClient::insert_if_absent(kv::Key key, kv::ValueView value,
+                                                       fabric::OpStats* stats) {
+  if (!settings_.rules.inserts_in_two_steps)
+    co_return co_await store(MessageOp::insert_if_absent, key, value, stats);
+  const kv::OpResult seen = co_await get(key, stats);
+  if (seen.status == kv::OpStatus::ok) co_return kv::OpResult{.status = kv::OpStatus::exists};
+  if (seen.status != kv::OpStatus::not_found) co_return seen;
+  co_return co_await store(MessageOp::put, key, value, stats);
+}
+
+// Sends a PUT or INSERT as a message (Pilaf 3.1). The client computes the extent's checksum, and the server
+// only the bucket's.
+coro::Task<kv::OpResult> PilafClient::store(MessageOp op, kv::Key key, kv::ValueView value,
+                                            fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
   const std::uint64_t length = std::uint64_t{key.size} + value.size;
   co_await worker_.compute(costs.operation() + costs.hash(key.size) + costs.crc(length) + costs.copy(length));
@@ -52,7 +68,7 @@ coro::Task<kv::OpResult> PilafClient::put(kv::Key key, kv::ValueView value, fabr
   if (value.kept != 0) std::memcpy(out + put_head + key.size, value.data, value.kept);
   const std::uint32_t shard = settings_.shard_of(key);
   const auto bytes = static_cast<std::uint32_t>(put_head + length);
-  co_return co_await change(MessageOp::put, shard, bytes, stats);
+  co_return co_await change(op, shard, bytes, stats);
 }
 
 coro::Task<kv::OpResult> PilafClient::remove(kv::Key key, fabric::OpStats* stats) {
@@ -86,7 +102,8 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     co_return kv::OpResult{.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   std::memcpy(&status, reply.data, sizeof status);
   std::memcpy(&epoch, reply.data + 4, sizeof epoch);
-  // The table has grown since this worker last looked: the next GET asks where it is.
+  // The reply's epoch shows that the table has grown since this worker READ its root, so the next GET READs
+  // the root again.
   View& view = own_.links[shard].view;
   if (view.family && epoch != view.root.epoch && settings_.rules.follows_epoch) view.family.reset();
   switch (static_cast<ReplyStatus>(status)) {
@@ -95,13 +112,16 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::not_found:
       result.status = kv::OpStatus::not_found;
       break;
+    case ReplyStatus::exists:
+      result.status = kv::OpStatus::exists;
+      break;
     case ReplyStatus::table_full:
       result.status = kv::OpStatus::table_full;
       break;
-    case ReplyStatus::lost:  // the server's node came back empty, and was not declared lost
+    case ReplyStatus::lost:  // the server's node restarted without its memory and was not declared lost yet
       result.status = kv::OpStatus::error;
       break;
-    case ReplyStatus::not_logged:  // the PUT is not in memory, but may be there after a restart
+    case ReplyStatus::not_logged:  // the PUT is not visible now, but may be after a restart, from the log
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
       break;
@@ -113,7 +133,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
   co_return result;
 }
 
-// Pilaf-VO.
+// Pilaf-VO's GET: a request and a reply.
 coro::Task<kv::OpResult> PilafClient::get_by_message(kv::Key key, fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
   co_await worker_.compute(costs.operation() + costs.hash(key.size));

@@ -1,4 +1,4 @@
-// The known-bad variants of Pilaf, and by which seeds its holes are found.
+// The known-bad variants of Pilaf, and the seeds that find its holes.
 #include <map>
 
 #include "pilaf_em/module.h"
@@ -24,6 +24,7 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
       {"reply-epoch-ignored", {&rules.follows_epoch, false}},
       {"keys-not-renewed", {&rules.renews_keys, false}},
       {"lost-server-serves", {&rules.serves_lost, true}},
+      {"insert-in-two-steps", {&rules.inserts_in_two_steps, true}},
       {"timeout-is-no-effect", {&rules.timeouts_are_none, true}},
       {"no-duplicate-detection", {&rules.drops_duplicates, false}},
       {"old-life-executed", {&flaws.ignores_server_incarnation, true}},
@@ -34,13 +35,14 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   const auto found = switches.find(name);
   if (found == switches.end()) return false;
   *found->second.which = found->second.to;
-  // A key that is nowhere for a while is sought again while the version is odd.
+  // The version word must not bracket moves here: otherwise a key that is in no bucket for a while would be
+  // looked for again.
   if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }
 
-// These seeds are what `loch fuzz --mutants` and `--holes` print; app/fuzz/mutants_test.cc finds each
-// again.
+// The seeds are printed by `loch fuzz --mutants` and `--holes`; app/fuzz/mutants_test.cc checks that they
+// still find the holes.
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
   return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;
@@ -52,6 +54,7 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
       {"no-duplicate-detection",
        {"a repeated request is executed again (P3)", protocol == "pilaf" ? 1U : 7U}},
       {"any-reply-accepted", {"a late reply counts for the lane's next request", 1}},
+      {"insert-in-two-steps", {"an INSERT is a GET and then, if that finds nothing, a PUT", 44}},
       {"timeout-is-no-effect", {"a PUT or DELETE without an answer says that it did nothing", 1}},
       {"lost-server-serves",
        {"a server that came back empty serves before it is declared lost", protocol == "pilaf" ? 2U : 35U}},
@@ -69,7 +72,7 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
       {"no-key-compare", {"a GET returns whatever is in the key's first bucket", 1}},
       {"moves-first-to-last",
        {"moves are applied from the first one on: a moved key is nowhere for a while", 235}},
-      {"growth-without-reset", {"the old table is not closed when the table grows", 59}},
+      {"growth-without-reset", {"the old table is not closed when the table grows", 60}},
       {"moves-not-bracketed",
        {"the version stays even while entries are moved (P1)", 0, "explore_suite_test"}},
       {"odd-version-confirms",

@@ -1,4 +1,4 @@
-// Marks numbers that were given out in a bitmap, and counts those given twice or out of order.
+// Marks the numbers that were given out in a bitmap, and counts those given twice or out of order.
 #include "sequencer/ledger.h"
 
 namespace loch::sequencer {

@@ -1,4 +1,4 @@
-// Draws records by uniform, zipfian, latest, hotspot and the other distributions.
+// Draws record numbers by the uniform, zipfian, latest, hotspot and other distributions.
 #include "workloads/distribution.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 namespace loch::workloads {
 namespace {
 
-// YCSB's ScrambledZipfianGenerator: a fixed inner range, so that its zeta need not be summed.
+// Constants of YCSB's ScrambledZipfianGenerator: ranks are drawn from 10^10 items whatever the number of
+// records, so that zeta is this constant and need not be summed.
 constexpr std::uint64_t scrambled_items = 10'000'000'000ULL;
 constexpr double scrambled_zeta = 26.46902820178302;
 constexpr double scrambled_theta = 0.99;
@@ -31,7 +32,8 @@ class ScrambledZipfian final : public Chooser {
   std::uint64_t next(const Drawer& d) const override {
     while (true) {
       const std::uint64_t record = fnv64(inner_.rank(d.rng->uniform())) % span_;
-      if (record < d.records) return record;  // an insert that has not been acknowledged: redrawn
+      // Redraws the number of a record whose insert is not acknowledged yet.
+      if (record < d.records) return record;
     }
   }
 
@@ -40,9 +42,9 @@ class ScrambledZipfian final : public Chooser {
   std::uint64_t span_;
 };
 
-// A bijection on [0, n) that scatters the ranks, so that popular records are not neighbours and no
-// record is hit by two ranks: four Feistel rounds on the smallest even number of bits, walked until
-// the image is below n.
+// A bijection on [0, n) that scatters popularity ranks over record numbers: popular records are not
+// neighbours, and no two ranks give one record. Four Feistel rounds on the smallest even number of bits that
+// holds n, repeated until the image is below n.
 class Scatter {
  public:
   explicit Scatter(std::uint64_t n) : n_(n) {
@@ -77,8 +79,8 @@ class ZipfianN final : public Chooser {
   Scatter scatter_;
 };
 
-// latest = last acknowledged − zipfian(n = acknowledged). Zeta for a growing n: from the table of the
-// run's start on, by the integral of the few terms that came since.
+// YCSB's latest distribution: record = newest acknowledged record − zipfian(n = acknowledged records). While
+// n grows, zeta is the sum at the run's start plus an integral that approximates the terms added since.
 class Latest final : public Chooser {
  public:
   Latest(std::uint64_t records, double theta) : records_(records), theta_(theta), zipfian_(records, theta) {}
@@ -113,8 +115,8 @@ class Hotspot final : public Chooser {
   double data_, operations_;
 };
 
-// gamma = −ln(1 − percentile/100) / (records · fraction); YCSB draws back from the newest record and
-// redraws what falls below the first.
+// YCSB's exponential distribution: the distance from the newest record is exponential with gamma = −ln(1 −
+// percentile/100) / (records · fraction); a draw before the first record is repeated.
 class Exponential final : public Chooser {
  public:
   Exponential(double percentile, double fraction) : gain_(-std::log(1 - percentile / 100) / fraction) {}
@@ -141,7 +143,8 @@ class Locality final : public Chooser {
   std::uint64_t next(const Drawer& d) const override {
     const bool is_own = d.rng->chance(share_);
     if (!is_own || d.node >= d.records) return d.rng->below(d.records);
-    const std::uint64_t own = (d.records - d.node + d.nodes - 1) / d.nodes;  // node, node + nodes, …
+    // Number of records of this node: node, node + nodes, …
+    const std::uint64_t own = (d.records - d.node + d.nodes - 1) / d.nodes;
     return d.node + d.rng->below(own) * d.nodes;
   }
 
@@ -190,7 +193,7 @@ double zeta(std::uint64_t n, double theta) {
   constexpr std::uint64_t exact_terms = 1'000'000;
   double sum = 0;
   const std::uint64_t terms = std::min(n, exact_terms);
-  // Smallest terms first: the sum keeps its digits.
+  // Adding the smallest terms first keeps the sum's rounding error small.
   for (std::uint64_t i = terms; i >= 1; --i) sum += std::pow(static_cast<double>(i), -theta);
   if (n <= exact_terms) return sum;
   const auto a = static_cast<double>(exact_terms), b = static_cast<double>(n);
@@ -205,7 +208,8 @@ double zeta(std::uint64_t n, double theta) {
 Zipfian::Zipfian(std::uint64_t items, double theta)
     : Zipfian(items, theta, loch::workloads::zeta(items, theta)) {}
 
-// The formula has a pole at theta = 1; a millionth beside it nothing can be told apart.
+// The formula has a pole at theta = 1, so a theta near 1 is moved by a millionth, which no sample can tell
+// from 1.
 Zipfian::Zipfian(std::uint64_t items, double theta, double zeta_n)
     : items_(items), theta_(std::abs(1 - theta) < 1e-6 ? 1 - 1e-6 : theta), zeta_n_(zeta_n) {
   LOCH_CHECK(items > 0 && theta > 0, "{} items, theta {}", items, theta);

@@ -1,5 +1,5 @@
-// Which record an operation asks for. A Chooser is immutable and shared by all threads; the random
-// numbers come from the caller's own stream.
+// The distributions by which an operation's record is drawn. A Chooser is immutable and shared by all
+// threads; its random numbers come from the caller's own stream.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace loch::workloads {
 
 enum class Distribution : std::uint8_t {
   uniform,
-  zipfian,    // as YCSB: scrambled, ranks drawn over 10^10 items with theta 0.99
+  zipfian,    // YCSB's scrambled zipfian: theta 0.99, ranks drawn over 10^10 items
   zipfian_n,  // Zipf(theta) over the real number of records, ranks scattered over the records
-  latest,     // newest records most often
-  hotspot,    // a contiguous prefix takes a given share of the operations
+  latest,     // the newest records are drawn most often
+  hotspot,    // the first records (hotspot_data of all) take hotspot_operations of the operations
   exponential,
-  sequential,  // 0, 1, 2, … each thread from its own place
-  locality,    // a share of the operations goes to the node's own part of the records
+  sequential,  // records 0, 1, 2, …; each client worker starts at another record
+  locality,    // a share of the operations draws from the records of the client's own node
 };
 [[nodiscard]] std::string_view name(Distribution distribution);
 [[nodiscard]] const std::vector<std::string>& distribution_names();
@@ -29,26 +29,27 @@ enum class Distribution : std::uint8_t {
 
 struct DistributionSpec {
   Distribution kind = Distribution::uniform;
-  double zipf_theta = 0.99;                    // zipfian_n, latest; YCSB's zipfian is 0.99 whatever is asked
-  double hotspot_data = 0.2;                   // share of the records that are hot
-  double hotspot_operations = 0.8;             // share of the operations that go there
-  double exponential_percentile = 95;          // this per cent of the operations fall …
-  double exponential_fraction = 0.8571428571;  // … go to this fraction of the records
-  // locality: this share of the operations draws from the records that belong to the client's node
-  // (record i belongs to node i mod nodes, where the preload puts its value: equal parts), the rest
-  // uniformly from all records, its own included; 0 is uniform (Nessie 2015, section 6.2, figure 9).
+  double zipf_theta = 0.99;            // zipfian_n and latest; YCSB's zipfian always has 0.99
+  double hotspot_data = 0.2;           // share of the records that are hot
+  double hotspot_operations = 0.8;     // share of the operations that draw a hot record
+  double exponential_percentile = 95;  // per cent of the operations that draw among the newest records
+  double exponential_fraction = 0.8571428571;  // share of the records that exponential_percentile draws from
+  // Distribution::locality: the share of operations that draw from the records of the client's node (record i
+  // belongs to node i mod nodes, where the preload puts its value: equal parts). The other operations draw
+  // uniformly from all records; 0 is uniform (Nessie 2015, section 6.2, figure 9).
   double locality = 0.8;
 };
 
-// Gray et al. 1994 as YCSB codes it. An approximation: P(k) = U(k+1) − U(k) for k > 1.
+// Draws Zipf-distributed ranks by the algorithm of Gray et al. 1994 as YCSB codes it. It is an approximation:
+// P(k) = U(k+1) − U(k) for k > 1, with U = below().
 class Zipfian {
  public:
-  Zipfian(std::uint64_t items, double theta);                 // zeta computed
-  Zipfian(std::uint64_t items, double theta, double zeta_n);  // zeta given
-  // Rank in [0, items), 0 the most popular.
+  Zipfian(std::uint64_t items, double theta);                 // computes zeta(items, theta)
+  Zipfian(std::uint64_t items, double theta, double zeta_n);  // takes zeta from the caller
+  // Maps u in [0, 1) to a rank in [0, items); rank 0 is the most popular.
   [[nodiscard]] std::uint64_t rank(double u) const;
   [[nodiscard]] double zeta() const { return zeta_n_; }
-  // The probability that the algorithm gives to ranks below k: U(k).
+  // U(k): the probability that rank() gives a rank below k.
   [[nodiscard]] double below(std::uint64_t k) const;
 
  private:
@@ -59,22 +60,22 @@ class Zipfian {
 // Sum of i^-theta for i = 1 … n: exact up to 10^6 terms, Euler–Maclaurin beyond.
 [[nodiscard]] double zeta(std::uint64_t n, double theta);
 
-// The per-thread state of drawing.
+// What one client worker passes to Chooser::next.
 struct Drawer {
   Rng* rng = nullptr;
-  std::uint64_t records = 0;  // records that are there now (acknowledged inserts included)
+  std::uint64_t records = 0;  // records that can be drawn now, acknowledged inserts included
   std::uint32_t node = 0, nodes = 1;
-  std::uint64_t* sequence = nullptr;  // sequential: the thread's own place
+  std::uint64_t* sequence = nullptr;  // Distribution::sequential: the client worker's next record
 };
 
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  // A record number in [0, drawer.records); records > 0.
+  // Draws a record number in [0, drawer.records); drawer.records has to be above 0.
   [[nodiscard]] virtual std::uint64_t next(const Drawer& drawer) const = 0;
 };
 
-// `records`: how many are there when the run starts; `expected_inserts`: how many more may come.
+// `records` is the number of records when the run starts, `expected_inserts` the most that the run may add.
 [[nodiscard]] Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec,
                                                             std::uint64_t records,
                                                             std::uint64_t expected_inserts);

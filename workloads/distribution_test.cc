@@ -1,4 +1,4 @@
-// Tests distributions against YCSB's values, exact sums and chi-square.
+// Tests the distributions against YCSB's constants, exact sums and chi-square bounds.
 #include "workloads/distribution.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 namespace loch::workloads {
 namespace {
 
-// The upper 0.1 % point of χ² with k degrees of freedom (Wilson and Hilferty).
+// The chi-square bound that k degrees of freedom exceed with probability 0.1 % (approximation of Wilson and
+// Hilferty).
 double chi_square_limit(double k) {
   const double a = 2.0 / (9.0 * k);
   return k * std::pow(1 - a + 3.09 * std::sqrt(a), 3);
@@ -50,7 +51,7 @@ TEST(Fnv64, ValuesOfYcsb) {
 }
 
 TEST(Zeta, FixedConstantOfTheScrambledGenerator) {
-  // YCSB's own constant for 10^10 items was summed in single passes; ours agrees to its rounding.
+  // YCSB summed its zeta constant term by term; zeta() agrees with the constant to its rounding error.
   EXPECT_NEAR(zeta(10'000'000'000ULL, 0.99), 26.46902820178302, 1e-6);
 }
 
@@ -69,7 +70,8 @@ TEST(Zipfian, KnownBiasOfGraysApproximation) {
     return (z.below(rank + 1) - z.below(rank)) / exact - 1;
   };
   EXPECT_NEAR(relative(0), 0, 1e-9);
-  EXPECT_NEAR(relative(2), 0.194, 0.002);  // 19.4 % high, as published of the algorithm
+  // The algorithm's published error: the probability is 19.4 % too high.
+  EXPECT_NEAR(relative(2), 0.194, 0.002);
   EXPECT_NEAR(relative(3), 0.13, 0.003);
   EXPECT_NEAR(relative(9), 0.036, 0.002);
 }
@@ -167,9 +169,11 @@ TEST(Exponential, PercentileWithinItsFraction) {
   DistributionSpec spec;
   spec.kind = Distribution::exponential;
   const auto hits = draw(spec, 10'000, 500'000);
-  std::uint64_t near = 0;  // the newest 85.7 % of the records take 95 % of the draws, before redrawing
+  // Draws among the newest 85.7 % of the records, which take 95 % of the draws before redrawing.
+  std::uint64_t near = 0;
   for (std::uint64_t i = 10'000 - 8'571; i < 10'000; ++i) near += hits[i];
-  const double beyond = std::exp(-(-std::log(0.05) / 0.8571428571));  // share of redrawn draws
+  // Share of the draws that fall before the first record.
+  const double beyond = std::exp(-(-std::log(0.05) / 0.8571428571));
   EXPECT_NEAR(static_cast<double>(near) / 500'000, 0.95 / (1 - beyond), 0.005);
   EXPECT_GT(hits[9'999], hits[5'000]);
 }

@@ -1,4 +1,5 @@
-// Drives load: each client worker's operations, when they are due, and what came of them.
+// Drives load: chooses each client worker's operations, issues them when they are due, and counts their
+// outcomes.
 #include "workloads/driver.h"
 
 #include <fmt/format.h>
@@ -176,7 +177,8 @@ void Driver::start() {
   }
 }
 
-// Where no client is at hand to end the warm-up, the first server does.
+// Serves requests. On a node without clients, the first server worker also ends the warm-up, as clients do
+// elsewhere.
 coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index) {
   if (!clients_.empty() || index != 0) {
     co_await store_.serve(*worker, index);
@@ -191,7 +193,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  constexpr Nanos spin = 1'000'000;  // of CPU time; it lasts longer on a core that is shared
+  // Nanoseconds of CPU time; on a shared core they take longer in real time.
+  constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);
@@ -201,7 +204,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    if (!probes && i % load_.multi_get != 0) continue;  // a lane of the slot before it
+    // Slot i is only a lane of an earlier slot's multi-gets.
+    if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)
                 : load_.replay ? replay_main(own, slot)
@@ -219,8 +223,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// One sweeps when all have ended: the keeper, or who ends last. The others wait for it, so that their
-// background goes on.
+// When all clients have ended, one of them runs the final sweep: the keeper, or without planned failures the
+// client worker that ends last. The others wait for its end, so that their background coroutines keep
+// running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;
@@ -263,7 +268,8 @@ void Driver::revive(fabric::NodeId node) {
   if (deploy_.drives(node)) revive_clients(node);
 }
 
-// Clients under new names: the old ones' operations are open for ever.
+// Starts the clients of a restarted node under new client numbers, because the operations of its old clients
+// never return and stay open in the history.
 void Driver::revive_clients(fabric::NodeId node) {
   const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
   for (std::uint32_t i = 0; i < deploy_.client_workers; ++i) {

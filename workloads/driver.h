@@ -1,12 +1,12 @@
-// The load driver: makes a store's clients work as a WorkloadSpec asks and counts what comes out.
-// Runs on any fabric; every process of a run has one Driver for its own nodes.
+// The load driver: makes a store's clients issue the operations that a LoadConfig asks for, and counts their
+// outcomes. Runs on any fabric; every process of a run has one Driver for its own nodes.
 //
-// Closed loop: every window slot of every client worker has one operation outstanding. Open loop:
-// operations are due at times that do not depend on how the store keeps up, and latency counts from
-// the time at which an operation was due (no coordinated omission).
+// Closed loop: every window slot of every client worker has one operation outstanding. Open loop: operations
+// are due at times that do not depend on how fast the store answers, and latency counts from the time at
+// which an operation was due (no coordinated omission).
 //
-// Only operations that end inside the measurement window count. With a number of operations instead
-// of a duration, the window begins after the warm-up and ends with the last of them.
+// Only operations that end inside the measurement window count. With a number of operations instead of a
+// duration, the window begins after the warm-up and ends with the last operation.
 #pragma once
 
 #include <atomic>
@@ -35,151 +35,168 @@ namespace loch::workloads {
 
 class InsertLedger;
 
-// Where one logical client (a window slot) reports its operations. Used by its worker's thread.
+// Receives the operations of one logical client (a window slot) for a history. Called by the thread of that
+// client's worker.
 class OperationLog {
  public:
   virtual ~OperationLog() = default;
-  // A PUT or DELETE is about to be issued.
+  // Called just before a PUT or DELETE is issued.
   virtual void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                        Nanos invoke_ns) = 0;
   virtual void record(const check::OperationView& operation) = 0;
 };
-// Makes the log of the given client; null where nothing is recorded.
+// Makes the log of the given client; returns null if that client's operations are not recorded.
 using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t client)>;
-// Logs into a file's writer, which outlives them.
+// Makes logs that write to `writer`, which has to outlive them.
 [[nodiscard]] LogFactory file_logs(check::HistoryWriter* writer);
 
-// Failures that a run knows of beforehand, and what it does about them: a simulation's are in its schedule.
+// Failures that are planned before the run, as in a simulation's fault schedule, and how the driver repairs
+// them.
 struct FailurePlan {
-  // What the keeper does once it is `at` (now() time): it fences the nodes of `dead` and scrubs what those
-  // clients held; it fences the nodes of `lost` and declares them lost. Repeated until it is complete.
+  // A repair that the keeper begins when now() reaches `at`: it fences the nodes of the clients in `dead` and
+  // scrubs what these clients left half-done; it fences the nodes in `lost` and declares them lost. It is
+  // repeated until the store reports it complete.
   struct Repair {
     Nanos at = 0;
     std::vector<kv::ClientId> dead;
     std::vector<fabric::NodeId> lost;
   };
-  // Keys that need the node (or the server worker of it) may stay out of service.
+  // Keys that need this node (or, if given, this server worker of the node) may stay out of service.
   struct Excuse {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
   };
-  kv::ClientId keeper;               // never fails; repairs alongside its own clients, and sweeps
-  std::vector<kv::ClientId> doomed;  // client workers that die, so that nobody waits for them
+  // A client worker that never fails: it repairs while it also drives load, and runs the final sweep.
+  kv::ClientId keeper;
+  // Client workers that will be killed: the run does not wait for them to end.
+  std::vector<kv::ClientId> doomed;
   std::vector<fabric::NodeId> crashed;
-  std::vector<Repair> repairs;  // by time
+  std::vector<Repair> repairs;  // ordered by their time `at`
   std::vector<Excuse> excuses;
   struct Strike {
     Nanos at = 0;
-    std::string what;  // as a measure::TimelineEvent calls it
+    std::string what;  // the event's name in measure::TimelineEvent
     fabric::NodeId node = 0;
   };
-  std::vector<Strike> strikes;  // failures and returns, for the time series of the result
-  Nanos over = 0;               // time after which nothing fails; the final sweep begins later
+  std::vector<Strike> strikes;  // failures and restarts, to be shown in the result's time series
+  Nanos over = 0;               // now() time of the last failure or restart; the final sweep begins after it
 };
 
-// A trace that is replayed. Each key belongs to one window slot of the cluster, by a hash of its record, and
-// a slot issues what is its in the order of the trace: the operations of one key keep their order.
+// Replay of a trace. Each key belongs to one window slot of the cluster, chosen by a hash of its record
+// number, and a slot issues its keys' operations in the trace's order, so that operations on one key keep
+// their order.
 struct Replay {
   std::shared_ptr<const Trace> trace;
-  // The trace's times, so many times as fast: an operation is due at its arrival time divided by this, and
-  // its latency counts from then. 0: as fast as the slots take them.
+  // An operation is due at its arrival time in the trace divided by `speed`, and its latency counts from
+  // then. With speed 0, slots issue operations as fast as the store answers.
   double speed = 0;
 };
 
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  // Keys that one GET operation of the mix asks for at once, each on a lane of its own: a slot has so many of
-  // DeployConfig::window, which they divide. `rate` and `operations` count such an operation as one.
+  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each on a lane of its
+  // own. A slot owns this many entries of DeployConfig::window, which has to be a multiple. `rate` and
+  // `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
-  bool fixed_gaps = false;  // open loop: equal gaps instead of Poisson's
-  // Clients spin so long before the warm-up, as at a barrier: time for the scheduler to spread threads and
-  // background workers.
+  bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
+  // Time in ns that clients spin before the warm-up, so that the scheduler can spread threads and background
+  // workers over the cores.
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
-  Nanos duration = 0;            // 0: the window ends after `operations`
-  std::uint64_t operations = 0;  // of the whole cluster; 0: the window ends after `duration`
-  std::uint64_t read_only = 0;   // number of records, the first ones, that are never written
-  // The number of client workers per node, the last ones, that read the read-only records and nothing else.
+  Nanos duration = 0;  // 0: the window ends after `operations`
+  // Number of operations of all clients together; 0: the window ends after `duration`.
+  std::uint64_t operations = 0;
+  std::uint64_t read_only = 0;  // the first `read_only` records are never written
+  // The last `readers` client workers of each node only read, and only the read-only records.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;  // every GET's value
-  // The keys of the preloaded records are computed before the run, where they fit KeyTable::bytes_max.
+  bool verify = false;  // check the value that every GET returns
+  // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
-  bool values_are_judged = true;  // false: they are an emulation's and mean nothing (run_load sets it)
-  bool scrub = false;             // repair what lost nodes held, after the load
-  // When every client has ended, one of them GETs, PUTs and GETs every preloaded record: what is
-  // still in the way then is stuck. Background work goes on until then. One process only.
+  // false: GETs return meaningless bytes, as an emulation's do (set by run_load)
+  bool values_are_judged = true;
+  bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
+  // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
+  // keeps failing is listed in Driver::stuck(). The stores' background coroutines run until then. For runs of
+  // one process only.
   bool final_sweep = false;
-  Nanos sweep_patience = 40'000'000;                // how long an operation of the sweep is retried
-  std::optional<std::vector<std::uint64_t>> swept;  // the records that it looks at; none: every preloaded one
-  bool may_be_full = false;                         // that a table is full is an answer to the sweep's PUTs
+  Nanos sweep_patience = 40'000'000;  // ns for which a failing operation of the final sweep is retried
+  // The records that the final sweep visits; nullopt: every preloaded record.
+  std::optional<std::vector<std::uint64_t>> swept;
+  bool may_be_full = false;  // the final sweep accepts "table full" as the answer to a PUT
   std::optional<FailurePlan> failures;
-  // What each slot does instead of drawing from the mix; `operations` and `duration` are then of no account.
+  // Each slot executes its list of this script instead of drawing from the mix; `operations` and `duration`
+  // are then ignored.
   std::optional<Script> script;
-  // The operations of a trace instead of draws from the mix; `operations` is their number.
+  // The operations come from a trace instead of the mix; `operations` is the number of the trace's
+  // operations.
   std::optional<Replay> replay;
-  // Where the slots note what they do; the run's owner keeps it. One thread only, such as a simulation's.
+  // If not null, receives every operation that the slots issue. Owned by the caller; not thread-safe, so all
+  // clients have to run on one thread, as in a simulation.
   Transcript* transcript = nullptr;
-  // Nodes that are found lost while the load goes on are repaired so long after that, beside it. Not for
-  // failures that are planned.
+  // If given: a node found lost during the load is fenced and scrubbed this many ns after its loss was
+  // noticed, while the load goes on. Not used together with planned failures.
   std::optional<Nanos> repair_after;
-  Nanos timeline = 0;  // width of a bin of the time series; 0: none. With a duration alone
-  // So many preloaded records, evenly spread, are written once a bin by the last client worker of the last
-  // node, which does nothing else (Driver::unwritable). With a timeline alone.
+  Nanos timeline = 0;  // ns per bin of the time series; 0: no time series. Requires `duration`
+  // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
+  // bin of the time series, to count unwritable keys; that worker drives no load. Requires `timeline`.
   std::uint32_t probe_keys = 0;
-  // After an operation that ended in error or timeout, the slot waits: this, doubled up to 1,000
-  // times as much while errors go on. Bounds the work done against a dead peer.
+  // Pause in ns of a slot after an operation that ended in error or timeout. It doubles with each further
+  // failure in a row, up to 1,000 times this value, and bounds the work done against a dead peer.
   Nanos error_pause = 10'000;
 };
 
 class Driver {
  public:
-  // The objects behind all references outlive the driver. Fails on a workload that cannot be drawn.
+  // The objects behind the references have to outlive the driver. Fails if the load's records cannot be drawn
+  // by the requested distribution.
   [[nodiscard]] static Result<std::unique_ptr<Driver>> make(const LoadConfig& load,
                                                             const kv::DeployConfig& deploy,
                                                             const Records& records, kv::Store& store,
                                                             fabric::Fabric& fabric, LogFactory logs);
   ~Driver();
 
-  // Adds the workers of the local nodes: clients first, then servers. Before Fabric::exchange.
-  // `pin`: worker i of a node to core i % pin; 0: not pinned.
+  // Adds the workers of the local nodes, clients first, then servers. To be called before Fabric::exchange.
+  // `pin`: worker i of a node is pinned to core i % pin; 0: workers are not pinned.
   [[nodiscard]] Result<> add_workers(std::uint32_t pin, std::uint32_t ud_lanes);
-  // Starts every worker's main. After preload.
+  // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
 
   // ---- After Fabric::run ------------------------------------------------------------------------
   // What the clients of a local node counted.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
-  // Seconds that the measurement window lasted here.
+  // Length in seconds of the measurement window, by this process's workers.
   [[nodiscard]] double window_s() const;
-  // What scrub repaired, by kind; empty unless this process did it.
+  // Number of repairs of the scrub after the load, by kind; empty unless this process did the scrub.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
-  // "key: GET conflict": operations of the final sweep that met a conflict, a time-out, a full table or an
-  // error in each of a row of tries over `sweep_patience`; and repairs that were never complete.
+  // Lines such as "key: GET conflict", one for each operation of the final sweep that met a conflict,
+  // time-out, full table or error in every retry within `sweep_patience`; and one for each repair that never
+  // completed.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
-  // Nodes that crashed and whose memory nobody laid out again.
+  // Crashed nodes whose memory was not laid out again by a restart.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts of the keeper's actions, by kind: "scrubs", "declarations", "repair_retries", "restarts", and what
-  // the store says that it repaired.
+  // Counts of the keeper's actions by kind ("scrubs", "declarations", "repair_retries", "restarts") and of
+  // the repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
-  // Nodes that scrub_lost or the keeper declared lost, with their memory.
+  // Nodes that this driver declared lost, together with their memory.
   [[nodiscard]] const std::vector<fabric::NodeId>& declared_lost() const { return declared_lost_; }
-  // What the local nodes' clients did over time, and what was done about failures; none where nobody asked.
+  // Throughput and latency of the local nodes' clients over time, with failure and repair events; nullopt
+  // unless LoadConfig::timeline asks for it.
   [[nodiscard]] std::optional<measure::Timeline> timeline();
-  // Adds the time series of a node whose process died, as far as it had come, to `into`. Where its memory can
-  // still be reached (shm).
+  // Adds to `into` the time series that a dead process's node recorded until its death. Only where that
+  // node's memory is still mapped (shm).
   void add_lost(fabric::NodeId node, measure::Timeline& into);
-  // Operations that were issued and have not returned: none after a run that finished.
+  // Number of operations that were issued and have not returned; 0 after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
 
   // ---- Any thread, any time ---------------------------------------------------------------------
   [[nodiscard]] std::uint64_t operations_so_far() const;
-  // Share of the run that is over, 0 … 1.
+  // Share of the run that is over, from 0 to 1.
   [[nodiscard]] double progress() const;
 
  private:
@@ -187,17 +204,17 @@ class Driver {
   struct Ended;
   struct Alike;
   struct ClientWorker;
-  enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write };
+  enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write, insert_if_absent };
 
   Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
          fabric::Fabric& fabric, LogFactory logs);
-  // Keys or values have different sizes, which are counted.
+  // Keys or values have different sizes, so their sizes are recorded.
   const bool has_sizes_;
 
   [[nodiscard]] fabric::WorkerSpec worker_spec(fabric::NodeId node, fabric::Role role,
                                                std::uint32_t index) const;
   void add_slots(ClientWorker& own, std::uint32_t first_number);
-  // A crashed node is back: starts workers on it again, if the store can lay it out.
+  // Starts workers on a crashed node that has restarted, if the store can lay out its memory again.
   void revive(fabric::NodeId node);
   void revive_clients(fabric::NodeId node);
   coro::Task<void> keep(ClientWorker* own);
@@ -213,7 +230,7 @@ class Driver {
   void deal_trace();
   [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
-  // The next turn of a slot: nothing more, an operation of the warm-up, or one that counts.
+  // Whether a slot stops, or issues an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
@@ -233,7 +250,7 @@ class Driver {
   [[nodiscard]] bool repairs_first(fabric::NodeId node) const;
   coro::Task<bool> repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   void note(const fabric::Worker& worker, std::string_view what, fabric::NodeId node);
-  // What is probed when, and what came of it, by bin and key.
+  // Marks of a probed key in one bin: a PUT ended ok; a PUT failed or was still under way.
   enum Probe : std::uint8_t { probe_written = 1, probe_waiting = 2 };
   [[nodiscard]] bool is_prober(const ClientWorker& own) const;
   [[nodiscard]] Result<> make_rows();
@@ -279,20 +296,22 @@ class Driver {
   std::unique_ptr<InsertLedger> inserts_;
   std::vector<std::unique_ptr<ClientWorker>> clients_;
   std::vector<fabric::Worker*> servers_;
-  std::atomic<Nanos> begin_ns_{-1};        // when the first client started
-  std::atomic<bool> is_measuring_{false};  // counters were reset at the end of the warm-up
+  std::atomic<Nanos> begin_ns_{-1};        // time at which the first client began; -1 before
+  std::atomic<bool> is_measuring_{false};  // whether the counters were reset at the end of the warm-up
   std::atomic<std::uint64_t> inserts_refused_{0};
   std::map<std::string, std::uint64_t> scrubbed_, repaired_;
   std::vector<fabric::NodeId> declared_lost_, tended_;
-  std::optional<measure::TimelineShape> shape_;            // of the timeline
-  std::vector<std::uint32_t> rows_;                        // rows of one process
-  std::map<fabric::NodeId, fabric::Region*> row_regions_;  // of several, which outlive theirs
-  std::vector<std::uint8_t> probes_;                       // bins x keys
+  std::optional<measure::TimelineShape> shape_;  // bins of the time series, if there is one
+  std::vector<std::uint32_t> rows_;              // time-series counters, if the run has one process
+  // time-series counters by node, if the run has several processes: readable by the other processes
+  std::map<fabric::NodeId, fabric::Region*> row_regions_;
+  std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
-  std::vector<measure::TimelineEvent> events_;  // by Worker::now() yet
+  // Their times are Worker::now() until timeline() makes them relative to the window.
+  std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
-  std::uint32_t next_number_ = 0;  // of a slot that is added while the load runs
+  std::uint32_t next_number_ = 0;  // client number of the next slot that is added during the load
   std::uint32_t ud_lanes_ = 1;
   std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;

@@ -1,4 +1,4 @@
-// A Driver's state per client worker. Included by the driver's own files alone.
+// The state that a Driver keeps for each client worker. Included only by the driver's own sources.
 #pragma once
 
 #include <algorithm>
@@ -16,34 +16,35 @@
 
 namespace loch::workloads {
 
-// One window slot: a client of the store with its own buffers, writing under its own name.
+// One window slot: a client of the store with its own buffers and its own client number.
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;               // in the whole cluster: the writer of its values
-  std::uint32_t index = 0;                // index in its worker's window
-  std::vector<ScriptedOperation> script;  // the slot's operations, if a script gives them
+  std::uint32_t number = 0;  // client number in the whole cluster, written into its values as their writer
+  std::uint32_t index = 0;   // index in the window of its client worker
+  std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
-  Nanos slept_until = -1;                 // for this operation, as the script says
-  std::vector<std::uint32_t> dealt;       // indices of the trace's operations that are this slot's
-  std::uint32_t value_bytes = 0;          // of the PUT of a trace that it does next
+  // Time until which the slot slept before the current scripted operation; -1: it did not sleep.
+  Nanos slept_until = -1;
+  std::vector<std::uint32_t> dealt;  // indices of the trace's operations that this slot issues
+  std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: drawn
   bool is_sweeping = false;
-  std::uint64_t sequence = 0;   // of its PUTs
-  std::uint32_t error_run = 0;  // errors in a row
+  std::uint64_t sequence = 0;   // number of PUTs so far, written into each value
+  std::uint32_t error_run = 0;  // failed operations in a row
   bool is_busy = false;
-  kv::OpStatus last = kv::OpStatus::ok;  // how its latest operation ended
-  bool is_measured = true;               // counts, if it also ends inside the window
+  kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
+  bool is_measured = true;  // whether the current operation counts, if it also ends inside the window
   std::vector<std::byte> key, value;
   const std::byte* key_at = nullptr;  // the current operation's key: in `key`, or in the driver's table
-  std::vector<std::uint64_t> batch;   // the records of its multi-get
-  std::uint32_t key_size = 0;         // of the current operation's record
+  std::vector<std::uint64_t> batch;   // the records of the slot's current multi-get
+  std::uint32_t key_size = 0;         // bytes of the current operation's key
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;
 };
 
-// An operation that ended inside the window. A worker keeps a few and adds them to its tally together: the
-// tallies of a big simulation's workers do not fit in this machine's cache.
+// An operation that ended inside the window. A worker collects a few of them before it adds them to its
+// tally, because the tallies of a large simulation's workers exceed the CPU cache.
 struct Driver::Ended {
   Nanos at = 0;
   Nanos latency = 0;
@@ -83,21 +84,22 @@ struct Driver::Alike {
 struct Driver::ClientWorker {
   fabric::Worker* worker = nullptr;
   std::uint32_t index = 0;        // index of the worker on its node
-  std::uint32_t incarnation = 0;  // of its node
-  Rng rng;                        // the workload's draws: keys, kinds, gaps
+  std::uint32_t incarnation = 0;  // incarnation of the worker's node: how often the node has restarted
+  Rng rng;                        // random stream for records, operation kinds and gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  bool done = false;                   // read by the store's background coroutine
-  bool is_doomed = false;              // will be killed: the run does not wait for it
+  bool done = false;                   // tells the store's background coroutine to end
+  bool is_doomed = false;              // this worker will be killed, so the run does not wait for its end
   std::atomic<bool> has_ended{false};  // all slots of this worker have ended
-  std::uint64_t quota = 0;             // operations still to start, when counting operations
-  std::uint64_t place = 0;             // next record of the sequential distribution
-  Nanos due = -1;                      // open loop: when the next operation is due
-  bool is_reader = false;              // LoadConfig::readers
+  std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
+  std::uint64_t place = 0;  // next record of Distribution::sequential
+  Nanos due = -1;           // open loop: time at which the next operation is due
+  bool is_reader = false;   // one of the LoadConfig::readers, which only read
   measure::Tally tally;
   measure::TimelineRecorder recorder;
-  Nanos measured_from = 0;                  // the start of the window
-  Nanos middle = 0;                         // middle of the window; 0 where the load counts operations
-  std::atomic<std::uint64_t> completed{0};  // for progress, read by another thread
+  Nanos measured_from = 0;  // time at which the measurement window starts
+  Nanos middle = 0;         // time of the window's middle; 0 if the load counts operations
+  std::atomic<std::uint64_t> completed{
+      0};  // operations that ended; read by the thread that displays progress
   std::atomic<Nanos> latest_ns{-1};
 
   Ended& next_ended() {
@@ -142,7 +144,8 @@ struct Driver::ClientWorker {
     oldest = {.stats = stats, .times = 1, .kind = kind};
   }
 
-  std::array<Ended, 8> ended;  // ended operations that are not in the tally yet: the first `ended_count`
+  // Ended operations not yet added to the tally; the first `ended_count` are valid
+  std::array<Ended, 8> ended;
   std::uint32_t ended_count = 0;
   std::array<Alike, 4> alike;
   std::size_t next_alike = 0;

@@ -1,5 +1,5 @@
-// What a Driver does about failures: the keeper's repairs while the load goes on, scrub after it, and the
-// final sweep, which demands that every key is in service again.
+// The Driver's part that deals with failures: the keeper's repairs during the load, the scrub after it, and
+// the final sweep, which checks that every key is in service again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool is_among(const std::vector<fabric::NodeId>& nodes, fabric::NodeId node) {
   return std::ranges::find(nodes, node) != nodes.end();
 }
 
-// A node is gone for good that the protocol cannot do without: no repair can look at all of it.
+// Whether a node that the protocol cannot do without has crashed for good, so that no repair can complete.
 bool is_maimed(const FailurePlan& plan) {
   return std::ranges::any_of(plan.excuses, [&](const FailurePlan::Excuse& excuse) {
     return !excuse.server && is_among(plan.crashed, excuse.node);
@@ -28,8 +28,8 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
   fabric::Worker& worker = *own->worker;
-  // One that cannot be completed yet may have to wait for another: a scrub needs all of the index, a part of
-  // which may be a lost node's that is declared later.
+  // A planned repair that is still to be done. One that cannot complete yet is retried after the others: a
+  // scrub reads the whole index, part of which may be on a lost node that is declared lost later.
   struct Waiting {
     const FailurePlan::Repair* step;
     Nanos due = 0, begun = -1;
@@ -60,7 +60,8 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
 
 coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
-  // Once: a node that is back by the next try is a member again.
+  // Fences each node only in the first try, because a node that has restarted by the next try is a member
+  // again.
   std::vector<fabric::NodeId> fenced_nodes;
   const auto fence = [this, worker, is_first, &fenced_nodes](fabric::NodeId node) {
     if (!is_first || is_among(fenced_nodes, node)) return;
@@ -133,9 +134,9 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
                    (slot->last == kv::OpStatus::table_full && !load_.may_be_full);
       }
       if (kind == OpKind::get) is_absent = slot->last == kv::OpStatus::not_found;
-      // A key that was lost is inserted anew, and a table need not find a place for it again: the search is
-      // as short as its option says. One that is there is updated in its place, for which a full table is no
-      // answer.
+      // PUT of an absent key inserts it, and the cuckoo path search may find no free slot in a table that was
+      // full before the loss: then "table full" is acceptable. PUT of a present key updates it in its slot
+      // and must not report a full table.
       const bool has_no_place =
           is_absent && slot->last == kv::OpStatus::table_full && !declared_lost_.empty();
       if (!is_stuck || has_no_place) continue;
@@ -154,7 +155,7 @@ std::vector<fabric::NodeId> Driver::lost_nodes() const {
   return lost;
 }
 
-// One survivor repairs: the lowest with clients.
+// Whether `node` does the repairs: the lowest-numbered surviving node that has clients.
 bool Driver::repairs_first(fabric::NodeId node) const {
   const std::vector<fabric::NodeId> lost = lost_nodes();
   for (std::uint32_t i = deploy_.server_nodes; i < deploy_.nodes; ++i) {
@@ -168,10 +169,10 @@ coro::Task<void> Driver::scrub_lost(fabric::Worker* worker) {
   std::erase_if(lost, [this](fabric::NodeId node) { return is_among(tended_, node); });
   if (lost.empty() || !repairs_first(worker->node())) co_return;
   const bool is_complete = co_await repair_lost(worker, lost);
-  static_cast<void>(is_complete);  // losses that were not repaired are listed in stuck_
+  static_cast<void>(is_complete);  // incomplete repairs are listed in stuck_
 }
 
-// Looks for nodes that are lost while the load goes on, as somebody who watches over a cluster does.
+// Watches for lost nodes during the load, and repairs them LoadConfig::repair_after later.
 coro::Task<void> Driver::tend(ClientWorker* own) {
   constexpr Nanos look = 1'000'000;
   fabric::Worker& worker = *own->worker;
@@ -192,13 +193,15 @@ coro::Task<void> Driver::tend(ClientWorker* own) {
   }
 }
 
-// Fences and scrubs. What a scrub cannot reach is lost with its node's memory: that node is declared lost,
-// and what the dead held elsewhere is scrubbed then.
+// Fences the lost nodes and scrubs what their clients left half-done. If the scrub cannot complete because
+// the lost nodes' memory is out of reach, declares them lost and scrubs again what their clients held on
+// other nodes.
 coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
   for (const fabric::NodeId node : lost) {
-    // A fabric that cannot fence has lost the whole process: nothing of it executes any more.
+    // Where fencing is unsupported, a lost node means that its whole process is dead, so it issues no more
+    // requests.
     const Result<> fenced = fabric_.fence(node);
     if (!fenced && fenced.error().code != ErrorCode::unsupported) {
       stuck_.push_back(

@@ -9,9 +9,10 @@
 
 namespace loch::workloads {
 
-// Of an open loop: an operation that is due later never comes, and no sum of instants overflows.
+// Open loop: an operation due later than this never begins, so that sums of times do not overflow.
 constexpr Nanos latest_due = Nanos{1} << 60;
-// One that is due this long after the end of the run is not waited for.
+// Open loop: a slot does not wait for an operation that is due this many nanoseconds after the end of the
+// run.
 constexpr Nanos beyond_end = 1'000'000'000;
 
 Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
@@ -19,7 +20,8 @@ Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
   if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
   const Nanos elapsed = now - own.measured_from + load_.warmup;
   if (load_.operations == 0) {
-    // What begins in the warm-up and ends in the window counts; what ends after it does not.
+    // An operation that begins in the warm-up and ends in the window counts; one that ends after the window
+    // does not.
     return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
   }
   if (elapsed < load_.warmup) return Turn::warm_up;
@@ -36,6 +38,7 @@ Driver::Action Driver::choose(ClientWorker& own) const {
   if ((u -= mix.remove) < 0) return Action::remove;
   if ((u -= mix.insert) < 0) return Action::insert;
   if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
+  if ((u -= mix.insert_if_absent) < 0) return Action::insert_if_absent;
   return mix.put > 0 ? Action::put : Action::get;
 }
 
@@ -53,12 +56,12 @@ std::uint64_t Driver::choose_record(ClientWorker& own) {
   return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
 }
 
-// The gap to the next operation of this worker.
+// Draws the time in ns from one operation of this worker to the next (open loop).
 Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  // At the lowest of rates that is more nanoseconds than a clock has.
+  // At a very low rate, the gap would exceed the range of Nanos.
   constexpr double gap_max = 1e17;
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
@@ -73,10 +76,10 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   } else {
     records_.key(record, slot.key.data());
     slot.key_at = slot.key.data();
-    if (kind == OpKind::put || judges_values_)
+    if (brings_value(kind) || judges_values_)
       slot.stamp.key_digest = kv::key_digest({slot.key_at, slot.key_size});
   }
-  if (kind == OpKind::put) {
+  if (brings_value(kind)) {
     slot.stamp.writer = slot.number;
     slot.stamp.sequence = ++slot.sequence;
     slot.stamp.length = slot.value_bytes > 0
@@ -86,7 +89,7 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   }
   if (slot.log == nullptr) return;
   slot.key_text = key_name({slot.key_at, slot.key_size});
-  if (kind == OpKind::put) slot.value_text = kv::value_name(slot.stamp);
+  if (brings_value(kind)) slot.value_text = kv::value_name(slot.stamp);
 }
 
 bool Driver::is_in_window(const ClientWorker& own, const Slot& slot, Nanos at) const {
@@ -116,7 +119,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
 
   if (!is_in_window(own, slot, now)) {
     ++own.tally.unmeasured;
-    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the window as well
+    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the measurement window too
     return;
   }
   if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
@@ -131,12 +134,12 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
                       .is_corrupt = is_corrupt};
   if (!has_sizes_) return;
   own.tally.sizes.key_bytes.record(slot.key_size);
-  const bool is_put = kind == OpKind::put && result.status == kv::OpStatus::ok;
+  const bool is_put = brings_value(kind) && result.status == kv::OpStatus::ok;
   if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
 }
 
-// The earliest time that another process's clock may have shown then: a history takes an operation for as
-// long as it may have been under way.
+// The earliest time that another process's clock may have shown at `invoked`. Histories use it so that clock
+// error widens an operation's interval and never narrows it.
 Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
 
 void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
@@ -146,7 +149,7 @@ void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const k
   view.kind = kind;
   view.outcome = outcome_of(kind, result.status, result.effect);
   view.key = slot.key_text;
-  if (kind == OpKind::put)
+  if (brings_value(kind))
     view.value = slot.value_text;
   else
     view.value = read;
@@ -172,7 +175,7 @@ void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::ui
   prepare(slot, kind, record);
   if (slot.log != nullptr && kind != OpKind::get) {
     slot.log->invoked(kind, slot.key_text,
-                      kind == OpKind::put ? std::optional<std::string_view>(slot.value_text) : std::nullopt,
+                      brings_value(kind) ? std::optional<std::string_view>(slot.value_text) : std::nullopt,
                       earliest(invoked));
   }
   slot.is_busy = true;
@@ -186,7 +189,8 @@ coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
   if (kind == OpKind::remove) return slot.client->remove(key, &slot.stats);
   const kv::ValueView value{slot.value.data(), slot.stamp.length,
                             std::min(slot.stamp.length, deploy_.kept_value_bytes)};
-  return slot.client->put(key, value, &slot.stats);
+  return kind == OpKind::put ? slot.client->put(key, value, &slot.stats)
+                             : slot.client->insert_if_absent(key, value, &slot.stats);
 }
 
 Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
@@ -286,7 +290,8 @@ coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
 
 OpKind Driver::kind_of(Action action, std::uint64_t record) const {
   if (action == Action::get || record < load_.read_only) return OpKind::get;
-  return action == Action::put ? OpKind::put : OpKind::remove;
+  if (action == Action::put) return OpKind::put;
+  return action == Action::remove ? OpKind::remove : OpKind::insert_if_absent;
 }
 
 coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
@@ -301,8 +306,8 @@ coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
   inserts_->acknowledge(record);
 }
 
-// GETs of as many different records at once, on the slot's lanes. It is no snapshot: each GET takes effect at
-// an instant of its own.
+// A multi-get: GETs of different records at the same time, each on a lane of the slot. The result is no
+// snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;
   const Nanos invoked = worker.now();
@@ -323,8 +328,9 @@ coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   if (is_whole) own->tally.batches.latency_ns.record(now - (due < 0 ? invoked : due));
 }
 
-// As the distribution draws them; one that was drawn already is drawn again a few times, and then the next
-// record that is not there takes its place (of a skewed distribution the same few come again and again).
+// Fills *records with different record numbers. A record that is drawn a second time is redrawn up to seven
+// times, and then replaced by the next number not yet in the list, since a skewed distribution keeps drawing
+// the same few records.
 void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records) {
   constexpr int draws = 8;
   const auto begin = records->begin();

@@ -1,4 +1,4 @@
-// Replays a trace: which operations are whose, and when they begin.
+// Replays a trace: deals its operations to window slots and issues them when they are due.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,8 @@
 
 namespace loch::workloads {
 
-// By slots of the whole cluster: every process deals the same.
+// Deals each operation of the trace to a slot by the hash of its record, over the slots of the whole cluster,
+// so that every process computes the same assignment.
 void Driver::deal_trace() {
   const std::uint64_t slots =
       std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers * deploy_.window;

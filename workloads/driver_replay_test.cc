@@ -1,5 +1,5 @@
-// Replays of traces over whole fabrics, with the smallest store there is: every operation once, the
-// operations of a key in their order, at their times.
+// Replays traces on each fabric with a minimal store, and checks that every operation is issued once, in
+// order for each key, and at its time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace loch::workloads {
 namespace {
 
-// What was issued of each key, in order of its beginning.
+// Records the operations issued on each key, ordered by their begin.
 struct ReplayRecording {
   struct Entry {
     Nanos begin = 0, end = 0;
@@ -42,7 +42,8 @@ struct ReplayRecording {
   };
 };
 
-// So many operations a second on a few keys, all of which are preloaded. Every key is deleted and read anew.
+// Makes a trace of `per_second` operations a second on 20 keys, all of which are preloaded. Keys are also
+// deleted, and read after that.
 std::shared_ptr<const Trace> make_trace(std::uint32_t seconds, std::uint32_t per_second) {
   TraceBuilder builder({.file = "t", .format = TraceFormat::twitter, .preload = TracePreload::all});
   Rng rng(7);
@@ -99,7 +100,7 @@ class ReplayOn : public ::testing::TestWithParam<std::string> {
     for (const measure::NodePart& node : outcome.nodes) sum.merge(node.tally);
     return sum;
   }
-  // The trace's operations by the name that a history gives their keys.
+  // The trace's operations by key, named as a history names keys.
   [[nodiscard]] std::map<std::string, std::vector<TraceEvent>> wanted() const {
     const auto records = Records::make(plan_.records);
     std::vector<std::byte> key(trace_->key_most());
@@ -126,7 +127,7 @@ TEST_P(ReplayOn, EveryOperationOnceAndThoseOfAKeyInTheirOrder) {
   EXPECT_EQ(sum.total(), 2'000U);
   EXPECT_EQ(sum.corrupt, 0U);
   EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
-  EXPECT_EQ(sum.lag_ns.count(), 0U);  // nothing is due
+  EXPECT_EQ(sum.lag_ns.count(), 0U);  // at speed 0 no operation has a due time, so no lag is recorded
   const auto expected = wanted();
   ASSERT_EQ(recording.by_key.size(), expected.size());
   for (const auto& [key, events] : expected) {
@@ -136,7 +137,7 @@ TEST_P(ReplayOn, EveryOperationOnceAndThoseOfAKeyInTheirOrder) {
     for (std::size_t i = 0; i < events.size(); ++i) {
       EXPECT_EQ(got[i].kind, events[i].kind()) << key << " " << i;
       if (i > 0) EXPECT_GE(got[i].begin, got[i - 1].end) << key << " " << i;
-      // Nobody else is on the key: whether it is there follows from the trace alone.
+      // One slot issues all operations of a key, so the trace alone tells whether the key is present.
       const bool finds = events[i].kind() == OpKind::put || is_there;
       EXPECT_EQ(got[i].outcome, finds ? Outcome::ok : Outcome::not_found) << key << " " << i;
       is_there = events[i].kind() == OpKind::put || (is_there && events[i].kind() == OpKind::get);
@@ -153,12 +154,12 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
   const measure::Tally sum = total(outcome);
   EXPECT_EQ(sum.total(), 400U);
   EXPECT_EQ(sum.lag_ns.count(), 400U);
-  // 2 s at 20 times the speed; the last of 200 operations is due half a hundredth before the end of its
-  // second.
+  // Two seconds of trace at 20 times the speed take 0.1 s; the last of the 200 operations of a second is due
+  // 5 ms of trace time before the end of that second.
   EXPECT_GE(outcome.window_s, 0.09975);
   Nanos first = INT64_MAX;
   for (const auto& [key, entries] : recording.by_key) first = std::min(first, entries.front().begin);
-  // The run began when its first client did, which is not after its first operation.
+  // The run began no later than its first operation.
   for (const auto& [key, events] : wanted()) {
     const auto& got = recording.by_key.at(key);
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -167,19 +168,20 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
     }
   }
   if (GetParam() != "sim") return;
-  EXPECT_LT(sum.lag_ns.max(), 100'000);  // 5 ms between arrivals, and microseconds an operation
+  // Arrivals are 5 ms apart and an operation takes microseconds, so lag stays small on sim.
+  EXPECT_LT(sum.lag_ns.max(), 100'000);
   EXPECT_LT(outcome.window_s, 0.101);
 }
 
 TEST_P(ReplayOn, AnImpossibleRateIsLateByWhatItTakes) {
-  plan(make_trace(1, 2'000), 1e9);  // all within a nanosecond
+  plan(make_trace(1, 2'000), 1e9);  // at this speed, all operations are due within a nanosecond
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
   EXPECT_EQ(sum.total(), 2'000U);
-  // The last operation to begin is as late as the run is long, but for that operation.
+  // All operations are due at the start, so the last one begins about as late as the run is long.
   EXPECT_GT(static_cast<double>(sum.lag_ns.max()) / 1e9, 0.8 * outcome.window_s);
   EXPECT_LE(static_cast<double>(sum.lag_ns.max()) / 1e9, outcome.window_s + 0.001);
-  // Latency counts from the arrival, lateness included.
+  // Latency counts from the due time, so it includes the lag.
   EXPECT_GE(sum.of(OpKind::get).latency_ns.mean(), 0.5 * sum.lag_ns.mean());
 }
 

@@ -1,4 +1,4 @@
-// Which script a Driver's slot follows, and the noting of what the slots do as such a script.
+// Finds the script that a Driver's slot follows, and records what the slots do as a new script.
 #include <algorithm>
 
 #include "workloads/driver_client.h"
@@ -15,7 +15,8 @@ std::vector<ScriptedOperation> Driver::scripted(const ScriptedClient& who) const
 void Driver::transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record) {
   const ScriptedClient who{
       own.worker->node(), static_cast<std::uint16_t>(own.index), slot.index, own.incarnation, {}};
-  // A sleeper wakes a little late, in every run alike: waits from the intended time.
+  // After a sleep the slot wakes a little late, but equally late in every run: record the time that the slot
+  // waited for, not the time of waking.
   const Nanos at = slot.slept_until >= 0 ? slot.slept_until : own.worker->now();
   const ScriptedOperation operation{kind, record, at};
   if (slot.is_sweeping) {

@@ -1,4 +1,4 @@
-// The driver over whole fabrics, with the smallest store there is.
+// Tests the load driver on each fabric with a minimal store.
 #include "workloads/driver.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 namespace loch::workloads {
 namespace {
 
-// Keeps every operation of a run in memory.
+// Keeps every operation's history entry in memory.
 struct Recording {
   std::mutex mutex;
   std::vector<check::Operation> operations;
@@ -61,7 +61,8 @@ class DriverOn : public ::testing::TestWithParam<std::string> {
     plan_.load.operations = 1'000;
     plan_.load.verify = true;
   }
-  // Of a simulation, the lines of a message move at different instants if `is_torn_`, as real memory's do.
+  // Opens the fabric under test. On sim, if `is_torn_` is set, cache lines of one message become visible at
+  // different instants, as in real memory.
   std::unique_ptr<fabric::Fabric> open(std::uint32_t nodes, std::uint64_t seed) {
     support::FabricOptions options{.nodes = nodes, .seed = seed, .is_plain = true};
     if (is_torn_) options.faults.torn_read = options.faults.torn_write = 0.5;
@@ -96,7 +97,7 @@ TEST_P(DriverOn, CountsEveryOperationOnce) {
   EXPECT_EQ(sum.unmeasured, 0U);
   EXPECT_EQ(sum.corrupt, 0U);
   EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
-  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // some were deleted
+  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // some GETs found a deleted key
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::get).total()), 500, 80);
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::remove).total()), 100, 45);
   EXPECT_EQ(sum.of(OpKind::put).latency_ns.count(), sum.of(OpKind::put).completed());
@@ -183,7 +184,8 @@ TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
   EXPECT_LE(sum.last_ns - sum.first_ns, plan_.load.duration);
 }
 
-// What ends inside the window is in the time series, once: completed and failed operations alike.
+// Each operation that ends inside the window, whether completed or failed, is counted once in the time
+// series.
 TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
   plan_.load.operations = 0;
   plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;
@@ -198,7 +200,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
     completed += bin.completed();
     failed += bin.failed;
     busy += bin.completed() > 0 ? 1 : 0;
-    EXPECT_EQ(bin.unwritable, std::nullopt);  // the prober is off
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // no prober runs, so writability is not measured
   }
   EXPECT_GT(completed, 0U);
   EXPECT_EQ(completed, sum.completed());
@@ -206,7 +208,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
   if (is_sim()) EXPECT_EQ(busy, 26U);
 }
 
-// The prober's operations are no load, and while nothing fails it finds every key writable.
+// Operations of the prober do not count as load, and without failures the prober can write every key.
 TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   Recording recording;
   plan_.logs = recording.factory();
@@ -238,7 +240,7 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();
-  plan_.deploy.window = 8;  // two slots of four lanes
+  plan_.deploy.window = 8;  // eight lanes make two slots of four-key multi-gets
   plan_.load.multi_get = 4;
   plan_.load.operations = 120;
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -271,7 +273,7 @@ TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   }
 }
 
-// However skewed the draws are, the keys of a multi-get differ; PUTs take one lane.
+// Even with a skewed distribution the keys of a multi-get differ; a PUT uses one lane only.
 TEST_P(DriverOn, AMultiGetMayAskForEveryKey) {
   plan_.deploy.keys = plan_.deploy.max_keys = 5;
   plan_.records = {5, 5, 32, 200};
@@ -306,19 +308,21 @@ TEST_P(DriverOn, OpenLoopKeepsItsRate) {
 TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 5'000'000 : 200'000'000;
-  plan_.load.rate = 1e9;  // far more than any store does: the queue grows all the time
+  // Operations a second, far above what a store completes, so that the open loop's queue keeps growing.
+  plan_.load.rate = 1e9;
   const measure::Tally sum = total(run());
   EXPECT_GT(sum.of(OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
 }
 
-// A worker computes before each operation, with all its window slots on the one thread that it is.
+// All window slots of a worker share one thread, so their think times add up.
 TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;
   plan_.load.think = plan_.load.duration / 100;
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
-  EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));  // a slot's last may begin within the window
+  // Each slot's last operation may begin inside the window and end after it.
+  EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;
   const auto fabric = open(plan_.deploy.nodes, plan_.load.seed);
@@ -331,7 +335,7 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no key is drawn before it was inserted
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no GET draws a key whose insert is not acknowledged
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 
@@ -370,12 +374,12 @@ TEST_P(DriverOn, RefusesBadLoads) {
   EXPECT_FALSE(run_load(*other, plan_));
 }
 
-// Real time does not repeat; virtual time does.
+// Tests that need equal runs to give equal results, which only virtual time does.
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
 
-// Nothing is allocated for the time series of an operation, and nothing of the run changes.
+// Recording the time series allocates no memory per operation and does not change the simulated run.
 TEST_P(DriverOnSim, ATimelineCostsTheRunNothing) {
   plan_.load.operations = 0;
   plan_.load.duration = 500'000;

@@ -1,5 +1,5 @@
-// What a Driver knows of a run over time: the rows that its clients record into, the prober that asks which
-// keys can be written, and what happened when.
+// The Driver's time series: the counters that clients record into, the prober that checks which keys can be
+// written, and the events.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ std::span<std::uint32_t> words(const fabric::Region& region) {
 
 }  // namespace
 
-// Of several processes, each has its rows in registered memory: where a fabric lets others read what a dead
-// one left (shm), its operations up to its death are in the timeline.
+// Makes the counters of the time series. With several processes they lie in registered memory, so that on shm
+// another process can still read a dead process's counters.
 Result<> Driver::make_rows() {
   if (!shape_) return {};
   if (fabric_.ranks() == 1) {
@@ -49,7 +49,7 @@ bool Driver::is_prober(const ClientWorker& own) const {
          own.index + 1 == deploy_.client_workers;
 }
 
-// Each slot PUTs its part of the sample once a bin, one key after the other.
+// Each slot PUTs its share of the probed keys once per bin, one key after the other.
 coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t index) {
   fabric::Worker& worker = *own->worker;
   const std::uint64_t records = records_.shape().preloaded;
@@ -59,7 +59,7 @@ coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t
     if (worker.now() < round) co_await worker.sleep_until(round);
     for (std::uint64_t key = index; key < load_.probe_keys; key += deploy_.window) {
       if (worker.now() >= end || worker.stopping()) co_return;
-      slot->error_run = 0;  // a prober does not slow down
+      slot->error_run = 0;  // so that failures cause no pause: the prober keeps its rate
       const Nanos asked = worker.now();
       const std::uint64_t record = key * records / load_.probe_keys;
       co_await operate(own, slot, OpKind::put, record, -1);
@@ -78,8 +78,9 @@ void Driver::note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written
   mark(last, is_written ? probe_written : probe_waiting);
 }
 
-// By bin, the keys of the sample that could not be written: no PUT of theirs ended ok in it, and one failed
-// in it or was under way for all of it. A bin that says nothing of a key is as the one before.
+// Number of unwritable keys in each bin. A key is unwritable in a bin if no PUT of it ended ok there, and one
+// failed there or was under way all the time. In a bin without a mark the key keeps its state of the bin
+// before.
 std::vector<std::uint32_t> Driver::unwritable() const {
   std::vector<std::uint32_t> by_bin(shape_->bins());
   for (std::uint32_t key = 0; key < load_.probe_keys; ++key) {

@@ -1,4 +1,4 @@
-// YCSB's 64-bit FNV-1a of an integer: eight octets, low first, then the absolute value.
+// YCSB's 64-bit FNV-1a hash of an integer: eight octets, the lowest first, then the absolute value.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace loch::workloads {
     hash *= 1099511628211ULL;
     value >>= 8;
   }
-  // Java's Math.abs of a signed long; its one fixed point, the least long, is its own result.
+  // Computes Java's Math.abs of a signed long, which maps the smallest long to itself.
   return (hash >> 63) != 0 ? ~hash + 1 : hash;
 }
 

@@ -1,5 +1,6 @@
-// The records that a run adds. Process r of n inserts the records first + r, first + r + n, …; a
-// record may be drawn by this process's clients once every earlier one of its own is acknowledged.
+// Hands out the numbers of records that a run inserts. Process r of n inserts the records first + r, first +
+// r + n, …; this process's clients may draw an inserted record once it and all earlier inserts of the process
+// are acknowledged.
 #pragma once
 
 #include <atomic>
@@ -9,13 +10,13 @@
 
 namespace loch::workloads {
 
-// Where sequential drawing starts for client worker `number` of `workers`.
+// First record that client worker `number` of `workers` draws with Distribution::sequential.
 [[nodiscard]] constexpr std::uint64_t shape_place(std::uint64_t number, std::uint64_t workers,
                                                   std::uint64_t records) {
   return workers == 0 ? 0 : records / workers * number;
 }
 
-// Callable from all client threads of a process.
+// Tracks this process's inserts; all its client threads may call it.
 class InsertLedger {
  public:
   static constexpr std::uint64_t none = ~std::uint64_t{0};
@@ -23,7 +24,7 @@ class InsertLedger {
   InsertLedger(std::uint64_t first, std::uint64_t most, std::uint32_t rank, std::uint32_t ranks)
       : first_(first), most_(most), rank_(rank), ranks_(ranks) {}
 
-  // A record number that nobody has inserted, or none when the table was not made for more.
+  // A record number that was never handed out, or `none` if the table has no room for more records.
   std::uint64_t take() {
     const std::lock_guard lock(mutex_);
     const std::uint64_t number = first_ + rank_ + taken_ * ranks_;
@@ -38,7 +39,7 @@ class InsertLedger {
     while (early_.erase(frontier) != 0) ++frontier;
     acknowledged_.store(frontier, std::memory_order_release);
   }
-  // The number of this process's inserts, from the first on, that are acknowledged without a gap.
+  // Length of the gapless prefix of this process's inserts that are acknowledged.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
   // Maps a draw from [0, first + acknowledged()) to a record number.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {
@@ -49,7 +50,7 @@ class InsertLedger {
   std::uint64_t first_, most_, rank_, ranks_;
   std::mutex mutex_;
   std::uint64_t taken_ = 0;
-  std::set<std::uint64_t> early_;  // acknowledged before an earlier one was
+  std::set<std::uint64_t> early_;  // inserts acknowledged before an earlier one
   std::atomic<std::uint64_t> acknowledged_{0};
 };
 

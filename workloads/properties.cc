@@ -11,12 +11,12 @@ namespace {
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\f'; }
 
 struct LogicalLine {
-  std::string text;  // escapes still in
+  std::string text;  // the line's text, escapes not yet replaced
   int line = 0;
 };
 
-// Joins continued lines and drops comments and blank lines. A line goes on when it ends in an odd
-// number of backslashes; leading blanks of what follows are dropped.
+// Joins continued lines and drops comments and blank lines. A line that ends in an odd number of backslashes
+// continues on the next line, whose leading blanks are dropped.
 std::vector<LogicalLine> logical_lines(std::string_view text) {
   std::vector<LogicalLine> lines;
   LogicalLine current;
@@ -68,7 +68,8 @@ int hex_digit(char c) {
   return -1;
 }
 
-// \t \n \r \f \uXXXX; any other escaped character stands for itself. False: a bad \u escape.
+// Replaces \t \n \r \f \uXXXX; any other escaped character stands for itself. Returns false on a bad \u
+// escape.
 bool unescape(std::string_view raw, std::string& out) {
   for (std::size_t i = 0; i < raw.size(); ++i) {
     if (raw[i] != '\\') {

@@ -1,4 +1,4 @@
-// Any bytes as a YCSB property file: parsed or refused with one line, never more.
+// Fuzzes the reader of YCSB property files: any bytes are parsed, or refused with an error of one line.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   loch::workloads::Properties properties;
   if (!loch::workloads::parse_properties(text, "input", properties)) return 0;
   const auto spec = loch::workloads::from_ycsb(properties);
-  if (spec && !loch::workloads::check(*spec->mix)) std::abort();  // whatever is accepted can be run
+  // A mix that the parser accepts has to be valid.
+  if (spec && !loch::workloads::check(*spec->mix)) std::abort();
   if (!spec && spec.error().message.empty()) std::abort();
   return 0;
 }

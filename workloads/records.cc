@@ -1,4 +1,4 @@
-// Computes keys, sizes and first values of records.
+// Computes the keys, sizes and first values of records.
 #include "workloads/records.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace loch::workloads {
 namespace {
 
 constexpr std::uint32_t text_key_bytes = 24;    // "user" and 20 digits
-constexpr std::uint32_t short_text_bytes = 11;  // 64 bits, 6 a character
+constexpr std::uint32_t short_text_bytes = 11;  // 64 bits in characters of 6 bits each
 constexpr std::uint32_t word_key_bytes = 8;
 constexpr int size_filler = '.';
 
@@ -94,7 +94,8 @@ std::uint32_t Records::drawn_size(std::uint64_t key_digest, std::uint32_t writer
 
 bool Records::is_size_right(const kv::ValueReading& reading, std::uint32_t size,
                             std::uint64_t key_digest) const {
-  // A trace's: the value's stamp has its length, where it is large enough for one.
+  // Sizes of a replayed trace: the stamp in the value carries its length, if the value is large enough for
+  // one.
   if (shape_.table) return size >= shape_.table->value_least && size <= shape_.table->value_most;
   if (!shape_.value_sizes) return size == shape_.value_size;
   if (reading.verdict == kv::ValueVerdict::unnamed)

@@ -1,10 +1,11 @@
-// The records of a run: their keys, and their first values.
+// The records of a run: their keys and their first values.
 //
-// A key of 24 bytes or more is YCSB's: "user" and the decimal number (hashed: fnv64 of the record's),
-// padded with zero bytes. Shorter ones keep as much as makes them distinct: 11 bytes and up, a
-// 64-bit mix of the record number in 11 characters; 8 to 10 bytes, that mix itself; fewer, the
-// record number in little-endian bytes. Where keys have different sizes, each is made by the rule for its own
-// size and padded with dots instead, so that its length is its own; the least size is then 8 bytes.
+// A key of 24 bytes or more has YCSB's form: "user" and a decimal number (fnv64 of the record number, if
+// hashed), padded with zero bytes. A shorter key keeps only what makes it distinct: from 11 bytes on, a
+// 64-bit mix of the record number in 11 characters; with 8 to 10 bytes, that mix in binary; below 8 bytes,
+// the record number in little-endian order. Where keys have different sizes, each key follows the rule for
+// its own size and is padded with dots instead of zeros, so that its length shows; the least size is then 8
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,16 @@ namespace loch::workloads {
 class Records final : public kv::Dataset {
  public:
   struct Shape {
-    std::uint64_t preloaded = 0;                      // count()
-    std::uint64_t most = 0;                           // with later inserts; >= preloaded
-    std::uint32_t key_size = 128, value_size = 1024;  // the largest
+    std::uint64_t preloaded = 0;  // number of records that are written before the run
+    std::uint64_t most = 0;  // number of records including those that a run inserts; at least `preloaded`
+    std::uint32_t key_size = 128, value_size = 1024;  // bytes; of the largest key and value if sizes differ
     KeyOrder order = KeyOrder::hashed;
     std::uint32_t zero_padding = 1;
-    // How long each is; null: all have the sizes above, which otherwise are most().
+    // Sizes of keys and values; null: all have key_size or value_size. If not null, its most() equals
+    // key_size or value_size.
     std::shared_ptr<const Sizes> key_sizes = nullptr, value_sizes = nullptr;
-    // A trace's, instead of drawn ones; whoever PUTs says then how long the value is.
+    // Sizes that a replayed trace gives, used instead of drawn ones; the size of a PUT's value then comes
+    // from the trace's operation.
     std::shared_ptr<const RecordTable> table = nullptr;
 
     [[nodiscard]] bool has_key_sizes() const {
@@ -40,11 +43,11 @@ class Records final : public kv::Dataset {
       return value_sizes != nullptr || (table != nullptr && !table->value_bytes.empty());
     }
   };
-  // Refuses a key size that cannot tell the records apart.
+  // Fails if keys of the requested size cannot be distinct for all records.
   [[nodiscard]] static Result<Records> make(const Shape& shape);
 
   [[nodiscard]] std::uint64_t count() const override { return shape_.preloaded; }
-  // Of any record, preloaded or not.
+  // Bytes of the key of record i, preloaded or not.
   [[nodiscard]] std::uint32_t key_size(std::uint64_t i) const {
     if (shape_.table) return shape_.table->key_bytes.empty() ? shape_.key_size : shape_.table->key_bytes[i];
     return shape_.key_sizes ? shape_.key_sizes->of(mix64(i ^ key_size_salt)) : shape_.key_size;
@@ -53,15 +56,16 @@ class Records final : public kv::Dataset {
     return key_size(i);
   }
   [[nodiscard]] std::uint32_t value_size(std::uint64_t i, std::uint32_t largest) const override;
-  // Of the version of a key's value that a writer wrote as its `sequence`-th: what stamps name (common/kv/
-  // value.h), of which the bits that a small value has count.
+  // Bytes of the value that `writer` wrote as its `sequence`-th PUT. Only those bits of writer and sequence
+  // count that the stamp in a small value can hold (common/kv/value.h), so that a reader can compute the
+  // size.
   [[nodiscard]] std::uint32_t version_size(std::uint64_t key_digest, std::uint32_t writer,
                                            std::uint64_t sequence) const {
     if (!shape_.value_sizes) return shape_.value_size;
     return drawn_size(key_digest, writer, sequence);
   }
-  // Whether a value that a GET returned has the size that its version has to have; of one that is too small
-  // to name its version, a size that some version has.
+  // Whether a value that a GET returned has the size that belongs to the writer and sequence in its stamp. A
+  // value too small for a full stamp passes if some possible version has that size.
   [[nodiscard]] bool is_size_right(const kv::ValueReading& reading, std::uint32_t size,
                                    std::uint64_t key_digest) const;
   void key(std::uint64_t i, std::byte* out) const override;
@@ -76,7 +80,7 @@ class Records final : public kv::Dataset {
   Shape shape_;
 };
 
-// How a history names a key: its text without the padding, or "0x…" when it is not printable.
+// The name of a key in a history: its text without padding, or "0x…" if it is not printable.
 [[nodiscard]] std::string key_name(kv::Key key);
 
 }  // namespace loch::workloads

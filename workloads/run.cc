@@ -1,4 +1,4 @@
-// Deploys a store on a fabric, runs the driver, and gathers the counts of all processes.
+// Deploys a store on a fabric, runs the load driver, and merges the counts of all processes.
 #include "workloads/run.h"
 
 #include <fmt/format.h>
@@ -13,16 +13,16 @@ namespace {
 
 using nlohmann::json;
 
-// What one process tells the one that reports.
+// The results of one process, sent to the process that reports for all.
 struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
   std::string end;
-  std::vector<measure::NodePart>
-      nodes;  // counters of every node: those of other processes' nodes hold this process's share
+  // Counters of every node; those of another process's nodes hold this process's contribution.
+  std::vector<measure::NodePart> nodes;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
-  std::vector<std::string> notes;  // of the store, and of repairs that were not complete
+  std::vector<std::string> notes;  // from the store, and about incomplete repairs
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;
 };
@@ -231,7 +231,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
       merge(theirs, outcome, inserts_refused);
     }
   }
-  // Asked again: who did not come to the gathering is known by now.
+  // Updates the report: a process that died before the results were gathered is known to be lost now.
   report = fabric.report();
   report.nodes.resize(fabric.nodes());
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {

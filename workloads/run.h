@@ -1,4 +1,4 @@
-// One run of a store under load on a fabric, from registration to the gathered counts.
+// Runs a store under load on a fabric: registers memory, drives load, gathers the counts.
 #pragma once
 
 #include <functional>
@@ -17,47 +17,52 @@ namespace loch::workloads {
 struct RunPlan {
   const kv::Module* module = nullptr;
   kv::Options options;
-  std::string mutant;  // empty: none
+  std::string mutant;  // name of the known-bad variant to switch on; empty: none
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
-  // Layouts that rely on in-order placement run without it too: the fuzzer shows what becomes of them.
+  // Allows a layout that relies on in-order placement to run on a fabric without it, so that the fuzzer can
+  // show the consequences.
   bool waives_order = false;
-  std::uint32_t pin = 0;                        // cores that workers are pinned to; 0: none
-  Nanos control_timeout = 120'000'000'000;      // for meeting the other processes
-  LogFactory logs;                              // empty: no history
-  std::function<void(const Driver&)> on_start;  // before the run; for a progress display
-  std::function<void(const Driver&)> on_end;    // after it, before anything is taken apart
+  std::uint32_t pin = 0;  // worker i of a node is pinned to core i % pin; 0: no pinning
+  // Ns to wait for the other processes at each meeting of the control plane.
+  Nanos control_timeout = 120'000'000'000;
+  LogFactory logs;                              // histories of the clients; empty: none are recorded
+  std::function<void(const Driver&)> on_start;  // called before the run, for a progress display
+  // Called after the run, before the store and the driver are torn down.
+  std::function<void(const Driver&)> on_end;
 };
 
 struct RunOutcome {
   fabric::RunEnd end = fabric::RunEnd::finished;
   double window_s = 0;
-  bool is_joint = true;                  // false on a process of several that another reports for
-  std::vector<measure::NodePart> nodes;  // by node; everyone's where is_joint
+  bool is_joint = true;                  // false: another process reports the merged results of the run
+  std::vector<measure::NodePart> nodes;  // results by node; of all processes if is_joint
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<fabric::SimReport> sim;
   std::string transport;  // Store::transport()
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
-  std::uint64_t outstanding = 0;     // operations that never returned
-  std::vector<std::string> stuck;    // of this process's final sweep
-  std::vector<std::string> unsound;  // what Store::audit found, where a final sweep has left all at rest
+  std::uint64_t outstanding = 0;   // number of operations that never returned
+  std::vector<std::string> stuck;  // Driver::stuck() of this process
+  // Errors that Store::audit found; filled only after a final sweep, when no operation is under way.
+  std::vector<std::string> unsound;
   std::map<std::string, std::uint64_t> repaired;  // Driver::repaired()
   std::vector<std::uint32_t> declared_lost;
-  std::optional<measure::Timeline> timeline;  // where LoadConfig asks for one
+  std::optional<measure::Timeline> timeline;  // set if LoadConfig::timeline asks for it
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);
 
-// How a protocol is to hold these records; unsupported where it takes one size alone and they have several.
+// How the protocol is to size its slots for these records. Fails with `unsupported` if the records have
+// several sizes and the protocol takes only one.
 [[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
                                            const Records::Shape& records);
 
-// Runs it. Errors are the input's (invalid_argument, unsupported) or the system's; a run that ended
-// early is an outcome. Every process of a run calls it; the outcome of the lowest rank alive is the joint
-// one. Lost nodes are known to all.
+// Runs the plan. Every process of a run calls it; the process with the lowest rank alive gets the merged
+// outcome, and every process learns which nodes were lost. Errors: bad input (invalid_argument, unsupported)
+// or a failure of the system; a run that ends early is not an error but an outcome.
 [[nodiscard]] Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan);
 
 }  // namespace loch::workloads

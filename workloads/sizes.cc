@@ -1,4 +1,5 @@
-// Draws sizes of keys and values: closed inverses of the published distribution functions, and tables.
+// Draws sizes of keys and values from closed-form inverses of published distribution functions, and from
+// tables.
 #include "workloads/sizes.h"
 
 #include <fmt/format.h>
@@ -21,15 +22,15 @@ constexpr std::array<std::string_view, 7> kind_names = {"fixed",     "uniform", 
 // Atikoglu et al. 2012, section 5 ("Statistical modeling"): ETC's key sizes in bytes are a generalised
 // extreme value distribution with location mu, scale sigma and shape k.
 constexpr double etc_key_location = 30.7984, etc_key_scale = 8.20449, etc_key_shape = 0.078688;
-// The same section: ETC's value sizes above 14 bytes are a generalised Pareto distribution, and table 5 has
-// the shares of 0 to 14 bytes. The paper gives the tail's location as 0; it begins where the table ends here,
-// as in mutilate, because the table's sizes would be drawn twice otherwise.
+// Atikoglu et al. 2012, section 5: ETC's value sizes above 14 bytes follow a generalised Pareto distribution,
+// and table 5 has the shares of 0 to 14 bytes. The paper gives the Pareto part's location as 0; here it is
+// 15, as in mutilate, because the sizes of the table would otherwise be drawn twice.
 constexpr double etc_value_location = 15, etc_value_scale = 214.476, etc_value_shape = 0.348238;
 constexpr std::array<double, 15> etc_small_values = {0.00536, 0.00047, 0.17820, 0.09239, 0.00018,
                                                      0.02740, 0.00065, 0.00606, 0.00023, 0.00837,
                                                      0.00837, 0.08989, 0.00092, 0.00326, 0.01980};
-// Section 3: USR has keys of 16 and of 21 bytes and "virtually" all values are of 2 bytes. How many keys have
-// which size is shown in a figure alone and not published as a number: one half each here.
+// Atikoglu et al. 2012, section 3: USR has keys of 16 and of 21 bytes, and "virtually" all values have 2
+// bytes. The paper gives the shares of the two key sizes only in a figure: here each has one half.
 constexpr std::uint32_t usr_short_key = 16, usr_long_key = 21, usr_value = 2;
 
 constexpr double pareto(double u, double location, double scale, double shape) {
@@ -37,7 +38,7 @@ constexpr double pareto(double u, double location, double scale, double shape) {
   return location + scale * std::expm1(-shape * std::log1p(-u)) / shape;
 }
 
-// Share of a generalised Pareto distribution above x.
+// Probability that a generalised Pareto variable exceeds x.
 double pareto_above(double x, double location, double scale, double shape) {
   if (x < location) return 1;
   const double z = (x - location) / scale;
@@ -54,14 +55,15 @@ double extreme_value_above(double x, double location, double scale, double shape
   return t <= 0 ? 1 : -std::expm1(-std::pow(t, -1 / shape));
 }
 
-// In (0, 1), from the upper 53 bits.
+// Maps the upper 53 bits of a random word to a double in (0, 1).
 double unit(std::uint64_t word) { return (static_cast<double>(word >> 11) + 0.5) * 0x1.0p-53; }
 
 std::unexpected<Error> bad_line(std::string_view file, std::size_t line, std::string_view expected) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}:{}: expected {}", file, line, expected));
 }
 
-// "A<tab>B" as two whole numbers; blanks around them do not matter, as in Java's parser of trimmed text.
+// Parses "A<tab>B" as two whole numbers. Blanks around the numbers are ignored, as by Java's parser of
+// trimmed text.
 bool two_numbers(std::string_view line, std::uint64_t& first, std::uint64_t& second) {
   const auto number = [](std::string_view text, std::uint64_t& into) {
     while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);

@@ -1,8 +1,8 @@
-// How long keys and values are: a size as a deterministic function of a 64-bit word, whose values follow a
-// distribution. Sizes is immutable and shared by all threads.
+// Sizes of keys and values: a deterministic function from a 64-bit word to a size, whose results follow a
+// given distribution. Sizes is immutable and shared by all threads.
 //
-// A record's key has the size that its number's word draws; a value that of its key and version (its writer
-// and that writer's sequence number), so that whoever reads a value knows how long it has to be.
+// The size of a key is drawn from its record number, and that of a value from its key and version (writer and
+// sequence number), so that whoever reads a value can compute how long it must be.
 #pragma once
 
 #include <cstdint>
@@ -16,56 +16,57 @@
 namespace loch::workloads {
 
 enum class SizeKind : std::uint8_t {
-  fixed,      // always `most`
+  fixed,      // every size is `most`
   uniform,    // least … most, both included
   zipfian,    // YCSB's ZipfianGenerator over least … most: the smallest is the most frequent
   pareto,     // generalised Pareto with location, scale and shape
-  histogram,  // of a file in YCSB's form
+  histogram,  // sizes and counts from a file in YCSB's histogram format
   etc,        // Facebook's ETC pool (Atikoglu et al., SIGMETRICS 2012, section 5)
-  usr,        // Facebook's USR pool (the same, section 3)
+  usr,        // Facebook's USR pool (Atikoglu et al., SIGMETRICS 2012, section 3)
 };
 [[nodiscard]] std::string_view name(SizeKind kind);
 [[nodiscard]] const std::vector<std::string>& size_kind_names();
 
-// The file of a histogram: YCSB's HistogramGenerator reads the same. First line "BlockSize<tab>B", then lines
-// "I<tab>COUNT": COUNT draws of (I + 1) * B bytes.
+// A histogram of sizes, in the file format of YCSB's HistogramGenerator. First line "BlockSize<tab>B", then
+// lines "I<tab>COUNT": COUNT draws of (I + 1) * B bytes.
 struct SizeHistogram {
   std::uint32_t block = 1;
-  std::vector<std::uint64_t> counts;  // by I
+  std::vector<std::uint64_t> counts;  // COUNT of the line with number I, at index I
 };
-// The error names the file and the line.
+// Parses a histogram file; `file` is its name for errors, which also name the line.
 [[nodiscard]] Result<SizeHistogram> parse_size_histogram(std::string_view text, std::string_view file);
 
 struct SizeSpec {
   SizeKind kind = SizeKind::fixed;
-  std::uint32_t least = 1;  // bytes; a draw below is taken as this
-  std::uint32_t most = 1;   // bytes; a draw above is taken as this
-  // pareto, in bytes: location + scale * ((1-u)^-shape - 1) / shape.
+  std::uint32_t least = 1;  // bytes; smaller draws are raised to this
+  std::uint32_t most = 1;   // bytes; larger draws are cut to this
+  // Parameters of SizeKind::pareto, in bytes: size = location + scale * ((1-u)^-shape - 1) / shape for
+  // uniform u.
   double location = 15, scale = 214.476, shape = 0.348238;
-  std::string file;          // histogram
-  std::uint32_t pieces = 1;  // number of draws whose sum is the size (YCSB's fieldcount)
+  std::string file;          // file name for SizeKind::histogram
+  std::uint32_t pieces = 1;  // a size is the sum of this many draws (YCSB's fieldcount)
 };
 
-// Of which data: the published distributions of keys and of values differ.
+// Whether sizes are for keys or for values: the published distributions of the two differ.
 enum class SizedData : std::uint8_t { key, value };
 
 class Sizes {
  public:
-  // The error's message begins with what is wrong of the spec ("least 20 is above most 10"). Reads the
+  // Fails on a contradictory spec; the message begins with the fault ("least 20 is above most 10"). Reads the
   // histogram's file.
   [[nodiscard]] static Result<std::shared_ptr<const Sizes>> make(const SizeSpec& spec, SizedData of);
 
-  // The size that `word` draws: the same word, the same size. Words that are hashes give the distribution.
+  // The size in bytes that `word` draws; equal words give equal sizes. Hash values as words give the
+  // distribution.
   [[nodiscard]] std::uint32_t of(std::uint64_t word) const;
   [[nodiscard]] bool is_fixed() const { return least_ == most_; }
-  // No draw is outside of these.
+  // Bounds of all sizes in bytes.
   [[nodiscard]] std::uint32_t least() const { return least_; }
   [[nodiscard]] std::uint32_t most() const { return most_; }
   [[nodiscard]] const SizeSpec& spec() const { return spec_; }
-  // The share of single draws that would be above spec().most, 0 … 1.
+  // Share of the single draws above spec().most, from 0 to 1, which are cut to it.
   [[nodiscard]] double cut_share() const { return cut_share_; }
-  // One draw in bytes, before it is bounded and rounded down: the inverse of the distribution function.
-  // 0 < u < 1.
+  // Inverse of the distribution function for 0 < u < 1: one draw in bytes, not yet bounded or rounded down.
   [[nodiscard]] double quantile(double u) const;
 
  private:
@@ -76,7 +77,8 @@ class Sizes {
   SizedData of_;
   std::uint32_t least_ = 1, most_ = 1;
   double cut_share_ = 0;
-  std::vector<std::pair<double, std::uint32_t>> steps_;  // discrete ones: cumulative share, bytes
+  // Steps of a discrete distribution: cumulative share, size in bytes.
+  std::vector<std::pair<double, std::uint32_t>> steps_;
   std::shared_ptr<const class Zipfian> zipfian_;
 };
 

@@ -1,5 +1,5 @@
-// Sizes of keys and values against the closed forms of their distributions: Kolmogorov–Smirnov and χ² tests
-// that another parameter fails, moments, bounds, YCSB's histogram files, and sizes of records.
+// Tests sizes of keys and values against closed forms: Kolmogorov–Smirnov and χ² tests that also reject wrong
+// parameters, moments, bounds, YCSB's histogram files, and sizes of records.
 #include "workloads/sizes.h"
 
 #include <gtest/gtest.h>
@@ -27,9 +27,9 @@ std::shared_ptr<const Sizes> sizes(const SizeSpec& spec, SizedData of = SizedDat
   return *made;
 }
 
-// The largest distance between the empirical distribution of what `drawn` gives for hashed words and the
-// given distribution function over whole numbers of bytes, times the root of the number of draws: above 1.95
-// with probability 0.1 % if they are the same (Kolmogorov; less for discrete ones).
+// Kolmogorov–Smirnov statistic: the largest distance between the empirical distribution of `drawn` over
+// hashed words and the distribution function `cdf` over whole bytes, times the square root of the number of
+// draws. If the two agree, it exceeds 1.95 with probability 0.1 % (less for discrete distributions).
 template <typename Cdf>
 double distance(const Sizes& drawn, Cdf below_or_equal) {
   std::map<std::uint32_t, std::uint64_t> counts;
@@ -43,7 +43,7 @@ double distance(const Sizes& drawn, Cdf below_or_equal) {
 }
 constexpr double distance_limit = 1.95;
 
-// Distribution functions of the size rounded down: P(size <= b) = F(b + 1).
+// Distribution functions of sizes that are rounded down to whole bytes: P(size <= b) = F(b + 1).
 double gev(double b, double mu, double sigma, double k) {
   return std::exp(-std::pow(1 + k * (b + 1 - mu) / sigma, -1 / k));
 }
@@ -54,11 +54,12 @@ double gpd(double b, double theta, double sigma, double k) {
 TEST(Sizes, KeysOfEtcAreTheirExtremeValueDistribution) {
   const auto etc = sizes({.kind = SizeKind::etc, .least = 1, .most = 1000}, SizedData::key);
   EXPECT_LT(distance(*etc, [](double b) { return gev(b, 30.7984, 8.20449, 0.078688); }), distance_limit);
-  // A location half a byte off is found.
+  // The test is sharp enough to reject a location that is half a byte off.
   EXPECT_GT(distance(*etc, [](double b) { return gev(b, 31.3, 8.20449, 0.078688); }), distance_limit);
   double sum = 0;
   for (std::uint64_t i = 0; i < draws; ++i) sum += etc->of(mix64(i));
-  // mu + sigma (Gamma(1 - k) - 1) / k, less the half byte that rounding down takes.
+  // Mean of the generalised extreme value distribution, mu + sigma (Gamma(1 - k) - 1) / k, less half a byte
+  // because sizes are rounded down.
   const double mean = 30.7984 + 8.20449 * (std::tgamma(1 - 0.078688) - 1) / 0.078688 - 0.5;
   EXPECT_NEAR(sum / draws, mean, 0.15);
 }
@@ -77,7 +78,7 @@ TEST(Sizes, ValuesOfEtcAreTheTableAndTheParetoTail) {
   };
   EXPECT_LT(distance(*etc, [&](double b) { return cdf(b, 214.476); }), distance_limit);
   EXPECT_GT(distance(*etc, [&](double b) { return cdf(b, 200); }), distance_limit);
-  // χ² of the 14 sizes of the head (0 bytes are taken as 1) and what is above.
+  // χ² over the sizes 1 to 14 of table 5 (size 0 is raised to 1) and one class for all larger sizes.
   std::vector<double> seen(16);
   for (std::uint64_t i = 0; i < draws; ++i) ++seen[std::min(etc->of(mix64(i)), 15U)];
   double chi = 0, rest = 1;
@@ -87,7 +88,7 @@ TEST(Sizes, ValuesOfEtcAreTheTableAndTheParetoTail) {
     chi += std::pow(seen[b] - draws * share, 2) / (draws * share);
   }
   chi += std::pow(seen[15] - draws * rest, 2) / (draws * rest);
-  EXPECT_LT(chi, 36.1);  // the upper 0.1 % point with 14 degrees of freedom
+  EXPECT_LT(chi, 36.1);  // exceeded with probability 0.1 % at 14 degrees of freedom
 }
 
 TEST(Sizes, ParetoHasItsMomentsAndQuantiles) {
@@ -100,7 +101,7 @@ TEST(Sizes, ParetoHasItsMomentsAndQuantiles) {
   double sum = 0;
   for (std::uint64_t i = 0; i < draws; ++i) sum += pareto->of(mix64(i));
   EXPECT_NEAR(sum / draws, 100 + 300 / (1 - 0.2) - 0.5, 5);
-  // Shape 0 is the exponential distribution.
+  // With shape 0, the generalised Pareto distribution is exponential.
   SizeSpec exponential = spec;
   exponential.shape = 0;
   EXPECT_NEAR(sizes(exponential)->quantile(0.5), 100 + 300 * std::log(2), 1e-9);
@@ -117,10 +118,11 @@ TEST(Sizes, UniformTakesEverySizeAlikeAndBothEnds) {
   const double expected = draws / 49.0;
   for (const auto& [bytes, count] : counts) {
     chi += std::pow(count - expected, 2) / expected;
-    const double tilted = expected * (1 + 0.02 * (bytes < 40 ? 1 : -1));  // known bad: 2 % more small ones
+    // Expectation of a known-bad variant: small sizes 2 % more frequent.
+    const double tilted = expected * (1 + 0.02 * (bytes < 40 ? 1 : -1));
     skewed += std::pow(count - tilted, 2) / tilted;
   }
-  EXPECT_LT(chi, 84);  // the upper 0.1 % point with 48 degrees of freedom
+  EXPECT_LT(chi, 84);  // exceeded with probability 0.1 % at 48 degrees of freedom
   EXPECT_GT(skewed, 84);
 }
 
@@ -161,7 +163,8 @@ TEST(Sizes, SumOfFieldsIsBetweenTheirEnds) {
   }
   const double mean = sum / draws;
   EXPECT_NEAR(mean, 150, 0.2);
-  EXPECT_NEAR(square / draws - mean * mean, 10 * (11.0 * 11 - 1) / 12, 2);  // independent draws
+  // Variance of a sum of 10 independent uniform draws.
+  EXPECT_NEAR(square / draws - mean * mean, 10 * (11.0 * 11 - 1) / 12, 2);
 }
 
 TEST(Sizes, BoundsCutAndSayHowMuch) {

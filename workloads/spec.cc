@@ -1,4 +1,4 @@
-// Reads a load from flags, YAML workload files and YCSB properties, and checks it.
+// Reads a load's specification from flags, YAML workload files and YCSB properties, and checks it.
 #include "workloads/spec.h"
 
 #include "common/base/check.h"
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "common/base/file.h"
@@ -49,6 +50,8 @@ std::vector<settings::Setting> make_yaml_settings() {
       key(Type::real, "delete", "0", "share of DELETEs", 0, 1),
       key(Type::real, "insert", "0", "share of PUTs of new keys", 0, 1),
       key(Type::real, "read_modify_write", "0", "share of a GET and a PUT of one key", 0, 1),
+      key(Type::real, "insert_if_absent", "0", "share of INSERTs, which take effect only on absent keys", 0,
+          1),
       std::move(distribution),
       key(Type::real, "zipf_theta", "0.99", "skew of zipfian-n and latest", 1e-6, 10),
       key(Type::real, "hotspot_data", "0.2", "hotspot: share of the records that are hot", 0, 1),
@@ -84,7 +87,7 @@ std::vector<std::string> yaml_keys() {
   return names;
 }
 
-// One entry of a YAML mapping, with its place for messages.
+// One entry of a YAML mapping, with its file and line for error messages.
 struct Entry {
   std::string file, key, text;
   int line = 0;
@@ -93,7 +96,7 @@ struct Entry {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}:{}: {}: \"{}\" is not {}", file, line, key, text, expected));
   }
-  // The text as the key's setting takes it.
+  // Parses the text as a value of the key's setting.
   template <typename T>
   [[nodiscard]] Result<T> value() const {
     const auto setting = std::ranges::find(yaml_settings(), key, &settings::Setting::key);
@@ -115,7 +118,8 @@ struct Entry {
 
 struct YamlState {
   WorkloadSpec spec;
-  OperationMix mix{.get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  OperationMix mix{
+      .get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0, .insert_if_absent = 0};
   bool has_put = false, has_mix = false, has_distribution = false;
   DistributionSpec distribution;
 };
@@ -131,6 +135,8 @@ Result<> apply_mix(const Entry& e, YamlState& s) {
     s.mix.insert = share;
   else if (e.key == "read_modify_write")
     s.mix.read_modify_write = share;
+  else if (e.key == "insert_if_absent")
+    s.mix.insert_if_absent = share;
   else {
     s.mix.put = share;
     s.has_put = true;
@@ -162,7 +168,7 @@ Result<> apply_distribution(const Entry& e, YamlState& s) {
   return {};
 }
 
-// Keys that begin with key_size_ or value_size_.
+// Handles the YAML keys that begin with key_size_ or value_size_.
 Result<> apply_sizes(const Entry& e, YamlState& s) {
   SizeRequest& sizes = e.key.starts_with("key_") ? s.spec.key_sizes : s.spec.value_sizes;
   if (e.key.ends_with("_distribution")) {
@@ -203,7 +209,7 @@ Result<> apply_shape(const Entry& e, YamlState& s) {
 }
 
 Result<> apply(const Entry& e, YamlState& s) {
-  constexpr std::array mix_keys = {"get", "put", "delete", "insert", "read_modify_write"};
+  constexpr std::array mix_keys = {"get", "put", "delete", "insert", "read_modify_write", "insert_if_absent"};
   constexpr std::array distribution_keys = {
       "distribution",           "zipf_theta",           "hotspot_data", "hotspot_operations",
       "exponential_percentile", "exponential_fraction", "locality"};
@@ -268,7 +274,7 @@ Result<std::shared_ptr<const Sizes>> sizes_of(const SizeRequest& request, std::u
     spec.shape = (*request.pareto)[2];
   }
   spec.file = request.histogram.value_or("");
-  // Keys of different sizes have at least 8 bytes, to be told apart.
+  // Keys of different sizes have at least 8 bytes, so that all records' keys are distinct.
   constexpr std::uint32_t least_key = 8;
   if (of == SizedData::key && !request.least) spec.least = std::min(least_key, spec.most);
   auto sizes = Sizes::make(spec, of);
@@ -277,8 +283,10 @@ Result<std::shared_ptr<const Sizes>> sizes_of(const SizeRequest& request, std::u
 }
 
 Result<> check(const OperationMix& mix) {
-  const double sum = mix.get + mix.put + mix.remove + mix.insert + mix.read_modify_write;
-  for (const double share : {mix.get, mix.put, mix.remove, mix.insert, mix.read_modify_write}) {
+  const std::array shares = {
+      mix.get, mix.put, mix.remove, mix.insert, mix.read_modify_write, mix.insert_if_absent};
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (const double share : shares) {
     if (!(share >= 0 && share <= 1)) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("get, delete …: the share {} is not from 0 to 1", share));
@@ -323,7 +331,8 @@ Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file) {
   if (state.has_mix) {
     OperationMix& mix = state.mix;
     if (!state.has_put)
-      mix.put = std::max(0.0, 1 - mix.get - mix.remove - mix.insert - mix.read_modify_write);
+      mix.put =
+          std::max(0.0, 1 - mix.get - mix.remove - mix.insert - mix.read_modify_write - mix.insert_if_absent);
     if (auto ok = check(mix); !ok)
       return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, ok.error().message));
     state.spec.mix = mix;

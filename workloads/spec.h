@@ -18,42 +18,44 @@
 
 namespace loch::workloads {
 
-// Shares of the operations; they sum to 1.
+// Shares of the kinds of operation; they sum to 1.
 struct OperationMix {
-  double get = 0.9, put = 0.1, remove = 0;  // PUTs of records that are there
-  double insert = 0;                        // PUTs of new records
-  double read_modify_write = 0;             // a GET and then a PUT of the same record
+  double get = 0.9, put = 0.1, remove = 0;  // PUTs write existing records
+  double insert = 0;                        // share of PUTs of new records
+  double read_modify_write = 0;             // share of operations that GET a record and then PUT it
+  double insert_if_absent = 0;              // share of INSERTs, which write a record only if it is absent
 };
 
 enum class KeyOrder : std::uint8_t {
-  hashed,   // record i is "user" + fnv64(i)
-  ordered,  // record i is "user" + i
+  hashed,   // the key of record i is "user" + fnv64(i)
+  ordered,  // the key of record i is "user" + i
 };
 
-// The requested sizes of keys or of values.
+// The sizes of keys or of values that the user asked for.
 struct SizeRequest {
   std::optional<SizeKind> kind;
-  std::optional<std::uint32_t> least;           // bytes
+  std::optional<std::uint32_t> least;           // smallest size in bytes
   std::optional<std::array<double, 3>> pareto;  // location, scale, shape
-  std::optional<std::string> histogram;         // file
-  std::uint32_t pieces = 1;                     // YCSB's fieldcount
-  // Fields that `other` has replace this object's.
+  std::optional<std::string> histogram;         // name of the histogram file
+  std::uint32_t pieces = 1;                     // draws summed into one size (YCSB's fieldcount)
+  // Replaces each field of this object that `other` sets.
   void override_with(const SizeRequest& other);
 };
-// "LOCATION,SCALE,SHAPE"; none if it is not that.
+// Parses "LOCATION,SCALE,SHAPE"; nullopt if the text has another form.
 [[nodiscard]] std::optional<std::array<double, 3>> parse_pareto(std::string_view text);
-// The sizes that `request` makes of values (or keys) of up to `most` bytes; null where all have `most`.
-// `flag` is "key-size" or "value-size", which messages begin with.
+// The distribution of sizes that `request` asks for, of values (or keys) of up to `most` bytes; null if all
+// sizes equal `most`. `flag` is "key-size" or "value-size", with which error messages begin.
 [[nodiscard]] Result<std::shared_ptr<const Sizes>> sizes_of(const SizeRequest& request, std::uint32_t most,
                                                             SizedData of, std::string_view flag);
 
-// Every field that a file leaves out stays empty, so that flags and defaults can fill it in.
+// A load's specification. A field that the file leaves out stays empty, so that flags and defaults can fill
+// it in.
 struct WorkloadSpec {
   std::optional<OperationMix> mix;
   std::optional<DistributionSpec> distribution;
   std::optional<std::uint64_t> records;
   std::optional<std::uint64_t> operations;
-  std::optional<std::uint32_t> key_size, value_size;  // bytes of the largest key, of the largest value
+  std::optional<std::uint32_t> key_size, value_size;  // bytes of the largest key and value
   SizeRequest key_sizes, value_sizes;
   std::optional<double> target_rate;     // operations a second, all clients; 0: closed loop
   std::optional<std::uint32_t> threads;  // YCSB's threadcount: client workers in all
@@ -61,25 +63,26 @@ struct WorkloadSpec {
   std::optional<bool> verify;            // YCSB's dataintegrity
   KeyOrder key_order = KeyOrder::hashed;
   std::uint32_t zero_padding = 1;
-  std::vector<std::string> notes;  // keys that have no meaning here, each named
+  std::vector<std::string> notes;  // messages about ignored keys of the file, one for each key
 };
 
-// YCSB's properties with YCSB's defaults. Scans are refused by name: a hash index has no order.
+// Converts YCSB properties, with YCSB's defaults for those not given. Scans are refused by name, because a
+// hash index has no order.
 [[nodiscard]] Result<WorkloadSpec> from_ycsb(const Properties& properties);
 
-// A YAML workload file: get, delete, insert, read_modify_write, distribution, zipf_theta, keys,
-// key_size, value_size, … as on the command line with '_' or '-'.
+// Parses a YAML workload file with keys such as get, delete, insert, read_modify_write, distribution,
+// zipf_theta, keys, key_size, value_size: the names of the command line's flags, with '_' or '-'.
 [[nodiscard]] Result<WorkloadSpec> from_yaml(std::string_view text, std::string_view file);
 
-// The keys of such a file, with their types, ranges and defaults.
+// The keys of a YAML workload file, with their types, ranges and defaults.
 [[nodiscard]] const std::vector<settings::Setting>& yaml_settings();
 
-// Reads files in order (later ones win) and then the overrides ("key=value"). A file whose name ends
-// in .yaml or .yml is YAML, and then the only one; any other is YCSB properties.
+// Reads the files in order, later ones replacing keys of earlier ones, and then applies the overrides
+// ("key=value"). A YAML file (.yaml or .yml) has to be the only file; any other file has YCSB properties.
 [[nodiscard]] Result<WorkloadSpec> load_workload(const std::vector<std::string>& files,
                                                  const std::vector<std::string>& overrides);
 
-// Shares within [0, 1] that sum to 1.
+// Checks that each share is within [0, 1] and that they sum to 1.
 [[nodiscard]] Result<> check(const OperationMix& mix);
 
 }  // namespace loch::workloads

@@ -1,4 +1,4 @@
-// Tests property files, YAML workloads and their bad input.
+// Tests property files, YAML workload files and the refusal of bad input.
 #include "workloads/spec.h"
 
 #include <gmock/gmock.h>
@@ -47,8 +47,9 @@ TEST(Properties, CommentsAndBlankLines) {
 
 TEST(Properties, Continuations) {
   EXPECT_EQ(value("a=one,\\\n   two,\\\r\n\tthree", "a"), "one,two,three");
-  EXPECT_EQ(value("a=b\\\\\nc=d", "a"), "b\\");  // an even number of backslashes goes on nowhere
-  EXPECT_EQ(value("a=b\\\n#c", "a"), "b#c");     // a continued line is no comment
+  // A line that ends in an even number of backslashes is not continued.
+  EXPECT_EQ(value("a=b\\\\\nc=d", "a"), "b\\");
+  EXPECT_EQ(value("a=b\\\n#c", "a"), "b#c");  // a '#' on a continuation line does not start a comment
   EXPECT_EQ(value("a=b\\", "a"), "b");
 }
 
@@ -171,7 +172,7 @@ TEST(Yaml, SizesOfKeysAndValues) {
     ASSERT_FALSE(bad) << text;
     EXPECT_THAT(bad.error().message, HasSubstr("w.yaml:1: "));
   }
-  // Parameters of another distribution are refused rather than ignored.
+  // Size parameters that the chosen distribution does not have are refused, not ignored.
   for (const SizeRequest& request :
        {SizeRequest{.least = 8}, SizeRequest{.kind = SizeKind::etc, .histogram = "h"},
         SizeRequest{.kind = SizeKind::histogram},

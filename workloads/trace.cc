@@ -1,4 +1,4 @@
-// Makes a trace's operations of a file's lines: records of its keys, sizes, arrival times.
+// Makes a Trace from a file's lines: record numbers of its keys, sizes, arrival times.
 #include "workloads/trace.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,9 @@
 namespace loch::workloads {
 namespace {
 
-constexpr std::uint64_t least_key_bytes = 8;        // of keys of different sizes: records.h
-constexpr std::uint64_t longest_s = 1'000'000'000;  // 31 years: no sum of nanoseconds overflows
+constexpr std::uint64_t least_key_bytes = 8;  // least size where keys have different sizes (records.h)
+// Largest time span in seconds, 31 years, so that nanoseconds do not overflow.
+constexpr std::uint64_t longest_s = 1'000'000'000;
 constexpr std::size_t line_most = std::size_t{16} << 20;
 
 std::uint64_t hash_of(std::string_view key) {
@@ -71,13 +72,19 @@ Result<> TraceBuilder::add(std::string_view text) {
   LOCH_TRY(check_sizes(line));
   const std::uint32_t record = record_of(line);
   const TraceAction action = line.operation->action;
+  const bool is_simplified = line.operation->is_simplified ||
+                             (action == TraceAction::insert_if_absent && !request_.has_insert_if_absent);
   for (std::uint64_t time = 0; time < line.times && !is_full_; ++time) {
     if (action == TraceAction::get || action == TraceAction::read_modify_write)
       LOCH_TRY(issue(OpKind::get, record, 0));
     if (action == TraceAction::put || action == TraceAction::read_modify_write)
       LOCH_TRY(issue(OpKind::put, record, size_of_put(line, keys_[record])));
+    if (action == TraceAction::insert_if_absent) {
+      const OpKind kind = is_simplified ? OpKind::put : OpKind::insert_if_absent;
+      LOCH_TRY(issue(kind, record, size_of_put(line, keys_[record])));
+    }
     if (action == TraceAction::remove) LOCH_TRY(issue(OpKind::remove, record, 0));
-    if (line.operation->is_simplified && !is_full_) ++counts.simplified[name];
+    if (is_simplified && !is_full_) ++counts.simplified[name];
   }
   return {};
 }
@@ -153,7 +160,7 @@ Result<> TraceBuilder::issue(OpKind kind, std::uint32_t record, std::uint32_t va
   return {};
 }
 
-// The times have a resolution of a second: its operations are dealt evenly over it.
+// The trace's times have a resolution of a second: spreads the operations of one second evenly over it.
 void TraceBuilder::spread_second() {
   constexpr std::uint64_t second_ns = 1'000'000'000;
   std::vector<TraceEvent>& events = trace_->events_;
@@ -165,7 +172,7 @@ void TraceBuilder::spread_second() {
   trace_->span_ = static_cast<Nanos>(start + second_ns);
 }
 
-// By keys in the order of the file: their record, those first that are there before the run.
+// Numbers the records, preloaded ones first, and returns the record number of each key in the file's order.
 std::vector<std::uint32_t> TraceBuilder::number_records() {
   const auto is_preloaded = [&](const Key& key) {
     return request_.preload == TracePreload::all || (request_.preload == TracePreload::found && key.is_found);
@@ -188,7 +195,7 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
     trace_->key_most_ = *request_.key_most;
     table->value_least = table->value_most = *request_.value_most;
     for (TraceEvent& event : trace_->events_)
-      if (event.kind() == OpKind::put) event.value_bytes = *request_.value_most;
+      if (brings_value(event.kind())) event.value_bytes = *request_.value_most;
     trace_->sizes_ = std::move(table);
     return;
   }
@@ -209,8 +216,8 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
   };
   for (std::uint64_t record = 0; record < trace_->preloaded_; ++record) note(table->value_bytes[record]);
   for (const TraceEvent& event : trace_->events_)
-    if (event.kind() == OpKind::put) note(event.value_bytes);
-  if (table->value_most == 0) note(request_.unknown_value);  // nothing is ever there
+    if (brings_value(event.kind())) note(event.value_bytes);
+  if (table->value_most == 0) note(request_.unknown_value);  // the run neither preloads nor writes a value
   if (are_alike(table->key_bytes)) table->key_bytes.clear();
   if (table->value_least == table->value_most) table->value_bytes.clear();
   trace_->sizes_ = std::move(table);
@@ -238,13 +245,14 @@ Result<std::shared_ptr<const Trace>> TraceBuilder::finish() {
 
 namespace {
 
-// Lines of a file, at most line_most long each.
+// Reads a file line by line; a line has at most line_most bytes.
 class Lines {
  public:
   explicit Lines(const std::string& path) : file_(std::fopen(path.c_str(), "rbe"), &std::fclose) {}
   [[nodiscard]] bool is_open() const { return file_ != nullptr; }
   [[nodiscard]] bool has_failed() const { return std::ferror(file_.get()) != 0; }
-  // The next line, valid until the next call; none at the end. One that is too long is cut behind line_most.
+  // The next line, valid until the next call; nullopt at the end of the file. A line longer than line_most is
+  // returned cut off, still longer than line_most.
   std::optional<std::string_view> next() {
     line_.clear();
     while (true) {
@@ -269,7 +277,8 @@ class Lines {
   std::string line_;
 };
 
-// What a compressed file begins with: Twitter's traces come so.
+// The program that unpacks the file, recognised by the first bytes of compressed files (Twitter's traces are
+// published compressed); empty if the file is not compressed.
 std::string_view unpacker(std::string_view line) {
   if (line.starts_with("\x28\xB5\x2F\xFD")) return "zstd -d";
   if (line.starts_with("\x1F\x8B")) return "gunzip";

@@ -1,8 +1,8 @@
-// A trace that is replayed: the operations of a published trace (trace_format.h), its keys as record numbers.
+// The operations of a published trace (trace_format.h) for replay, with its keys as record numbers.
 //
-// The file is read once, line by line, before the run, so that every fault of it is found then. What is kept:
-// 16 bytes an operation, 8 a key (nothing where all have one size), and 4 an operation in the process whose
-// client issues it; while reading, about 60 bytes a key more. At most most_operations of them.
+// The file is read once, line by line, before the run, so that all its errors are found then. Memory: 16
+// bytes per operation, 8 per key (0 if all keys have one size), 4 more per operation in the process whose
+// client issues it; while reading, about 60 more bytes per key. At most most_operations operations.
 #pragma once
 
 #include <cstdint>
@@ -21,68 +21,72 @@
 
 namespace loch::workloads {
 
-// Which keys are there before the first operation.
+// Which keys the run writes before the trace's first operation.
 enum class TracePreload : std::uint8_t {
-  found,  // those whose first operation reads, changes or removes what is there
+  found,  // keys whose first operation reads, changes or removes an existing value
   all,
   none,
 };
-// In the order of the enumeration.
+// Names of the TracePreload values, in the order of the enumeration.
 [[nodiscard]] const std::vector<std::string>& trace_preload_names();
 
 struct TraceRequest {
   std::string file;
   TraceFormat format = TraceFormat::twitter;
   TracePreload preload = TracePreload::found;
-  // Bytes; a line above is refused. None: the trace's own largest.
+  // Largest key and value in bytes; a line above them is refused. nullopt: the largest of the trace.
   std::optional<std::uint32_t> key_most, value_most;
-  std::uint32_t unknown_value = 1024;  // bytes of a preloaded value of which no line tells the size
-  bool is_one_size = false;            // every key of *key_most and every value of *value_most bytes
-  std::uint64_t operations = 0;        // the first so many; 0: all
+  std::uint32_t unknown_value = 1024;  // bytes of a preloaded value whose size no line of the trace tells
+  bool is_one_size = false;            // all keys have *key_most bytes and all values *value_most
+  std::uint64_t operations = 0;        // replay only the first `operations` operations; 0: all
+  bool has_insert_if_absent = false;   // the protocol has INSERTs; a trace's `add` is a PUT where it has not
 };
 
-// One GET, PUT or DELETE.
+// One operation of the trace: a GET, PUT, DELETE or INSERT.
 struct TraceEvent {
-  Nanos at = 0;  // from the trace's first
+  Nanos at = 0;  // ns since the trace's first operation
   std::uint32_t record : 29 = 0;
   std::uint32_t kind_bits : 3 = 0;
-  std::uint32_t value_bytes = 0;  // of a PUT
+  std::uint32_t value_bytes = 0;  // bytes of the value that a PUT or INSERT writes
   [[nodiscard]] OpKind kind() const { return static_cast<OpKind>(kind_bits); }
 };
 static_assert(sizeof(TraceEvent) == 16 && op_kinds <= 8);
 
-// How long each record's key and its preloaded value are, where they differ; empty: all of them alike.
+// Sizes of each record's key and preloaded value; a vector is empty if all records have the same size.
 struct RecordTable {
-  std::vector<std::uint32_t> key_bytes, value_bytes;  // by record
-  std::uint32_t value_least = 0, value_most = 0;      // of any value, written later or not
+  std::vector<std::uint32_t> key_bytes, value_bytes;  // indexed by record
+  std::uint32_t value_least = 0, value_most = 0;      // bounds of all values, preloaded or written later
 };
 
-// What of a file became what.
+// How the trace's lines were converted, for the report.
 struct TraceCounts {
   std::uint64_t lines = 0;
-  std::map<std::string, std::uint64_t> skipped;     // operations, by the trace's name
-  std::map<std::string, std::uint64_t> simplified;  // replayed without their condition or lease
-  std::uint64_t short_keys = 0;                     // under 8 bytes, where sizes differ: taken as 8
-  std::uint64_t empty_values = 0;                   // PUTs of 0 bytes: taken as 1
-  std::uint64_t unknown_values = 0;                 // preloaded keys whose value's size no line tells
-  bool is_cut = false;                              // more followed than TraceRequest::operations
+  // Number of operations not replayed, by their name in the trace.
+  std::map<std::string, std::uint64_t> skipped;
+  // Number of operations replayed without their condition or lease, by name.
+  std::map<std::string, std::uint64_t> simplified;
+  std::uint64_t short_keys = 0;      // keys under 8 bytes, which are lengthened to 8 where sizes differ
+  std::uint64_t empty_values = 0;    // PUTs of 0 bytes, which write 1 byte
+  std::uint64_t unknown_values = 0;  // preloaded keys whose value's size no line tells
+  bool is_cut = false;               // the trace has more than TraceRequest::operations
 };
 
-// Immutable; shared by all threads.
+// A trace in memory: immutable, shared by all threads.
 class Trace {
  public:
-  static constexpr std::uint64_t most_operations = std::uint64_t{1} << 26;  // and so as many keys
+  static constexpr std::uint64_t most_operations = std::uint64_t{1} << 26;  // also bounds the number of keys
   static constexpr std::uint64_t most_bytes = (std::uint64_t{1} << 30) - 1;
 
   [[nodiscard]] const std::vector<TraceEvent>& events() const { return events_; }
   [[nodiscard]] std::uint64_t keys() const { return keys_; }
-  [[nodiscard]] std::uint64_t preloaded() const { return preloaded_; }  // records 0 … preloaded()-1
+  // Records 0 … preloaded()-1 are preloaded.
+  [[nodiscard]] std::uint64_t preloaded() const { return preloaded_; }
   [[nodiscard]] std::uint32_t key_most() const { return key_most_; }
   [[nodiscard]] std::uint32_t value_most() const { return sizes_->value_most; }
   [[nodiscard]] const std::shared_ptr<const RecordTable>& sizes() const { return sizes_; }
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }
   [[nodiscard]] bool has_times() const { return has_times_; }
-  // From the first operation to the end of the last one's second.
+  // Time in ns from the first operation to the end of the second in which the last one arrived.
   [[nodiscard]] Nanos span() const { return span_; }
 
  private:
@@ -96,25 +100,26 @@ class Trace {
   Nanos span_ = 0;
 };
 
-// Makes a Trace of lines.
+// Builds a Trace from lines.
 //
-// Keys are told apart by a 64-bit hash of their bytes: of 2^26 keys two are taken for one with a probability
-// of 2^-13. Operations whose lines have the same second are spread evenly over it, in the order of the lines.
+// Keys are told apart by a 64-bit hash of their bytes: among 2^26 keys, a collision has a probability of
+// 2^-13. Operations that arrived in the same second are spread evenly over it, in the order of the lines.
 class TraceBuilder {
  public:
   explicit TraceBuilder(TraceRequest request);
-  // The next line, without its end. The error names file and line.
+  // Adds one line, without its line end. An error names file and line.
   [[nodiscard]] Result<> add(std::string_view line);
-  // No more lines are wanted.
+  // The requested number of operations is reached: further lines need not be added.
   [[nodiscard]] bool is_full() const { return is_full_; }
   [[nodiscard]] Result<std::shared_ptr<const Trace>> finish();
 
  private:
   struct Key {
     std::uint32_t key_bytes = 0;
-    std::uint32_t first_value = 0;  // 0: no line has told yet
-    std::uint32_t value = 0;        // of the latest PUT; 0: none yet
-    bool is_found = false;          // the first operation expects it there
+    // Value size in bytes that the key's first operation with a size tells; 0: unknown so far.
+    std::uint32_t first_value = 0;
+    std::uint32_t value = 0;  // value size of the key's latest PUT; 0: no PUT so far
+    bool is_found = false;    // the key's first operation finds it present
   };
   [[nodiscard]] std::unexpected<Error> bad(std::string_view what) const;
   [[nodiscard]] Result<> note_time(const TraceLine& line);
@@ -132,11 +137,11 @@ class TraceBuilder {
   std::unordered_map<std::uint64_t, std::uint32_t> by_hash_;
   std::vector<Key> keys_;
   std::uint64_t second_ = 0, first_second_ = 0;
-  std::size_t second_begins_ = 0;  // the event that is the first of this second
+  std::size_t second_begins_ = 0;  // index of the current second's first event
   bool is_full_ = false;
 };
 
-// Reads the file. Errors are one line that names it.
+// Reads the trace file. An error is one line that names the file.
 [[nodiscard]] Result<std::shared_ptr<const Trace>> read_trace(const TraceRequest& request);
 
 }  // namespace loch::workloads

@@ -1,4 +1,4 @@
-// Reads one line of a trace in one of the published formats.
+// Parses one line of a trace in one of the published formats.
 #include "workloads/trace_format.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ constexpr std::array twitter_operations = {
     TraceOperation{.name = "get", .action = get, .finds_key = true},
     TraceOperation{.name = "gets", .action = get, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "set", .action = put},
-    TraceOperation{.name = "add", .action = put, .is_simplified = true},
+    TraceOperation{.name = "add", .action = insert_if_absent},
     TraceOperation{.name = "replace", .action = put, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "cas", .action = put, .is_simplified = true, .finds_key = true},
     TraceOperation{.name = "delete", .action = remove, .finds_key = true},
@@ -75,8 +75,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// Bytes of the values in "field0=… field1=…": YCSB prints values as they are, of any printable characters, so
-// that only the name of a field, its number and '=' end the one before.
+// Sum of the value sizes in "field0=… field1=…". YCSB does not escape values, which may contain any printable
+// character: only the next field's name, number and '=' show where a value ends.
 std::uint64_t bytes_of_fields(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::size_t name_end = text.find('=');
@@ -84,7 +84,7 @@ std::uint64_t bytes_of_fields(std::string_view text) {
   std::string_view prefix = text.substr(0, name_end);
   while (!prefix.empty() && is_digit(prefix.back())) prefix.remove_suffix(1);
   const std::string separator = " " + std::string(prefix);
-  // Where the next field's value begins, or npos; `value_end` is where this one ends.
+  // Position of the next field's value, or npos; sets `value_end` to the end of the current value.
   const auto next_value = [&](std::size_t from, std::size_t& value_end) {
     while ((value_end = text.find(separator, from)) != std::string_view::npos) {
       std::size_t at = value_end + separator.size();
@@ -140,7 +140,8 @@ Result<std::optional<TraceLine>> TraceParser::parse(std::string_view line) {
   return std::nullopt;
 }
 
-// timestamp,key,key size,value size,client id,operation,TTL. The key's own text may hold commas.
+// Parses a line "timestamp,key,key size,value size,client id,operation,TTL". The key's text may contain
+// commas.
 Result<std::optional<TraceLine>> TraceParser::twitter(std::string_view line) const {
   constexpr std::size_t behind_key = 5;
   const std::vector<std::string_view> parts = split(line, ',');
@@ -160,7 +161,7 @@ Result<std::optional<TraceLine>> TraceParser::twitter(std::string_view line) con
     return expected(fmt::format("an operation in column 6: {}", names_of(format_)));
   if (!number(*(end - 1), ttl)) return expected("a time to live in whole seconds in column 7");
   out.second = second;
-  if (value > 0 || out.operation->action == put) out.value_bytes = value;
+  if (value > 0 || brings_value(out.operation->action)) out.value_bytes = value;
   return out;
 }
 
@@ -191,7 +192,7 @@ Result<std::optional<TraceLine>> TraceParser::cachelib(std::string_view line) co
   if (out.operation == nullptr) return expected(fmt::format("an op: {}", names_of(format_)));
   std::uint64_t value = 0, second = 0;
   if (!number(text(size_column), value)) return expected("a size in bytes");
-  if (value > 0 || out.operation->action == put) out.value_bytes = value;
+  if (value > 0 || brings_value(out.operation->action)) out.value_bytes = value;
   if (has(count_column) && (!number(text(count_column), out.times) || out.times == 0))
     return expected("an op_count of 1 or more");
   out.key_bytes = out.key.size();
@@ -203,8 +204,9 @@ Result<std::optional<TraceLine>> TraceParser::cachelib(std::string_view line) co
   return out;
 }
 
-// OPERATION table key [ fields ], or DELETE table key; also SCAN table key count [ fields ]. What else the
-// binding prints is its properties, between rows of stars, and the results, which begin with '['.
+// Parses "OPERATION table key [ fields ]", "DELETE table key" or "SCAN table key count [ fields ]". YCSB's
+// binding also prints its properties, between rows of stars, and results, which begin with '[': those lines
+// are skipped.
 Result<std::optional<TraceLine>> TraceParser::ycsb(std::string_view line) const {
   if (line.empty() || line.front() == '*' || line.front() == '"' || line.front() == '[') return std::nullopt;
   const auto word = [&] {
@@ -229,7 +231,8 @@ Result<std::optional<TraceLine>> TraceParser::ycsb(std::string_view line) const 
   if (line.size() < 3 || !line.starts_with("[ ") || line.back() != ']')
     return expected("fields between \"[ \" and \"]\" behind the key");
   std::string_view fields = line.substr(2, line.size() - 3);
-  if (!fields.empty() && fields.back() == ' ') fields.remove_suffix(1);  // the one behind each field
+  // Removes the blank that follows each field.
+  if (!fields.empty() && fields.back() == ' ') fields.remove_suffix(1);
   if (out.operation->action != get) out.value_bytes = bytes_of_fields(fields);
   return out;
 }

@@ -1,6 +1,6 @@
 // The published formats of key-value traces, line by line: Twitter's cache traces, CacheLib's kvcache traces
-// and the log that YCSB's binding `basic` prints. docs/traces.md has their columns and units, where these are
-// published, and what becomes of each operation.
+// and the log that YCSB's binding `basic` prints. docs/traces.md lists the columns with their units, where
+// published, and how each operation is replayed.
 #pragma once
 
 #include <array>
@@ -17,48 +17,54 @@
 namespace loch::workloads {
 
 enum class TraceFormat : std::uint8_t { twitter, cachelib, ycsb };
-// In the order of the enumeration.
+// Names of the TraceFormat values, in the order of the enumeration.
 [[nodiscard]] const std::vector<std::string>& trace_format_names();
 
-// What an operation of a trace becomes.
+// How an operation of a trace is replayed.
 enum class TraceAction : std::uint8_t {
   get,
   put,
+  insert_if_absent,  // replayed as a PUT, and counted as simplified, if the protocol has no INSERT
   remove,
-  read_modify_write,  // a GET and then a PUT
-  skip,               // nothing: a store of GET, PUT and DELETE has no such operation
+  read_modify_write,  // as a GET and then a PUT
+  skip,               // not at all: the operation has no counterpart among GET, PUT and DELETE
 };
 
-// An operation of a format. What is said of it holds of every line that names it.
+[[nodiscard]] constexpr bool brings_value(TraceAction action) {
+  return action == TraceAction::put || action == TraceAction::insert_if_absent;
+}
+
+// An operation name of a trace format, with properties that hold for every line with that name.
 struct TraceOperation {
   std::string_view name;
   TraceAction action = TraceAction::skip;
-  // Something of it is lost: that it depends on a condition, or takes a lease.
+  // The replay ignores the operation's condition or lease.
   bool is_simplified = false;
-  // The trace's store had the key: the operation reads, changes or removes what is there.
+  // The key was present in the store that was traced: the operation reads, changes or removes a value.
   bool finds_key = false;
-  // It writes a part of the value and leaves the rest.
+  // The operation writes only a part of the value.
   bool is_partial = false;
 };
 [[nodiscard]] std::span<const TraceOperation> trace_operations(TraceFormat format);
 
-// One line that asks for something. Views into the line.
+// A parsed line that contains an operation. Its string views point into the line.
 struct TraceLine {
   const TraceOperation* operation = nullptr;
-  std::string_view key;  // as the trace writes it
+  std::string_view key;  // the key's text in the trace
   std::uint64_t key_bytes = 0;
-  // Bytes of the value that was written or found; none where the line does not tell.
+  // Bytes of the value that was written or found; nullopt if the line does not tell.
   std::optional<std::uint64_t> value_bytes;
-  std::optional<std::uint64_t> second;  // when it arrived, in seconds from some start; none: no times
-  std::uint64_t times = 1;              // so often, at the same time
+  // Arrival time in seconds, with an arbitrary origin; nullopt: the trace has no times.
+  std::optional<std::uint64_t> second;
+  std::uint64_t times = 1;  // number of equal operations at this time
 };
 
 // Reads the lines of one file in order.
 class TraceParser {
  public:
   explicit TraceParser(TraceFormat format) : format_(format) {}
-  // nullopt: a header, or a line that asks for nothing. The error says what was expected; file and line are
-  // the caller's. The line has no end of line.
+  // Parses one line without its line end. nullopt: a header, or a line without an operation. An error says
+  // what was expected; the caller adds file and line.
   [[nodiscard]] Result<std::optional<TraceLine>> parse(std::string_view line);
 
  private:
@@ -80,8 +86,8 @@ class TraceParser {
 
   TraceFormat format_;
   bool has_header_ = false;
-  std::array<std::size_t, columns> place_{};  // of CacheLib's columns, by Column
-  std::size_t width_ = 0;                     // columns of a line
+  std::array<std::size_t, columns> place_{};  // position of each CacheLib column in a line
+  std::size_t width_ = 0;                     // number of columns in a line of a CacheLib trace
 };
 
 }  // namespace loch::workloads

@@ -1,5 +1,5 @@
-// Any bytes as a trace, of the format that the first of them chooses: read, or refused with one line that
-// names the place; and what is read holds together.
+// Fuzzes the trace reader: any bytes, the first of which chooses the format, are read or refused with an
+// error of one line that names the place; a trace that was read is checked for consistency.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -20,7 +20,7 @@ void look_at(const loch::workloads::Trace& trace) {
   for (const loch::workloads::TraceEvent& event : trace.events()) {
     demand(event.at >= before && event.at <= trace.span());
     demand(event.record < trace.keys());
-    demand((event.kind() == loch::OpKind::put) == (event.value_bytes > 0));
+    demand(loch::brings_value(event.kind()) == (event.value_bytes > 0));
     demand(event.value_bytes <= trace.value_most());
     before = event.at;
   }
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.file = "input";
   request.format = static_cast<loch::workloads::TraceFormat>(choice % 3);
   request.preload = static_cast<loch::workloads::TracePreload>(choice / 3 % 3);
-  request.operations = 100'000;  // a line may ask for as many as it likes
+  request.operations = 100'000;  // bound, because a single line may stand for any number of operations
   loch::workloads::TraceBuilder builder(request);
   while (!text.empty() && !builder.is_full()) {
     const std::size_t end = text.find('\n');

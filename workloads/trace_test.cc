@@ -1,5 +1,5 @@
-// Traces line by line: the columns of the three formats, what becomes of each operation, records, sizes,
-// arrival times, and what is refused with which words.
+// Tests the trace reader: the columns of the three formats, how each operation is replayed, records, sizes,
+// arrival times, and the messages about refused lines.
 #include "workloads/trace.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ const TraceRequest twitter{.file = {}, .format = TraceFormat::twitter};
 const TraceRequest cachelib{.file = {}, .format = TraceFormat::cachelib};
 const TraceRequest ycsb{.file = {}, .format = TraceFormat::ycsb};
 
-// Operation, record and bytes of each event.
+// What a test expects of an event: operation, record, bytes of the value.
 using Asked = std::tuple<OpKind, std::uint32_t, std::uint32_t>;
 std::vector<Asked> asked(const Trace& trace) {
   std::vector<Asked> all;
@@ -58,7 +58,8 @@ std::vector<Nanos> times(const Trace& trace) {
 TEST(Trace, ColumnsOfTwitter) {
   const auto trace = must(twitter, {"0,a:b,9,100,3,get,0", "0,c,d,12,70,3,set,60", "0,a:b,9,0,3,delete,0",
                                     "0,c,d,12,0,4,set,60\r"});
-  // The key of the first line was there; that of the second, which holds a comma, is written first.
+  // The first line's key is preloaded; the second line's key, which contains a comma, is not, because it is
+  // first written.
   EXPECT_THAT(asked(*trace), ElementsAre(Asked{OpKind::get, 0, 0}, Asked{OpKind::put, 1, 70},
                                          Asked{OpKind::remove, 0, 0}, Asked{OpKind::put, 1, 1}));
   EXPECT_EQ(trace->keys(), 2U);
@@ -85,6 +86,20 @@ TEST(Trace, WhatBecomesOfTwittersOperations) {
               ElementsAre(Pair("add", 1), Pair("cas", 1), Pair("gets", 1), Pair("replace", 1)));
 }
 
+TEST(Trace, AnAddIsAnInsertWhereTheProtocolHasIt) {
+  TraceRequest request = twitter;
+  request.has_insert_if_absent = true;
+  const auto trace = must(request, {"5,k,20,0,1,add,60", "5,k,20,30,1,add,60", "6,k,20,0,1,get,0"});
+  EXPECT_THAT(asked(*trace), ElementsAre(Asked{OpKind::insert_if_absent, 0, 1},
+                                         Asked{OpKind::insert_if_absent, 0, 30}, Asked{OpKind::get, 0, 0}));
+  EXPECT_EQ(trace->preloaded(), 0U);
+  EXPECT_TRUE(trace->counts().simplified.empty());
+  request.is_one_size = true;
+  request.key_most = request.value_most = 64;
+  const auto fixed = must(request, {"5,k,20,30,1,add,60"});
+  EXPECT_THAT(asked(*fixed), ElementsAre(Asked{OpKind::insert_if_absent, 0, 64}));
+}
+
 TEST(Trace, ColumnsOfCacheLibAreFoundByTheirNames) {
   const auto old = must(cachelib, {"key,op,size,op_count,key_size", "7,GET,0,2,20", "8,SET_LEASE,300,1,30"});
   EXPECT_THAT(asked(*old),
@@ -92,7 +107,8 @@ TEST(Trace, ColumnsOfCacheLibAreFoundByTheirNames) {
   EXPECT_THAT(old->sizes()->key_bytes, ElementsAre(20, 30));
   EXPECT_FALSE(old->has_times());
   EXPECT_EQ(old->counts().unknown_values, 1U);
-  EXPECT_THAT(old->sizes()->value_bytes, ElementsAre(1024, 300));  // the miss says no size
+  // A GET that missed tells no value size, so 1,024 bytes are assumed.
+  EXPECT_THAT(old->sizes()->value_bytes, ElementsAre(1024, 300));
   EXPECT_THAT(old->counts().simplified, ElementsAre(Pair("SET_LEASE", 1)));
   const auto later =
       must(cachelib, {"op_time,key,key_size,op,op_count,size,cache_hits,ttl",
@@ -116,15 +132,17 @@ TEST(Trace, LinesOfYcsb) {
                                     "",
                                     "[OVERALL], RunTime(ms), 121.0",
                                 });
-  // An UPDATE writes some fields: the value stays as long as it was, here the 1,024 bytes that are assumed.
+  // An UPDATE writes some of the fields and leaves the value's size as it was: here the 1,024 bytes that are
+  // assumed for an unknown value.
   EXPECT_THAT(asked(*trace),
               ElementsAre(Asked{OpKind::get, 0, 0}, Asked{OpKind::put, 0, 1024}, Asked{OpKind::put, 1, 15},
                           Asked{OpKind::put, 1, 15}, Asked{OpKind::get, 1, 0}, Asked{OpKind::put, 1, 20},
                           Asked{OpKind::remove, 1, 0}));
   EXPECT_THAT(trace->counts().skipped, ElementsAre(Pair("SCAN", 1)));
-  EXPECT_THAT(trace->sizes()->key_bytes, ElementsAre(12, 8));  // "user2" is taken as the least
+  // "user2" has 5 bytes and is lengthened to the minimum of 8
+  EXPECT_THAT(trace->sizes()->key_bytes, ElementsAre(12, 8));
   EXPECT_EQ(trace->counts().short_keys, 1U);
-  // "ab=] field c" is one value of 12 bytes.
+  // The field's value "ab=] field c" contains '=' and ']' and has 12 bytes.
   const auto longer = must({.file = {}, .format = TraceFormat::ycsb, .unknown_value = 4},
                            {"UPDATE usertable user10000000 [ field3=ab=] field c ]"});
   EXPECT_EQ(longer->events()[0].value_bytes, 12U);
@@ -144,7 +162,7 @@ TEST(Trace, WhichKeysArePreloaded) {
                                           "0,new,20,5,0,get,0"};
   TraceRequest request = twitter;
   EXPECT_EQ(must(request, lines)->preloaded(), 1U);
-  // Record numbers below that are the preloaded ones, whatever came first in the file.
+  // Preloaded keys get the lowest record numbers, even if another key comes first in the file.
   EXPECT_THAT(asked(*must(request, lines)),
               ElementsAre(Asked{OpKind::put, 1, 5}, Asked{OpKind::put, 0, 6}, Asked{OpKind::get, 1, 0}));
   request.preload = TracePreload::all;
@@ -243,7 +261,7 @@ TEST(Trace, AFileIsReadOrRefused) {
   const std::string line = "0,a,20,100,3,set,0\n";
   EXPECT_EQ(outcome("whole", line + line), "2");
   EXPECT_EQ(outcome("unended", line + line + line.substr(0, line.size() - 1)), "3");
-  std::string many;  // across the parts that are read at once
+  std::string many;  // larger than the reader's buffer, so lines cross its boundary
   for (int i = 0; i < 10'000; ++i) many += line;
   EXPECT_EQ(outcome("many", many), "10000");
   EXPECT_THAT(outcome("bad", line + "x\n"), HasSubstr("bad:2: expected timestamp"));

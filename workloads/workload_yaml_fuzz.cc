@@ -1,4 +1,4 @@
-// Any bytes as a YAML workload file: parsed or refused with one line, never more.
+// Fuzzes the reader of YAML workload files: any bytes are parsed, or refused with an error of one line.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// YCSB's CoreWorkload properties, with the defaults of its code (not of its template file).
+// Reads YCSB's CoreWorkload properties, with the defaults of YCSB's code (not of its template file).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace loch::workloads {
 namespace {
 
-// What we accept and have no use for, with the reason; everything else unknown is named likewise.
+// YCSB properties that are accepted and ignored, each with the reason. Any other unknown property is reported
+// as ignored too.
 struct Ignored {
   std::string_view key, reason;
 };
@@ -71,7 +72,7 @@ class Reader {
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, std::string_view expected) const {
     return bad(*properties_.find(key), expected);
   }
-  // One note for each property that nobody asked for.
+  // Notes about ignored properties: one for each that was never read.
   [[nodiscard]] std::vector<std::string> notes() const {
     std::vector<std::string> out;
     for (const auto& [key, property] : properties_) {
@@ -80,7 +81,7 @@ class Reader {
       for (const Ignored& each : ignored) {
         if (each.key == key) reason = each.reason;
       }
-      // The file's bytes go to a terminal and into JSON: only what both can show does.
+      // The note goes to a terminal and into JSON, so unprintable characters of the key are replaced.
       std::string shown = key;
       std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
       out.push_back(fmt::format("{}: ignored ({})", shown, reason));
@@ -93,7 +94,7 @@ class Reader {
     taken_.emplace_back(key);
     return properties_.find(key);
   }
-  // Java's parsers do not mind blanks around a number; the file format keeps them.
+  // Java's number parsers ignore blanks around a number, but the property reader keeps them.
   static std::string trimmed(const std::string& text) {
     const auto from = text.find_first_not_of(" \t");
     if (from == std::string::npos) return "";
@@ -148,7 +149,7 @@ Result<OperationMix> mix_of(Reader& in) {
   LOCH_ASSIGN(mix.put, in.real("updateproportion", 0.05, 1));
   LOCH_ASSIGN(mix.insert, in.real("insertproportion", 0, 1));
   LOCH_ASSIGN(mix.read_modify_write, in.real("readmodifywriteproportion", 0, 1));
-  // YCSB draws by weight: the proportions need not sum to 1.
+  // YCSB's proportions are weights and need not sum to 1.
   const double sum = mix.get + mix.put + mix.insert + mix.read_modify_write;
   if (sum <= 0)
     return fail(ErrorCode::invalid_argument, "readproportion …: no operation has a share above 0");
@@ -159,8 +160,9 @@ Result<OperationMix> mix_of(Reader& in) {
   return mix;
 }
 
-// CoreWorkload's getFieldLengthGenerator: constant, uniform and zipfian over minfieldlength … fieldlength, or
-// the file's histogram, which fieldlength does not bound. Each of the record's fields draws its own.
+// YCSB's CoreWorkload.getFieldLengthGenerator: constant, uniform or zipfian over minfieldlength …
+// fieldlength, or a histogram file, which fieldlength does not bound. A record's size is the sum of one draw
+// per field.
 Result<> field_lengths(Reader& in, std::uint64_t fields, std::uint64_t length, WorkloadSpec& spec) {
   const std::string kind = in.text("fieldlengthdistribution", "constant");
   LOCH_ASSIGN(const std::uint64_t least, in.whole("minfieldlength", 1));
@@ -223,7 +225,7 @@ Result<WorkloadSpec> from_ycsb(const Properties& properties) {
   LOCH_ASSIGN(const double target, in.real("target", 0));
   LOCH_ASSIGN(const std::uint64_t seconds, in.whole("maxexecutiontime", 0));
   LOCH_ASSIGN(spec.verify, in.boolean("dataintegrity", false));
-  // 0 is YCSB's way of saying "not given".
+  // YCSB writes 0 for "not given".
   if (records > 0) spec.records = records;
   if (operations > 0) spec.operations = operations;
   if (in.has("threadcount")) {

@@ -1,5 +1,5 @@
-// The command `loch hog`: parses its flags, runs background CPU load for a time or as long as a command, and
-// reports what both got.
+// The command `loch hog`: parses its flags, runs background CPU load for a given time or alongside a command,
+// and reports the CPU time that the background workers and the command got.
 #include "app/cli/background_command.h"
 
 #include <fmt/format.h>
@@ -59,9 +59,9 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
 std::atomic<int> caught = 0;
 void note(int number) { caught = number; }
 
-// COMMAND's exit status and CPU time, including its own children.
+// Exit status of the user's command, and its CPU time in seconds including that of its children.
 struct Ended {
-  int status = 0;  // exit status, 128 plus the signal's number where a signal ended the command
+  int status = 0;  // exit status, or 128 plus the number of the signal that ended the command
   double cpu_s = 0;
 };
 
@@ -82,7 +82,8 @@ struct Ended {
   _exit(errno == ENOENT ? 127 : 126);
 }
 
-// Ctrl-C reaches COMMAND from the terminal; a kill of this process is passed on.
+// Waits for the command to end. Ctrl-C reaches the command from the terminal; a signal sent only to this
+// process is passed on to the command.
 Ended await_command(pid_t pid) {
   int status = 0;
   rusage used{};
@@ -108,7 +109,8 @@ void sleep_for(Nanos span) {
   }
 }
 
-// The group that background workers and command will be in; null: the session that this process is in.
+// Makes the scheduling group of the background workers and the command; null: they stay in this process's
+// session.
 Result<std::unique_ptr<background::CpuGroup>> make_group(const BackgroundOptions& o, std::string& why_not) {
   if (o.group == "session") return nullptr;
   auto group = background::CpuGroup::make(o.quota);

@@ -1,4 +1,4 @@
-// loch hog: CPU contention by itself, or alongside a command.
+// Loch hog: CPU load by background workers, alone or alongside a command.
 #pragma once
 
 #include <optional>
@@ -13,30 +13,30 @@ namespace loch::cli {
 
 struct BackgroundOptions {
   std::uint32_t workers = 0;
-  std::string pin;                   // --pin: none, shared or separate
-  std::vector<std::uint32_t> cores;  // that the command is pinned to; empty: not pinned
-  Nanos duration = 0;                // how long, without a command
+  std::string pin;                   // where the background workers are pinned: none, shared or separate
+  std::vector<std::uint32_t> cores;  // cores that the command is pinned to; empty: not pinned
+  Nanos duration = 0;                // ns that the load lasts if no command is given
   std::uint32_t buffer_bytes = 0;
-  std::string group;            // auto, cgroup, session
-  std::optional<double> quota;  // CPU seconds a second, of background workers and command together
-  std::string json;             // empty: standard output
+  std::string group;            // scheduling group: auto, cgroup or session
+  std::optional<double> quota;  // CPU seconds per second that background workers and command may use together
+  std::string json;             // output file; empty: standard output
   std::vector<std::string> command;
 };
 
-// As they were given. Defaults are in the table.
+// The flags' values before they are checked; defaults are in background_command().
 struct BackgroundFlags {
   BackgroundOptions options;
-  std::string cores;  // "0-3,6"
+  std::string cores;  // list of cores such as "0-3,6"
 };
 
-// The table of loch hog's flags. Its places are in `flags`, which outlives it.
+// The table of `loch hog`'s flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command background_command(BackgroundFlags& flags);
 
-// Everything after "hog". The error is one line, for exit status 2.
+// Parses the arguments after "hog". An error is one line, for exit status 2.
 [[nodiscard]] Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments);
 
-// Returns the exit status: 0; the command's if that is another; 1 when background workers were lost; 2 bad
-// input; 130 interrupted.
+// Runs `loch hog`. Exit status: 0, or that of the user's command if it is not 0; 1: background workers were
+// lost; 2: bad input; 130: interrupted.
 [[nodiscard]] int run_background_command(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

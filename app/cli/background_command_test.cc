@@ -1,4 +1,5 @@
-// Tests the flags of `loch hog`, and that it counts while a command runs and ends with the command's status.
+// Tests the flags of `loch hog`, that its background workers count work while a command runs, and that it
+// ends with the command's exit status.
 #include "app/cli/background_command.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// Runs one point of `loch bench`: opens the fabric, drives the load, and turns what came out into the result
-// document.
+// Runs one measurement of `loch bench`: opens the fabric, drives the load, and makes the result document.
 #include "app/cli/bench.h"
 
 #include "app/cli/bench_flags.h"
@@ -51,7 +50,8 @@ int complain(const Error& error) {
   return is_input ? exit_bad_input : exit_failed;
 }
 
-// Kills this process as `kill -9` does, at an instant that is not its workers' choice.
+// Kills this process as `kill -9` does, a given time after construction and independent of what its workers
+// do.
 class OwnDeath {
  public:
   explicit OwnDeath(Nanos after)
@@ -71,8 +71,8 @@ std::string history_part(const std::string& path, const Place& place) {
   return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
 }
 
-// One process puts all histories together; that of a process that died is what it had written when
-// it did.
+// Concatenates the histories of all processes into one file. For a process that died, the part that it had
+// written by then is used.
 Result<> join_histories(const std::string& path, std::uint32_t ranks) {
   LOCH_ASSIGN(const OutputPlace place, output_place(path));
   const std::string whole = place.path + ".partial";
@@ -105,7 +105,7 @@ nlohmann::ordered_json option_values(const kv::Options& options) {
   return out;
 }
 
-// Cores that the store's workers had in the mean of the window, over all machines.
+// Average number of cores that the store's workers used during the window, on all machines together.
 double cores_of_store(const BenchOptions& o, const measure::PointResult& point) {
   const kv::DeployConfig deploy = deploy_config(o);
   double cores = 0;
@@ -117,8 +117,8 @@ double cores_of_store(const BenchOptions& o, const measure::PointResult& point) 
   return cores;
 }
 
-// What the background workers of all machines did from the end of the warm-up to the end of the run, which
-// may be a little after that of the window; and what they left.
+// CPU work of the background workers of all machines between the end of the warm-up and the end of the run,
+// which may be a little later than that of the window; also the number of cores that the store's workers got.
 nlohmann::ordered_json background_json(const BenchOptions& o, const measure::PointResult& point) {
   double hashes = 0, cpu = 0, wall = 0, lost = 0;
   std::uint32_t machines = 0;
@@ -152,8 +152,8 @@ nlohmann::ordered_json background_json(const BenchOptions& o, const measure::Poi
   return out;
 }
 
-// If more than a hundredth of the time was spent waiting for queue slots, the rate reflects the settings, not
-// the design.
+// A caveat for the result if there was more than one wait or retry for every 100 operations: then the rate
+// depends on settings such as spare entries and not only on the design.
 std::string name_trouble(const measure::PointResult& point) {
   std::uint64_t all = 0, retries = 0, full = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -177,10 +177,10 @@ std::string name_trouble(const measure::PointResult& point) {
       waits > 0 ? "; more spare entries or a shorter expiry period would change the rates" : "");
 }
 
-// A rate is an average: of a window whose halves differ it is that of no state of the store. What counting
-// alone makes differ (four standard deviations) is nothing to speak of.
+// A caveat if the two halves of the window completed different numbers of operations, since the average rate
+// then describes no steady state. Differences within four standard deviations of a count are ignored.
 std::string name_unsteady(const BenchOptions& o, const measure::PointResult& point) {
-  if (o.load.duration == 0) return {};  // a number of operations has no window
+  if (o.load.duration == 0) return {};  // a load that counts operations has no window to halve
 
   double completed = 0, first = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -197,13 +197,13 @@ std::string name_unsteady(const BenchOptions& o, const measure::PointResult& poi
       std::abs(100 * change), change > 0 ? "more" : "fewer");
 }
 
-// How much of what the largest record takes the preloaded ones fill, by a sample of them; null where all have
-// one size.
+// Share of the largest record's bytes that the preloaded records use on average, by a sample; null if all
+// records have one size.
 nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& module) {
   const workloads::Records::Shape shape = record_shape(o);
   if (!shape.has_key_sizes() && !shape.has_value_sizes()) return nullptr;
   const auto records = workloads::Records::make(shape);
-  if (!records) return nullptr;  // validate() has asked
+  if (!records) return nullptr;  // unreachable: validate() has accepted the shape
   constexpr std::uint64_t sample = 20'000;
   const std::uint64_t looked_at = std::min(sample, o.keys);
   double sum = 0;
@@ -276,14 +276,16 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
-  // A repair walks the whole table: where one may come, it is no longer than the options say.
+  // Stores size their spare entries by the length of the load. Repairs scan the whole table, so runs with
+  // repairs leave the length unset and use the sizes of the protocol's options.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = record_shape(o);
   plan.pin = cores;
   return plan;
 }
 
-// What a simulation's schedule of failures dooms, and the repairs that were asked for.
+// For a simulation with scheduled failures and --repair-after: which clients the failures kill, and the
+// repairs to run.
 Result<std::optional<workloads::FailurePlan>> planned_failures([[maybe_unused]] const BenchOptions& o,
                                                                [[maybe_unused]] const kv::Module& module) {
   if (o.fabric == "sim" && o.repair_after && !o.faults.empty()) {
@@ -293,7 +295,7 @@ Result<std::optional<workloads::FailurePlan>> planned_failures([[maybe_unused]] 
   return std::nullopt;
 }
 
-// The exit status that a finished run deserves, with its reason on standard error.
+// Returns the exit status of a finished run, and prints the reason on standard error if it is not 0.
 int judge(const measure::PointResult& point) {
   std::uint64_t corrupt = 0;
   for (const measure::NodePart& node : point.nodes) corrupt += node.tally.corrupt;
@@ -321,13 +323,13 @@ Result<> write_histogram(const std::string& path, const measure::PointResult& po
   return write_output(path, all.percentile_text(1000));
 }
 
-// A result as text. A file's name may hold bytes that are no UTF-8: they are replaced, not refused
-// when all is done.
+// Serialises a document. Bytes that are not UTF-8, as in a file's name, are replaced, because an exception
+// here would lose a finished run's result.
 std::string text_of(const nlohmann::ordered_json& document) {
   return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-// Writes what was asked for. Nothing is written before all is known to be whole.
+// Writes the result files that the flags ask for, after all results are complete.
 int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
   nlohmann::ordered_json document;
   if (points.size() == 1) {
@@ -393,7 +395,8 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
       return exit_interrupted;
     }
     const bool is_last = repeat + 1 == o.repeats;
-    // The next run would wait for the dead process, and be of a smaller cluster.
+    // After the loss of a node, a further repeat would wait for the dead process and measure a smaller
+    // cluster.
     const bool ends_early = place.ranks > 1 && !point.lost_nodes.empty() && !is_last;
     if (ends_early)
       point.notes.push_back(fmt::format("repeats {} to {} were not run: node {} was lost", repeat + 2,
@@ -405,8 +408,9 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
   return delivers ? deliver(o, points) : 0;
 }
 
-// A process of several does its work in a child, so that its death is not the job's. Those of verbs may
-// be on several machines, and meet over MPI; those of shm meet in its memory.
+// Runs one process of a multi-process job. The work is done in a child process, so that its death does not
+// end the job. Processes on verbs may be on several machines and coordinate over MPI; processes on shm
+// coordinate in shared memory.
 int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
   if (o.fabric == "verbs") {
     const auto env = cluster::launch_env();
@@ -445,7 +449,8 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
   }
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
-                                       // A machine may be lost with what its kernel had not written.
+                                       // After a machine crash, unsynchronised data in the kernel's page
+                                       // cache is lost.
                                        .is_synced = place.control != nullptr && place.ranks > 1});
 }
 
@@ -466,8 +471,8 @@ nlohmann::ordered_json sizes_json(const std::shared_ptr<const workloads::Sizes>&
   return out;
 }
 
-// A flag's value as a result has it: bytes and counts as numbers, durations in seconds under a name that says
-// so.
+// Adds a flag's value to the result's configuration: bytes and counts as numbers, durations in seconds under
+// a key that ends in "_s".
 void record(const BenchFlag& flag, BenchOptions& o, nlohmann::ordered_json& out) {
   std::string key = flag.setting.key;
   std::ranges::replace(key, '-', '_');
@@ -493,7 +498,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   for (const BenchFlag& flag : bench_flags()) {
     if (flag.is_recorded) record(flag, o, out);
   }
-  // What flags come to together, and what a name of its own says better.
+  // Values that several flags determine together, or that have a clearer name in the result.
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
   out["key_sizes"] = sizes_json(o.key_sizes);
   out["value_sizes"] = sizes_json(o.value_sizes);
@@ -504,6 +509,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
                 {"delete", load.mix.remove},
                 {"insert", load.mix.insert},
                 {"read_modify_write", load.mix.read_modify_write}};
+  if (load.mix.insert_if_absent > 0) out["mix"]["insert_if_absent"] = load.mix.insert_if_absent;
   out["distribution"] = workloads::name(d.kind);
   out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
   out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
@@ -546,7 +552,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   progress.reset();
   if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
-    // A durable history outlives its writer on purpose; not here.
+    // A durable history file survives its writer; an interrupted run has to delete it.
     history.reset();
     std::error_code ignored;
     if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial", ignored);

@@ -1,4 +1,5 @@
-// Derives the deployment of a bench run from its flags, and refuses bad ones before there is a fabric.
+// Derives the deployment of a bench run from its flags, and refuses bad deployments before a fabric is
+// opened.
 #include <fmt/format.h>
 
 #include "app/cli/bench_options.h"
@@ -21,7 +22,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
   config.server_nodes = o.server_nodes;
-  // A number of operations says nothing of how long they take.
+  // A load given as a number of operations has no known length.
   config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
   return config;
 }
@@ -57,6 +58,12 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   if (o.load.multi_get > 1 && !module.data(o.protocol_options).multi_get) {
     return fail(ErrorCode::invalid_argument, fmt::format("--multi-get {}: {} takes one key a GET; expected 1",
                                                          o.load.multi_get, module.name()));
+  }
+  const kv::InsertSupport inserts = module.data(o.protocol_options).insert_if_absent;
+  if (o.load.mix.insert_if_absent > 0 && !inserts.is_there) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--insert-if-absent {:g}: {} has GET, PUT and DELETE alone: {}",
+                            o.load.mix.insert_if_absent, module.name(), inserts.how));
   }
   LOCH_TRY(module.deploy(kv::slotted(deploy_config(o), use), o.protocol_options, o.mutant));
   return {};

@@ -1,4 +1,4 @@
-// The table of `loch bench`'s flags, and how a value gets to its place.
+// The table of `loch bench`'s flags, and how a flag's value is stored into BenchOptions.
 #include "app/cli/bench_flags.h"
 
 #include <fmt/format.h>
@@ -24,10 +24,10 @@ using settings::Type;
 
 constexpr double forever_many = 1ULL << 60;
 
-// The place of a member, given as an expression of o.
+// Makes a function that returns the address of a BenchOptions member; `expression` names the member.
 #define LOCH_PLACE(expression) [](BenchOptions& o) -> FlagPlace { return &o.expression; }
 
-// Flags of nodes, workers and processes.
+// Flags of nodes, worker threads and processes.
 std::vector<BenchFlag> cluster_flags() {
   return {
       {.setting = listed(shown(of(Type::text, "protocol", "nessie", "a protocol"), "NAME"), "protocols"),
@@ -59,7 +59,7 @@ std::vector<BenchFlag> cluster_flags() {
   };
 }
 
-// The records and the operations on them.
+// Flags of the records and of the operations on them.
 std::vector<BenchFlag> data_flags() {
   std::vector<BenchFlag> flags = {
       {.setting = of(Type::integer, "keys", "100000", "preloaded records, whole cluster", 1, 1ULL << 40),
@@ -81,6 +81,12 @@ std::vector<BenchFlag> data_flags() {
        .place = LOCH_PLACE(load.multi_get)},
       {.setting = shown(of(Type::real, "delete", "0", "share of DELETEs", 0, 1), "SHARE"),
        .place = LOCH_PLACE(load.mix.remove),
+       .is_derived = true,
+       .is_recorded = false},
+      {.setting = shown(of(Type::real, "insert-if-absent", "0",
+                           "share of INSERTs: PUTs that take effect only where the key has no value", 0, 1),
+                        "SHARE"),
+       .place = LOCH_PLACE(load.mix.insert_if_absent),
        .is_derived = true,
        .is_recorded = false},
       {.setting = choice(
@@ -134,7 +140,7 @@ std::vector<BenchFlag> data_flags() {
   return flags;
 }
 
-// Keys or values of different sizes; `what` is "key" or "value".
+// Flags for keys or values of different sizes; `what` is "key" or "value".
 std::vector<BenchFlag> size_flags(const std::string& what, const std::string& of_put, const char* least) {
   const std::string name = what + "-size";
   std::vector<BenchFlag> flags;
@@ -155,7 +161,7 @@ std::vector<BenchFlag> size_flags(const std::string& what, const std::string& of
   return flags;
 }
 
-// When operations are issued, and for how long.
+// Flags of when operations are issued, and for how long.
 std::vector<BenchFlag> load_flags() {
   return {
       {.setting = shown(of(Type::real, "rate", "0",
@@ -198,7 +204,8 @@ std::vector<BenchFlag> load_flags() {
   };
 }
 
-// A trace instead of a mix: docs/traces.md. The result says of it what config does not.
+// Flags of a trace that is replayed instead of a mix (docs/traces.md). The result's "replay" object records
+// them, so its "config" does not.
 std::vector<BenchFlag> replay_flags() {
   return {
       {.setting = of(Type::file, "trace-replay", "",

@@ -1,6 +1,6 @@
-// The flags of `loch bench`: one entry each, from which the parser, --help, error messages, the configuration
-// in a result, `loch-bench describe` and thereby experiments (YAML), the JSON Schema and docs/settings.md
-// come.
+// The flags of `loch bench`, one table entry each. The parser, --help, error messages, the configuration in a
+// result, `loch-bench describe` and, through describe, the YAML keys of experiments, the JSON Schema and
+// docs/settings.md are made from this table.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,36 @@
 
 namespace loch::cli {
 
-// Where a flag's value goes. monostate: BenchOptions::others, or code of its own where `is_derived`.
+// Where a flag's value is stored. monostate: in BenchOptions::others, or by code of its own if `is_derived`.
 using FlagPlace = settings::Place;
 
 struct BenchFlag {
   settings::Setting setting;
   FlagPlace (*place)(BenchOptions&) = nullptr;
-  bool is_derived = false;  // parsed with others: --get and --delete make the mix
+  bool is_derived = false;  // parsed together with other flags: --get and --delete make the mix
   bool is_list = false;     // may be repeated
-  bool is_recorded = true;  // recorded in a result's configuration under its name
-  // A key of experiments; empty: the flag's name with _ for -. "-": of the command line alone.
+  bool is_recorded = true;  // recorded under its name in a result's configuration
+  // The flag's YAML key in experiments. Empty: the flag's name with _ for -. "-": the flag exists on the
+  // command line only.
   std::string experiment_key = {};
-  char letter = '\0';  // a short form
+  char letter = '\0';  // one-letter short form; '\0': none
 };
 
 [[nodiscard]] const std::vector<BenchFlag>& bench_flags();
 
-// `loch bench` as --help, `loch-bench describe` and the parser have it, without the protocols' options.
+// The command `loch bench` for the parser, --help and `loch-bench describe`, without the protocols' options.
 [[nodiscard]] settings::Command bench_command();
 
-// The flag of this name or former name, or nullptr.
+// The flag with this name or alias; nullptr if there is none.
 [[nodiscard]] const BenchFlag* find_bench_flag(std::string_view name);
 
 // The flag's key in an experiment's YAML; empty: only the command line has the flag.
 [[nodiscard]] std::string experiment_key(const BenchFlag& flag);
 
-// Writes the value to where the flag says, or reads it from there.
+// Stores a flag's value into its member of `options`.
 void store(const BenchFlag& flag, const settings::Value& value, BenchOptions& options);
-// nullopt: not given, and without a default. Changes nothing.
+// Reads a flag's value from its member of `options`, which is not changed; nullopt: not given, and without a
+// default.
 [[nodiscard]] std::optional<settings::Value> stored(const BenchFlag& flag, BenchOptions& options);
 
 }  // namespace loch::cli

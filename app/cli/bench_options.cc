@@ -1,5 +1,5 @@
-// Parses the flags of `loch bench`, applies workload files, fills in defaults and refuses combinations
-// without a meaning.
+// Parses the flags of `loch bench`, applies workload files, fills in defaults and refuses contradictory
+// combinations.
 #include "app/cli/bench_options.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 namespace loch::cli {
 namespace {
 
-// The flags as given, --set folded in.
+// The flags of the command line, including those given by --set.
 struct Given {
   std::map<std::string, std::vector<std::string>> texts;
   std::map<std::string, std::string> settings;
@@ -47,7 +47,7 @@ std::unexpected<Error> bad(std::string_view key, std::string_view text, std::str
   return fail(ErrorCode::invalid_argument, fmt::format("--{}: \"{}\" is not {}", key, text, expected));
 }
 
-// The flag's value, where it was given.
+// The flag's parsed value; nullopt if the flag was not given.
 Result<std::optional<settings::Value>> value_of(const Given& given, const BenchFlag& flag) {
   const auto text = given.text(flag.setting.key);
   if (!text) return std::nullopt;
@@ -56,7 +56,7 @@ Result<std::optional<settings::Value>> value_of(const Given& given, const BenchF
   return std::optional(*std::move(value));
 }
 
-// Of a flag that is parsed together with others: leaves `into` alone where it was not given.
+// For a flag that is parsed together with others: sets `into` if the flag was given.
 template <typename T>
 Result<> derive(const Given& given, std::string_view key, T& into) {
   LOCH_ASSIGN(const auto value, value_of(given, *find_bench_flag(key)));
@@ -77,7 +77,7 @@ void set_defaults(BenchOptions& o) {
   }
 }
 
-// Every flag that was given and has a place of its own.
+// Stores the value of every given flag that has its own member of BenchOptions.
 Result<> set_given(const Given& given, BenchOptions& o) {
   for (const BenchFlag& flag : bench_flags()) {
     if (flag.is_derived) continue;
@@ -87,13 +87,14 @@ Result<> set_given(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// With the options of all protocols: one that is of another protocol is told so.
+// The command with the options of all protocols, so that an option of another protocol gets an error that
+// says so.
 settings::Command command_with(const kv::Registry& registry) {
   settings::Command command = bench_command();
-  std::set<std::string> keys;  // two protocols of one module may share an option
+  std::set<std::string> keys;  // keys already added: two protocols of one module may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
-      // Parsed by its protocol, in the end.
+      // Options are added as plain text; the chosen protocol parses its own later.
       if (!keys.insert(spec.key).second) continue;
       command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
       command.flags.back().setting.aliases = spec.aliases;
@@ -121,7 +122,7 @@ Result<Given> tokenise(const std::vector<std::string>& arguments, const kv::Regi
   return given;
 }
 
-// A workload file's fields become the defaults that flags override.
+// Takes the workload file's fields as defaults, which flags override.
 Result<> apply_workload(const Given& given, BenchOptions& o) {
   std::vector<std::string> files = given.list("workload");
   for (const std::string& file : given.list("property-file")) files.push_back(file);
@@ -151,16 +152,20 @@ Result<> apply_workload(const Given& given, BenchOptions& o) {
 }
 
 Result<> apply_mix(const Given& given, BenchOptions& o) {
-  if (!given.text("get") && !given.text("delete")) return {};
-  workloads::OperationMix mix{.get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  if (!given.text("get") && !given.text("delete") && !given.text("insert-if-absent")) return {};
+  workloads::OperationMix mix{
+      .get = 0.9, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0, .insert_if_absent = 0};
   LOCH_TRY(derive(given, "get", mix.get));
   LOCH_TRY(derive(given, "delete", mix.remove));
-  mix.put = 1 - mix.get - mix.remove;
+  LOCH_TRY(derive(given, "insert-if-absent", mix.insert_if_absent));
+  mix.put = 1 - mix.get - mix.remove - mix.insert_if_absent;
   if (mix.put < -1e-9) {
+    const std::string inserts =
+        mix.insert_if_absent > 0 ? fmt::format(" and --insert-if-absent {:g}", mix.insert_if_absent) : "";
     return fail(ErrorCode::invalid_argument,
-                fmt::format("--get {:g} and --delete {:g}: together over 1", mix.get, mix.remove));
+                fmt::format("--get {:g} and --delete {:g}{}: together over 1", mix.get, mix.remove, inserts));
   }
-  mix.put = std::max(0.0, std::round(mix.put * 1e12) / 1e12);  // 0.1, not 1 - 0.9
+  mix.put = std::max(0.0, std::round(mix.put * 1e12) / 1e12);  // rounds, so that 1 - 0.9 gives 0.1
   o.load.mix = mix;
   return {};
 }
@@ -177,7 +182,7 @@ Result<> apply_distribution(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Called before the flags are set: reads the workload files that their defaults depend on.
+// Reads the workload files, before the flags are set whose defaults depend on the files.
 Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_mix(given, o));
   LOCH_TRY(apply_distribution(given, o));
@@ -192,7 +197,7 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Called after the flags were set: checks their combinations.
+// Checks combinations of flags, after all flags are set.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";
@@ -214,7 +219,7 @@ Result<> check_load(BenchOptions& o) {
   return {};
 }
 
-// The time series, and the repairs that it is there to show.
+// Checks the flags of the time series, and of the repairs during a load.
 Result<> check_timeline(const Given& given, const BenchOptions& o) {
   const workloads::LoadConfig& load = o.load;
   if (load.probe_keys > 0 && !given.text("timeline"))
@@ -230,7 +235,8 @@ Result<> check_timeline(const Given& given, const BenchOptions& o) {
   return {};
 }
 
-// The flags of "key-size" or "value-size" beyond the largest, over what a workload file asks.
+// Applies the flags of size distributions ("key-size-…" or "value-size-…"), which override those of a
+// workload file.
 Result<> apply_sizes(const Given& given, const std::string& flag, workloads::SizedData of,
                      workloads::SizeRequest& request, std::uint32_t& most,
                      std::shared_ptr<const workloads::Sizes>& sizes, std::vector<std::string>& notes) {
@@ -299,7 +305,7 @@ std::string rounded(double bytes) {
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
-// The number of nodes on this machine, which share its memory.
+// Number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   if (o.fabric == "verbs") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
@@ -308,8 +314,8 @@ Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   return o.nodes;
 }
 
-// Keeping every byte of every value must not fill this machine: beyond a gibibyte the simulation
-// keeps the stamps alone.
+// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the stamps of its
+// values, not all their bytes.
 Result<> apply_memory(const Given& given, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();
@@ -377,7 +383,8 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
-// An emulation's values mean nothing: that is said, and the run goes on without looking at them.
+// For a protocol whose values are meaningless, as an emulation's: adds notes on what is not verified, and
+// switches verification off.
 Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};
@@ -419,7 +426,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(prepare_load(given, o));
   LOCH_TRY(set_given(given, o));
-  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, o));
+  LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
+  const bool has_insert = module->data(o.protocol_options).insert_if_absent.is_there;
+  LOCH_TRY(apply_replay([&](const std::string& flag) { return is_given(given, flag); }, has_insert, o));
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));

@@ -1,4 +1,4 @@
-// Makes a load of a trace, and says afterwards how much of it was replayed, and how late.
+// Makes a load from a trace, and reports how much of the trace was replayed, and how late.
 #include "app/cli/bench_replay.h"
 #include "app/cli/refusal.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What a trace says itself, or what goes with draws from a mix only.
+// Flags refused with a trace: the trace determines them, or they only apply to a mix.
 constexpr std::array decided = {"rate",
                                 "arrivals",
                                 "search",
@@ -25,6 +25,7 @@ constexpr std::array decided = {"rate",
                                 "keys",
                                 "get",
                                 "delete",
+                                "insert-if-absent",
                                 "distribution",
                                 "zipf-theta",
                                 "locality",
@@ -84,7 +85,8 @@ ordered_json lag_json(const measure::Histogram& lag) {
 
 }  // namespace
 
-Result<> apply_replay(const std::function<bool(const std::string&)>& is_given, BenchOptions& o) {
+Result<> apply_replay(const std::function<bool(const std::string&)>& is_given, bool has_insert_if_absent,
+                      BenchOptions& o) {
   if (o.replay.file.empty()) {
     for (const char* flag : parts)
       if (is_given(flag)) return refuse(fmt::format("--{}: goes with --trace-replay", flag));
@@ -105,6 +107,7 @@ Result<> apply_replay(const std::function<bool(const std::string&)>& is_given, B
   if (is_given("value-size") || request.is_one_size) request.value_most = o.value_size;
   request.unknown_value = o.value_size;
   request.operations = o.load.operations;
+  request.has_insert_if_absent = has_insert_if_absent;
   LOCH_ASSIGN(const std::shared_ptr<const workloads::Trace> trace, workloads::read_trace(request));
   const double speed = is_given("trace-speed") ? o.replay.speed : trace->has_times() ? 1 : 0;
   if (speed > 0 && !trace->has_times())
@@ -153,15 +156,16 @@ void say_replay(const BenchOptions& o, measure::PointResult& point) {
     caveat(fmt::format("{} of the trace's {} operations were not replayed: their clients ended before",
                        operations - ended, operations));
   if (const std::uint64_t skipped = sum_of(counts.skipped); skipped > 0)
-    caveat(
-        fmt::format("{} operations of the trace were skipped, for which there is no GET, PUT or DELETE: {}",
-                    skipped, counted(counts.skipped)));
+    caveat(fmt::format(
+        "{} operations of the trace were skipped, for which there is no GET, PUT, DELETE or INSERT: {}",
+        skipped, counted(counts.skipped)));
   if (!counts.simplified.empty())
     caveat(fmt::format("operations of the trace were replayed without their condition or lease: {}",
                        counted(counts.simplified)));
   double latency_sum = 0;
   for (const measure::KindTally& kind : all.kinds) latency_sum += kind.latency_ns.sum();
-  // Latencies count from the arrival times: then more than a tenth of them is waiting for a client.
+  // Reports lateness only if it makes up more than a tenth of the latencies, which count from the arrival
+  // times.
   if (all.lag_ns.sum() * 10 <= latency_sum || all.lag_ns.sum() == 0) return;
   point.caveats.insert(
       point.caveats.begin(),

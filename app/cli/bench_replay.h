@@ -1,4 +1,4 @@
-// A trace instead of a mix: what its flags come to, and what the result says of it.
+// Flags of a trace replay: how they define the load, and what the result reports about the replay.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace loch::cli {
 
-// With --trace-replay reads the file and makes the load and the records of it; flags that a trace decides are
-// refused. After all flags were set.
+// If --trace-replay is given: reads the file, and makes the load and the records from it. Refuses flags that
+// the trace determines. `has_insert_if_absent`: the protocol has INSERTs, which a trace's `add` becomes (else
+// it becomes a PUT). To be called after all other flags were set.
 [[nodiscard]] Result<> apply_replay(const std::function<bool(const std::string&)>& is_given,
-                                    BenchOptions& options);
+                                    bool has_insert_if_absent, BenchOptions& options);
 
-// Adds to the point what was replayed, skipped and late. The sentence on lateness is the first of the
-// caveats.
+// Adds to the point what was replayed, skipped and late; a caveat about lateness comes first.
 void say_replay(const BenchOptions& options, measure::PointResult& point);
 
 }  // namespace loch::cli

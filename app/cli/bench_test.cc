@@ -1,4 +1,5 @@
-// The command line: what is refused and how, and whole runs in this process with a toy store.
+// Tests the command line of bench: refused input and its messages, and whole runs in this process with a toy
+// store.
 #include "app/cli/bench.h"
 
 #include "app/cli/bench_flags.h"
@@ -31,7 +32,7 @@ kv::Registry toys() {
   return registry;
 }
 
-// A fabric of this build; the tests of flags need one to name.
+// The name of some fabric of this build, for tests of flags that need one.
 std::string a_fabric() { return support::local_fabrics().front(); }
 
 Words with(Words words) {
@@ -54,7 +55,7 @@ BenchOptions accepted(Words words) {
   return options ? *options : BenchOptions();
 }
 
-// Pilaf and Pilaf-VO, say: two protocols of one module with the same options.
+// Two protocols of one module, such as Pilaf and Pilaf-VO, have options with the same keys.
 TEST(BenchOptions, ProtocolsMayShareAnOption) {
   kv::Registry registry = toys();
   registry.emplace("slots-too", support::make_slot_store());
@@ -144,7 +145,7 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--slots.spair", "3"}, "did you mean --slots.spare?"},
            {{"--set", "slots.spair=3"}, "did you mean --slots.spare?"},
            {{"--set", "nonsense"}, "--set"},
-           {{"--node", "3"}, "did you mean --nodes?"},  // no guessing at prefixes
+           {{"--node", "3"}, "did you mean --nodes?"},  // a flag's prefix is not accepted for the flag
            {{"--nodes", "many"}, "--nodes"},
            {{"--nodes", "0"}, "--nodes"},
            {{"--nodes", "-3"}, "--nodes"},
@@ -316,7 +317,8 @@ TEST_P(BenchOn, ATimelineIsThereWhereItWasAskedFor) {
   EXPECT_TRUE(read("b.json")["timeline"].is_null());
 }
 
-// A node whose workers stand still for two of six milliseconds is seen as two bins with a third less.
+// A node whose workers pause for two of the six milliseconds shows as two bins with a third less throughput
+// (one of three nodes).
 TEST_P(BenchOn, APausedNodeIsADipInTheTimeline) {
   if (GetParam() != "sim") GTEST_SKIP() << "pauses are simulated";
   ASSERT_TRUE(
@@ -368,8 +370,8 @@ TEST_P(BenchOn, HistogramAsHdrText) {
   EXPECT_THAT(read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
 }
 
-// Background workers and workers have been on their cores for a while when the load begins, and take turns
-// there at instants that differ between machines.
+// With a settle time, the background workers compete with the store's workers for the cores before the load
+// begins, and their progress differs between nodes.
 TEST_P(BenchOn, BackgroundWorkersHaveSettledWhenTheLoadBegins) {
   if (GetParam() != "sim") GTEST_SKIP() << "background workers are simulated";
   ASSERT_EQ(
@@ -397,7 +399,7 @@ TEST_P(BenchOn, SomeNodesHaveBackgroundWorkersAndNodesHaveFewerCores) {
   EXPECT_EQ(json["config"]["cores"], 6);
   EXPECT_GT(json["nodes"][0]["counters"]["hog_hashes"], 0);
   EXPECT_EQ(json["nodes"][1]["counters"]["hog_hashes"], 0);
-  EXPECT_EQ(bench({"--cores", "7", "--dry-run"}), 2);  // not as many on each socket of 6
+  EXPECT_EQ(bench({"--cores", "7", "--dry-run"}), 2);  // 7 cores cannot be divided evenly over the sockets
   EXPECT_EQ(bench({"--cores", "13", "--dry-run"}), 2);
 }
 
@@ -414,7 +416,7 @@ TEST_P(BenchOn, BrokenStoreIsExitOne) {
   Words all = {"--protocol", "slots", "--fabric", GetParam(), "--nodes", "3"};
   all.insert(all.end(), words.begin(), words.end());
   if (GetParam() == "sim") {
-    // Lines move at different instants only where a fault says so.
+    // On sim, cache lines of one message become visible at different instants only if a fault asks for it.
     std::ofstream(file("torn.yaml")) << "torn_read: 0.5\ntorn_write: 0.5\n";
     all.insert(all.end(), {"--faults", file("torn.yaml")});
   }

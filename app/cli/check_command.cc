@@ -1,4 +1,4 @@
-// `loch check`: judges recorded histories.
+// The command `loch check`: judges recorded histories.
 #include "app/cli/check_command.h"
 
 #include <fmt/format.h>

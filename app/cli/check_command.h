@@ -1,4 +1,4 @@
-// loch check: is a recorded history what a correct store could have answered?
+// Loch check: decides whether a recorded history is one that a correct store could produce.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace loch::cli {
 
-// Flags as in check_flags.h, and histories. Exit status: 0 holds; 1 violated; 2 unreadable, undecided or bad
-// flags.
+// Runs `loch check` with the flags of check_flags.h and names of histories. Exit status: 0: correct; 1:
+// violated; 2: unreadable, undecided or bad flags.
 [[nodiscard]] int run_check_command(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

@@ -1,4 +1,4 @@
-// The table of `loch check`'s flags, and what they ask of the checker.
+// The table of `loch check`'s flags, and their conversion to the checker's options.
 #include "app/cli/check_flags.h"
 
 #include "common/base/check.h"

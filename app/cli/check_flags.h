@@ -14,10 +14,10 @@ struct CheckFlags {
   bool has_tombstones = false;
 };
 
-// Its places are in `flags`, which outlives it.
+// The table of flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command check_command(CheckFlags& flags);
 
-// What the flags ask of the checker.
+// Converts the flags to the checker's options.
 [[nodiscard]] check::CheckOptions check_options(const CheckFlags& flags);
 
 }  // namespace loch::cli

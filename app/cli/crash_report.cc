@@ -1,4 +1,4 @@
-// Prints the signal and the call stack of a crash, with functions that a signal handler may call.
+// Prints the signal and call stack of a crash, using only functions that a signal handler may call.
 #include "app/cli/crash_report.h"
 
 #include <execinfo.h>
@@ -14,10 +14,11 @@
 namespace loch::cli {
 namespace {
 
-[[maybe_unused]] constexpr std::array signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+[[maybe_unused]] constexpr std::array crash_signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 constexpr int frames_max = 64;
-// A stack overflow leaves no room on the thread's own stack. Only the thread that calls report_crashes() gets
-// one of these: an overflow in another thread ends the process without a report.
+// Size of the signal handler's own stack, needed because a stack overflow leaves no room on the thread's
+// stack. Only the thread that calls report_crashes() gets one: a stack overflow in another thread ends the
+// process without a report.
 [[maybe_unused]] constexpr std::size_t handler_stack_bytes = 64 << 10;
 
 [[maybe_unused]] void report(int signal, siginfo_t* info, void*) {
@@ -30,7 +31,7 @@ constexpr int frames_max = 64;
   const int count = ::backtrace(frames.data(), frames_max);
   if (::write(STDERR_FILENO, line.data(), std::min(end.size, line.size())) >= 0)
     ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
-  ::raise(signal);  // SA_RESETHAND: its own action again
+  ::raise(signal);  // SA_RESETHAND has restored the signal's default action
 }
 
 }  // namespace
@@ -40,13 +41,13 @@ void report_crashes() {
   static std::array<char, handler_stack_bytes> handler_stack;
   const stack_t stack = {.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
   ::sigaltstack(&stack, nullptr);
-  // Its first call loads libgcc, which takes memory: not in a handler.
+  // The first call of backtrace() loads libgcc and allocates memory, which must not happen in the handler.
   std::array<void*, 1> first{};
   ::backtrace(first.data(), 1);
   struct sigaction action = {};
   action.sa_sigaction = report;
   action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER);
-  for (const int signal : signals) ::sigaction(signal, &action, nullptr);
+  for (const int signal : crash_signals) ::sigaction(signal, &action, nullptr);
 #endif
 }
 

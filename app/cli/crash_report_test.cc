@@ -1,4 +1,4 @@
-// A crash is reported with its signal and call stack, and ends the process by that signal.
+// Tests that a crash is reported with its signal and call stack, and that the process ends by that signal.
 #include "app/cli/crash_report.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(CrashReport, SaysSignalAddressAndStackAndEndsBySignal) {
               "ended by signal 11 at address 0x10; call stack.*\n.*crash_report_test.*\n.*crash_report_test");
 }
 
-// The handler has a stack of its own.
+// Overflows the stack: the report has to be printed nevertheless, from the handler's own stack.
 [[gnu::noinline]] int overflow(int depth) {  // NOLINT(misc-no-recursion)
   volatile char page[4096];
   page[0] = static_cast<char>(depth);

@@ -1,4 +1,4 @@
-// Writes what the tables of settings hold as one JSON document, or as the page docs/settings.md.
+// Writes all tables of settings as one JSON document, or as the page docs/settings.md.
 #include "app/cli/describe.h"
 
 #include <fmt/format.h>
@@ -82,14 +82,14 @@ ordered_json protocol_json(const kv::Module& module) {
 
 // ---- The page ------------------------------------------------------------------------------------
 
-// The bars of a table's columns are the only thing of Markdown that a help line could break.
+// Escapes '|', the only Markdown character of a help line that would break a table cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char letter : text) out += letter == '|' ? std::string("\\|") : std::string(1, letter);
   return out;
 }
 
-// `before`: what is written before each name, a flag's two dashes.
+// A Markdown table of settings; `before` is printed before each name, such as a flag's two dashes.
 std::string table_of(const std::vector<Setting>& settings, std::string_view before) {
   std::string out = "| name | type | range | default | meaning |\n|---|---|---|---|---|\n";
   for (const Setting& each : settings) {

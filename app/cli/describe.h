@@ -1,6 +1,6 @@
-// loch-bench describe: every setting of this build (commands' flags, protocols' options, faults, constants of
-// hardware profiles, keys of workload files) with its type, range, default and help, in one document. The
-// Python side, the JSON Schema of experiments and docs/settings.md are made from it.
+// loch-bench describe: one document with every setting of this build (commands' flags, protocols' options,
+// faults, constants of hardware profiles, keys of workload files) and its type, range, default and help. The
+// Python tools, the JSON Schema of experiments and docs/settings.md are made from it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,23 +13,23 @@
 
 namespace loch::cli {
 
-// One setting as JSON: key, type, placeholder, help, and, where there is one, default, minimum, maximum
-// (bytes, nanoseconds), choices, unit, role, source, aliases (former names that stay accepted).
+// One setting as JSON: key, type, placeholder, help and, where the setting has them, default, minimum,
+// maximum (bytes, nanoseconds), choices, unit, role, source, aliases (other accepted names).
 [[nodiscard]] nlohmann::ordered_json to_json(const settings::Setting& setting);
 
-// The document: "schema" (1), "flags" of bench, "commands" (each with its operands, flags, exit statuses and
-// an example), "protocols", "faults", "hardware" and "workload" keys.
+// The whole document: "schema" (1), "flags" of bench, "commands" (each with its operands, flags, exit
+// statuses and an example), "protocols", "faults", "hardware" and "workload" keys.
 [[nodiscard]] nlohmann::ordered_json describe(const kv::Registry& registry,
                                               const std::vector<settings::Command>& commands);
 
 struct DescribeFlags {
   bool as_json = false, as_page = false;
 };
-// The table of its flags. Its places are in `flags`, which outlives it.
+// The table of flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command describe_command(DescribeFlags& flags);
 
-// describe [--json|--markdown]: the document, or the page docs/settings.md. `commands` are all of the
-// program's.
+// Runs `describe [--json|--markdown]`: prints the JSON document, or the page docs/settings.md. `commands` are
+// all commands of the program.
 [[nodiscard]] int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry,
                                const std::vector<settings::Command>& commands);
 

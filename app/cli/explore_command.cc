@@ -1,4 +1,4 @@
-// `loch explore`: one scenario, and what it prints.
+// The command `loch explore` for a single scenario, and its output.
 #include "app/cli/explore_command.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Runs families of explorations and prints what came out of each family in one line.
+// Runs families of explorations and prints one line about each family.
 #include "app/cli/explore_family.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ class FamilyRun {
 
  private:
   Result<> visit(const std::string& text, const std::string& before);
-  // Plans differ by the number of operations, and by what is done: keys are looked for once for each number.
+  // The plan for a scenario, cached by its number of operations, because the search for colliding keys is
+  // repeated only if that number changes.
   Result<explore::Plan> plan_for(const ExploreOptions& each);
   void note(const ExploreOptions& each, const explore::Exploration& all);
 

@@ -1,4 +1,4 @@
-// loch explore --family: every scenario of a family, from every arrangement of the table.
+// Loch explore --family: explores every scenario of a family, from every initial arrangement of the table.
 #pragma once
 
 #include "app/cli/explore_flags.h"
@@ -6,7 +6,7 @@
 
 namespace loch::cli {
 
-// Exit status 0: all complete, nothing found; 1: found; 3: a bound was reached; 2: bad input.
+// Exit status: 0: all complete, no violation; 1: violation found; 2: bad input; 3: a bound was reached.
 [[nodiscard]] int run_explore_family(const ExploreFlags& flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

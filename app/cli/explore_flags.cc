@@ -1,4 +1,4 @@
-// The table of `loch explore`'s flags, and which of them go together.
+// The table of `loch explore`'s flags, and which flags exclude each other.
 #include "app/cli/explore_flags.h"
 
 #include <fmt/format.h>
@@ -25,12 +25,12 @@ constexpr double most_events = 8, most_switches = 1000, most_value_bytes = 1024;
 
 std::string text_of(std::uint64_t number) { return fmt::format("{}", number); }
 
-// A number of things that may happen to a scenario.
+// A flag that bounds how many events of one kind (such as failed requests) may happen in a scenario.
 Flag happening(const char* key, const char* help, std::uint32_t* place) {
   return {.setting = of(Type::integer, key, text_of(*place), help, 0, most_events), .place = place};
 }
 
-// What is explored.
+// Flags that describe the scenario to explore.
 std::vector<Flag> scenario_flags(ExploreFlags& f) {
   ExploreOptions& o = f.each;
   return {
@@ -79,7 +79,7 @@ std::vector<Flag> scenario_flags(ExploreFlags& f) {
   };
 }
 
-// How, and what is written of it.
+// Flags of the search's bounds and of its output.
 std::vector<Flag> search_flags(ExploreFlags& f) {
   ExploreOptions& o = f.each;
   return {
@@ -104,7 +104,7 @@ std::vector<Flag> search_flags(ExploreFlags& f) {
   };
 }
 
-// Many scenarios: those of a file, and those of a family.
+// Flags for many scenarios: those of a file, and those of a family.
 std::vector<Flag> many_flags(ExploreFlags& f) {
   const std::vector<std::string> of_suite = {"suite", "mutants"}, of_family = {"family"};
   settings::Setting family = of(
@@ -145,7 +145,7 @@ std::vector<Flag> many_flags(ExploreFlags& f) {
   };
 }
 
-// A suite has its scenarios, and what they are explored with, in its file.
+// Refuses flags that a suite takes from its file: the scenarios and their settings.
 Result<> check_suite(const settings::Given& given) {
   const std::vector<std::string> known = {"suite",  "quick",  "protocol", "mutants",
                                           "mutant", "states", "time"};
@@ -157,7 +157,7 @@ Result<> check_suite(const settings::Given& given) {
   return {};
 }
 
-// A family has its own scenarios and starts; two keys are enough for it.
+// Refuses flags that a family sets itself (scenarios, initial operations), and gives it two keys by default.
 Result<> complete_family(ExploreFlags& f) {
   if (f.each.has_scenario)
     return refuse(fmt::format("--family: \"{}\": a family has its own scenarios", f.each.scenario));
@@ -186,7 +186,8 @@ settings::Command explore_command(ExploreFlags& flags) {
            {.setting =
                 of(Type::text, "SCENARIO", default_scenario,
                    "clients, separated by |, with operations, separated by ;. GET K, PUT K, DELETE K; "
-                   "MIGRATE K where the protocol moves keys; SCRUB repairs what clients held that are "
+                   "INSERT K (insert-if-absent) where the protocol has it; MIGRATE K where the protocol "
+                   "moves keys; SCRUB repairs what clients held that are "
                    "dead by then. Keys of one letter (K, K2) compete for the same slots; every key named "
                    "is there at the start"),
             .is_required = false}},

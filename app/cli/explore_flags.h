@@ -1,4 +1,4 @@
-// The flags of `loch explore`, in its three forms: one scenario, a family of them, a suite.
+// The flags of `loch explore` in its three forms: one scenario, a family of scenarios, a suite file.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace loch::cli {
 
-// Of --mutants, for each scenario and variant, where --time does not say.
+// Time limit for each pair of scenario and known-bad variant with --mutants, unless --time gives another.
 constexpr Nanos time_for_mutant = 10'000'000'000;
 
 struct ExploreFlags {
-  ExploreOptions each;           // of one scenario, or of each of a family
-  std::vector<std::string> set;  // KEY=VALUE
+  ExploreOptions each;           // options of the scenario, or of each scenario of a family
+  std::vector<std::string> set;  // protocol options as KEY=VALUE
 
   std::string family;
-  std::uint64_t every = 0;   // explores each scenario whose number is a multiple of this
-  std::uint64_t starts = 0;  // operations that may come before the clients' own, at most
-  std::uint64_t shown = 0;   // how many findings are printed
+  std::uint64_t every = 0;   // family: explores each scenario whose number is a multiple of this
+  std::uint64_t starts = 0;  // family: at most this many operations run before the clients' own
+  std::uint64_t shown = 0;   // family: number of violations to print
 
-  std::string suite;    // its file; empty: default_suite()
-  std::string mutants;  // the protocol whose known-bad variants are looked for
+  std::string suite;    // name of the suite's file; empty: default_suite()
+  std::string mutants;  // --mutants: the protocol whose known-bad variants are to be found
   std::string protocol;
   bool is_quick = false;
 
@@ -32,10 +32,10 @@ struct ExploreFlags {
   [[nodiscard]] bool has_family() const { return given.has("family"); }
 };
 
-// The table. Its places are in `flags`, which holds some defaults and outlives it.
+// The table of flags. Parsing stores into `flags`, which holds some defaults and has to outlive the table.
 [[nodiscard]] settings::Command explore_command(ExploreFlags& flags);
 
-// Everything after "explore", in any of its forms. The error names the flag and what was expected.
+// Parses the arguments after "explore", in any form. An error names the flag and what was expected.
 [[nodiscard]] Result<ExploreFlags> parse_explore_flags(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

@@ -1,4 +1,4 @@
-// The three forms of `loch explore`: what each takes, and what is refused in which words.
+// Tests the three forms of `loch explore`: accepted flags, and the messages about refused ones.
 #include "app/cli/explore_flags.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What an exploration is planned from, and how it is written in one line.
+// Parses the options of one exploration, and writes them as one line.
 #include "app/cli/explore_options.h"
 
 #include <fmt/format.h>

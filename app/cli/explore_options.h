@@ -1,4 +1,4 @@
-// What one exploration is asked for on the command line or on a line of a suite.
+// Options of one exploration, from the command line or from a line of a suite file.
 #pragma once
 
 #include <string>
@@ -22,16 +22,17 @@ struct ExploreOptions {
   std::uint32_t share = 0;
   std::uint32_t value_bytes = explore::least_value_bytes;
   std::uint32_t window = 1;
-  bool has_scenario = false;  // false: the default scenario
+  bool has_scenario = false;  // whether a scenario was given; false: the default scenario
 };
 
-// PROTOCOL [SCENARIO] [flags], as on a line of a suite. The error names the flag and what was expected.
+// Parses "PROTOCOL [SCENARIO] [flags]", as on a line of a suite file. An error names the flag and what was
+// expected.
 [[nodiscard]] Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments);
 [[nodiscard]] Result<explore::Plan> plan_of(const ExploreOptions& options, const kv::Registry& registry);
 [[nodiscard]] check::CheckOptions judging_of(const explore::Plan& plan);
-// "nessie "PUT K | GET K" --fail 1": what parse_explore() reads, without limits.
+// Writes options as parse_explore() reads them, such as "nessie "PUT K | GET K" --fail 1", without limits.
 [[nodiscard]] std::string describe(const ExploreOptions& options);
-// "found", "complete", "bound" or "interrupted".
+// The exploration's result: "found", "complete", "bound" or "interrupted".
 [[nodiscard]] std::string_view verdict_of(const explore::Exploration& all);
 
 }  // namespace loch::cli

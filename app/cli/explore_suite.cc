@@ -1,4 +1,4 @@
-// Reads a file of explorations, runs them, and prints what came out beside what is expected.
+// Reads a suite file of explorations, runs them, and prints each result beside the expected one.
 #include "app/cli/explore_suite.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace loch::cli {
 namespace {
 
-// Splits a line into words; a quoted text is one word. None if a quote is not closed.
+// Splits a line into words; a quoted text is one word. nullopt if a quote is not closed.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool is_quoted = false, is_word = false;
@@ -73,7 +73,7 @@ std::size_t moves_of(const explore::Exploration& all) {
   return all.violation ? all.violation->moves.size() : all.depth;
 }
 
-// Runs the file's scenarios. 1: one was not as expected.
+// Runs the file's scenarios and returns the exit status: 0, or 1 if a result was not as expected.
 Result<int> run_entries(const ExploreFlags& o, const std::vector<SuiteEntry>& entries,
                         const kv::Registry& registry) {
   int status = 0;
@@ -102,7 +102,7 @@ Result<int> run_entries(const ExploreFlags& o, const std::vector<SuiteEntry>& en
   return status;
 }
 
-// The scenarios of the protocol without a variant of their own, once each, as the file has them.
+// The scenarios of the protocol that are expected to find no violation, in the file's order.
 std::vector<ExploreOptions> scenarios_for(const std::string& protocol,
                                           const std::vector<SuiteEntry>& entries) {
   std::vector<ExploreOptions> all;
@@ -112,7 +112,8 @@ std::vector<ExploreOptions> scenarios_for(const std::string& protocol,
   return all;
 }
 
-// A line as a suite has it, for the first scenario that finds the variant; and where none does, that.
+// Looks for each known-bad variant of a protocol: prints a line for the suite file with the first scenario
+// that finds it, or that no scenario finds it.
 Result<int> run_mutants(const ExploreFlags& o, const std::vector<SuiteEntry>& entries,
                         const kv::Registry& registry) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.mutants));

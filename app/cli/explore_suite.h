@@ -1,4 +1,4 @@
-// loch explore --suite and --mutants: explorations of a file, as a table that can be made again.
+// Loch explore --suite and --mutants: runs the explorations that a suite file lists, and prints a table.
 #pragma once
 
 #include <string>
@@ -10,24 +10,27 @@
 
 namespace loch::cli {
 
-// A line of the file: GROUP EXPECTED PROTOCOL "SCENARIO" [flags]. Behind # are comments.
+// A line of a suite file: GROUP EXPECTED PROTOCOL "SCENARIO" [flags], with a comment after '#'.
 struct SuiteEntry {
-  bool is_quick = false;  // GROUP: quick or long
-  std::string expected;   // complete, found, bound (nothing within --states)
+  bool is_quick = false;  // whether the line's GROUP is "quick" and not "long"
+  std::string expected;   // complete, found, or bound (no violation within --states)
   ExploreOptions options;
 };
 
-// The error names the line: "FILE:7: …". A scenario of a protocol that the build does not have is one.
+// Parses a suite file; `name` is the file's name. An error names the line ("FILE:7: …"); a protocol that the
+// build does not have is an error.
 [[nodiscard]] Result<std::vector<SuiteEntry>> parse_suite(std::string_view text, const std::string& name,
                                                           const kv::Registry& registry);
 [[nodiscard]] Result<std::vector<SuiteEntry>> read_suite(const std::string& file,
                                                          const kv::Registry& registry);
 [[nodiscard]] std::string default_suite();
 
-// Whether an exploration is what the file says of it. What was expected to reach its bound may be complete.
+// Whether the exploration's result is the one that the line expects; "complete" also satisfies an expected
+// "bound".
 [[nodiscard]] bool is_as_expected(const SuiteEntry& entry, const explore::Exploration& all);
 
-// Exit status 0: all as expected, or every variant was looked for; 1: some not as expected; 2: bad input.
+// Exit status: 0: all results as expected, or every variant was looked for; 1: some results not as expected;
+// 2: bad input.
 [[nodiscard]] int run_explore_suite(ExploreFlags flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

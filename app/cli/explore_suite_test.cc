@@ -1,5 +1,5 @@
-// The quick explorations of tests/explore/scenarios.txt come out as the file says, and the file is read
-// strictly.
+// Tests that the quick explorations of tests/explore/scenarios.txt give the results that the file expects,
+// and that malformed lines are refused.
 #include "app/cli/explore_suite.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(ExploreSuite, EachQuickExplorationIsAsTheFileSays) {
   EXPECT_GE(found, 20U);
 }
 
-// A line that says otherwise than what comes out is told.
+// A line whose expectation is wrong is reported.
 TEST(ExploreSuite, AWrongExpectationIsSeen) {
   const auto wrong = parse_suite("quick found nessie \"GET K | GET K\"\n", "f", registry());
   ASSERT_TRUE(wrong.has_value()) << wrong.error().message;

@@ -1,5 +1,5 @@
-// Opens the fabric of a run: reads its faults and kills, starts background load, and wraps counting, tracing
-// and fault injection around it.
+// Opens the fabric of a run: reads its faults and process kills, starts background load, and wraps the fabric
+// in the decorators for counting, tracing and fault injection.
 #include "app/cli/fabrics.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@
 namespace loch::cli {
 namespace {
 
-// The first `wanted` cores of a node, socket by socket, as if the others had been switched off.
+// Restricts a simulated CPU to its first `wanted` cores, socket by socket.
 Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
   if (wanted == 0) return {};
   const std::uint32_t per_socket = cpu.cores / cpu.sockets;
@@ -82,7 +82,7 @@ Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) 
   return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
 }
 
-// The faults that any real fabric can be given, and a schedule of processes to kill.
+// The faults that can be injected on shm and verbs, and the processes to kill.
 struct RealFaults {
   fabric::FaultConfig config;
   std::vector<ProcessKill> kills;
@@ -125,7 +125,7 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return all;
 }
 
-// A real fabric, with the faults that were asked for.
+// Wraps a real-time fabric in the decorator that injects the requested faults.
 [[maybe_unused]] Result<std::unique_ptr<fabric::Fabric>> with_faults(std::unique_ptr<fabric::Fabric> fabric,
                                                                      const BenchOptions& o,
                                                                      [[maybe_unused]] std::uint64_t seed,
@@ -192,7 +192,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 
-// This machine's background workers: of several processes on it, the first has them.
+// Starts this machine's background workers; among several processes on one machine, only the first does.
 Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOptions& o,
                                                                    const Place& place) {
   if (o.background_workers == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
@@ -209,7 +209,7 @@ Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
     return std::vector<std::uint32_t>();
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const kv::DeployConfig deploy = deploy_config(o);
-  std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
+  std::vector<std::uint32_t> servers, workers;  // cores, as Driver::add_workers pins workers
   for (std::uint32_t i = 0; i < deploy.server_workers; ++i) servers.push_back(deploy.server_index(i) % cores);
   for (std::uint32_t i = 0; i < deploy.client_workers; ++i) workers.push_back(i % cores);
   std::ranges::copy(servers, std::back_inserter(workers));

@@ -1,4 +1,4 @@
-// Opens the fabric that the flags ask for, with its decorators.
+// Opens the fabric that the flags ask for, wrapped in its decorators.
 #pragma once
 
 #include <memory>
@@ -14,40 +14,42 @@
 
 namespace loch::cli {
 
-// Which process of how many this is.
+// This process's position among the processes of the run.
 struct Place {
   std::uint32_t rank = 0, ranks = 1;
-  std::uint32_t rank_here = 0;  // number of this process among those on this machine
+  std::uint32_t rank_here = 0;  // rank of this process among those on the same machine
   std::string job;
-  cluster::Control* control = nullptr;  // verbs over several processes
+  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs
 };
 
-// A process that a faults file kills: so long after the load began, as `kill -9` does.
+// A process to kill, as `kill -9` does, at a time after the load's begin; given in a faults file.
 struct ProcessKill {
   fabric::NodeId node = 0;
   Nanos at = 0;
 };
 
 struct OpenFabric {
-  std::unique_ptr<fabric::TraceWriter> trace;  // outlives the fabric; close() after the run
+  // Has to outlive the fabric; close() is to be called after the run.
+  std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;                                     // profile name, sim only
-  std::uint32_t cores = 0;                                  // to pin workers to; 0: not pinned
-  const background::BackgroundFabric* alongside = nullptr;  // `fabric`, where it runs in real time
-  std::vector<ProcessKill> kills;                           // of real processes, one per node
+  std::string hardware;     // name of the hardware profile; only for sim
+  std::uint32_t cores = 0;  // number of cores to pin workers to; 0: no pinning
+  // The decorator with background workers if the fabric runs in real time.
+  const background::BackgroundFabric* alongside = nullptr;
+  std::vector<ProcessKill> kills;  // processes to kill, one process per node
 };
 
-// The cores of this machine that --hogs are pinned to in real time; none: not pinned. On sim they are the
-// simulated machine's affair.
+// The cores of this machine that background workers are pinned to; empty: not pinned, or the fabric is sim,
+// whose background workers run on simulated cores.
 [[nodiscard]] Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& options);
 
-// Starts the background workers, too: before anything of the fabric is there. Call it from the process's main
-// thread. Refuses an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
+// Opens the fabric, and starts the background workers before it. Has to be called from the process's main
+// thread. Fails on an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
 [[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed,
                                              const Place& place);
 
-// Refuses an unknown hardware profile, bad files that the flags name, and background workers that have no
-// core; opens nothing.
+// Checks what the flags name without opening a fabric: fails on an unknown hardware profile, bad files, and
+// background workers that have no core.
 [[nodiscard]] Result<> check_files(const BenchOptions& options);
 
 }  // namespace loch::cli

@@ -1,5 +1,5 @@
-// Installs handlers for SIGINT and SIGTERM that interrupt the fabric once, and end the process the second
-// time.
+// Installs handlers for SIGINT and SIGTERM: the first signal interrupts the fabric, a second ends the
+// process.
 #include "app/cli/interrupt.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@
 namespace loch::cli {
 namespace {
 
-// Signal handlers can reach nothing but globals.
+// Globals, because a signal handler has no other access to state.
 std::atomic<fabric::Fabric*> running{nullptr};
 std::atomic<int> signals{0};
 
@@ -24,7 +24,8 @@ std::int64_t seconds() {
 }
 std::atomic<std::int64_t> first_at{0};
 
-// A launcher may signal a process twice for one Ctrl-C; only a later second one is impatience.
+// Ends the process on a repeated signal only if it comes more than a second after the first, because a
+// launcher may send two signals for one Ctrl-C.
 void on_signal(int) {
   if (signals.fetch_add(1) == 0)
     first_at.store(seconds());

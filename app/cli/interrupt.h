@@ -1,12 +1,12 @@
-// Ctrl-C and kill end a run cleanly: the fabric is told to stop, and nothing half-written stays.
+// Clean ends of a run by Ctrl-C or kill: the fabric is interrupted, and no half-written file remains.
 #pragma once
 
 #include "common/fabric/fabric.h"
 
 namespace loch::cli {
 
-// While it lives, SIGINT and SIGTERM interrupt the fabric; a second one ends the process at once.
-// One at a time.
+// While an object lives, SIGINT and SIGTERM interrupt its fabric, and a second signal ends the process at
+// once. At most one object may exist at a time.
 class InterruptScope {
  public:
   explicit InterruptScope(fabric::Fabric* fabric);
@@ -15,7 +15,7 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
-// Has SIGINT or SIGTERM come since the process began?
+// Whether SIGINT or SIGTERM has been received since the process began.
 [[nodiscard]] bool was_interrupted();
 
 }  // namespace loch::cli

@@ -1,4 +1,4 @@
-// How a protocol's histories are judged: by what its module claims.
+// Options for checking a protocol's histories: the consistency model is the one that its module claims.
 #pragma once
 
 #include "common/check/linearizable.h"

@@ -1,4 +1,4 @@
-// Collects and prints what `loch list` names: protocols, fabrics, hardware, workloads, experiments, holes,
+// Collects and prints the lists of `loch list`: protocols, fabrics, hardware, workloads, experiments, holes,
 // mutants, probes, faults.
 #include "app/cli/list.h"
 
@@ -49,7 +49,8 @@ std::string_view scope_name(fabric::AtomicScope scope) {
   return "none";
 }
 
-// What the protocol needs of a device with its default options; `loch doctor --protocol` compares it.
+// What the protocol, with default options, needs of a device; `loch doctor --protocol` compares this with the
+// device.
 ordered_json needs_of(const fabric::Requirements& needs) {
   ordered_json out;
   out["rc"] = needs.rc;
@@ -91,7 +92,7 @@ std::vector<Entry> hardware() {
   return out;
 }
 
-// The files below a folder that `accept` takes, by path relative to it.
+// Paths, relative to the folder, of all files in it for which `accept` is true.
 std::vector<std::string> files_below(const files::path& folder, bool (*accept)(const files::path&)) {
   std::vector<std::string> out;
   std::error_code failure;
@@ -171,7 +172,7 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// Every probe name once, though several code places may share it.
+// The names of all probes, each once, even if several places in the code share it.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {
@@ -238,7 +239,8 @@ void add_fields(const ordered_json& value, const std::string& path, std::vector<
     add_fields(each, path.empty() ? key : fmt::format("{}.{}", path, key), out);
 }
 
-// Of a result's JSON, as claims and derived values name them; those of a run of its own kind alone say so.
+// The fields of a result's JSON by the path that claims and derived values use; a field that only some runs
+// have says so.
 std::vector<Entry> fields() {
   measure::PointResult point;
   point.nodes.emplace_back();
@@ -247,7 +249,7 @@ std::vector<Entry> fields() {
   return out;
 }
 
-// What each protocol counts of itself, under protocol_counters of a result: those of a few simulated
+// The counters that each protocol adds to a result under protocol_counters, found by running a few simulated
 // operations.
 std::vector<Entry> counters(const kv::Registry& registry) {
   std::vector<Entry> out;
@@ -255,7 +257,7 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    if (!options || !validate(*options, *module)) {  // some have servers on nodes of their own
+    if (!options || !validate(*options, *module)) {  // this protocol needs servers on nodes without clients
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);
     }
@@ -294,7 +296,7 @@ struct Kind {
   std::vector<Entry> (*entries)(const kv::Registry&);
 };
 
-// Of a list that does not depend on the protocols.
+// Adapts a list that does not depend on the protocols to the signature of Kind::entries.
 template <std::vector<Entry> (*entries)()>
 std::vector<Entry> of_any(const kv::Registry&) {
   return entries();
@@ -333,6 +335,8 @@ ordered_json protocol_facts(const kv::Module& module) {
   out["keys"] = kv::name(data.keys);
   out["values"] = kv::name(data.values);
   out["multi_get"] = data.multi_get ? "concurrent GETs" : "none";
+  out["insert_if_absent"] =
+      fmt::format("{}{}", data.insert_if_absent.is_there ? "" : "none: ", data.insert_if_absent.how);
   out["needs"] = needs_of(module.requirements(options));
   return out;
 }

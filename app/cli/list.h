@@ -1,4 +1,4 @@
-// loch list: what this build has, one line each or as JSON.
+// Loch list: the parts of this build, one per line or as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,18 +11,20 @@
 
 namespace loch::cli {
 
-// The table of its operand and its flag, whose place is `as_json`.
+// The command's table: one operand and one flag, which is stored into `as_json`.
 [[nodiscard]] settings::Command list_command(bool& as_json);
-// protocols, fabrics, hardware, workloads, experiments, mutants, holes. Returns the exit status.
+// Runs `loch list`; the operand is protocols, fabrics, hardware, workloads, experiments, mutants, holes and
+// so on. Returns the exit status.
 [[nodiscard]] int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry);
 
-// A protocol's name, paper, consistency, default servers, and needs of a device with its default options.
+// A protocol as JSON: name, paper, consistency, default number of servers, and what it needs of a device with
+// default options.
 [[nodiscard]] nlohmann::ordered_json protocol_facts(const kv::Module& module);
 
-// The fabrics on which this fault can be injected: "sim, shm, verbs".
+// Names of the fabrics on which this fault can be injected, such as "sim, shm, verbs".
 [[nodiscard]] std::string fault_fabrics(const fabric::FaultKey& key);
 
-// The folder that holds experiments/ and workloads/: $LOCH_HOME, else the source folder.
+// The folder that contains experiments/ and workloads/: $LOCH_HOME, or else the source folder.
 [[nodiscard]] std::string home_folder();
 
 }  // namespace loch::cli

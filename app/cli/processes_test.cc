@@ -1,5 +1,5 @@
-// bench as three processes, as a launcher starts them: one result, one history; a killed process is
-// named and the others go on; an interrupt leaves nothing behind.
+// Tests bench as three processes, as a launcher starts them: they write one result and one history; a killed
+// process is named in the result while the others go on; an interrupt leaves no files.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class Processes : public ::testing::Test {
       children_.push_back(child);
     }
   }
-  // The exit status of each; a process that does not end within a minute is -1.
+  // Exit status of each process; -1 for a process that does not end within a minute.
   std::vector<int> wait_all() {
     std::vector<int> statuses;
     for (pid_t& child : children_) {
@@ -56,12 +56,12 @@ class Processes : public ::testing::Test {
     }
     return statuses;
   }
-  // The load has begun: each rank has written some of its history.
+  // Waits until the load has begun: until each rank has written part of its history.
   [[nodiscard]] bool await_load() const {
     for (int tick = 0; tick < 6000; ++tick) {
       int begun = 0;
       for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-        std::error_code gone;  // a part may be renamed meanwhile
+        std::error_code gone;  // ignored: a history's part may be renamed in the meantime
         const auto size = entry.file_size(gone);
         begun += entry.path().extension() == ".partial" && !gone && size > 0 ? 1 : 0;
       }
@@ -70,7 +70,7 @@ class Processes : public ::testing::Test {
     }
     return false;
   }
-  // The process that does rank's work: its supervisor's only child.
+  // The process that drives this rank's load: the only child of its supervisor.
   pid_t worker_of(int rank) {
     const std::string list =
         fmt::format("/proc/{0}/task/{0}/children", children_[static_cast<std::size_t>(rank)]);

@@ -1,4 +1,4 @@
-// Draws a progress bar from a thread of its own, four times a second, until the run ends.
+// Draws a progress bar from a separate thread, four times a second, until the run ends.
 #include "app/cli/progress.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A progress line on standard error while a run lasts, where that is a terminal.
+// Shows a line of progress on standard error during a run, if standard error is a terminal.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ namespace loch::cli {
 
 class Progress {
  public:
-  // `line` is called from another thread, a few times a second, until the object dies; it must be
-  // safe to call then. Nothing happens when standard error is no terminal.
+  // `line` makes the text. It is called from another thread a few times a second until this object is
+  // destroyed, so it has to be thread-safe. Nothing is shown if standard error is not a terminal.
   explicit Progress(std::function<std::string()> line);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -28,7 +28,7 @@ class Progress {
   std::thread thread_;
 };
 
-// A bar of ten cells: "[####······]".
+// A bar of ten cells for a share from 0 to 1, such as "[####······]".
 [[nodiscard]] std::string bar(double share);
 
 }  // namespace loch::cli

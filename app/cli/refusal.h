@@ -1,4 +1,4 @@
-// How a command refuses bad input.
+// The error with which a command refuses bad input.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace loch::cli {
 
-// The error of one line that a command prints before it ends with exit status 2.
+// An error with a message of one line, which the command prints before it ends with exit status 2.
 [[nodiscard]] inline std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }

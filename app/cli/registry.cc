@@ -1,4 +1,4 @@
-// The protocols of this build by name, and what an unknown name of a protocol or fabric is told.
+// The protocols of this build by name, and the error messages for unknown names of protocols and fabrics.
 #include "app/cli/registry.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What this build has: protocols and fabrics, by name. Made in main; nothing registers itself.
+// The protocols and fabrics of this build by name. main() makes the registry; modules do not register
+// themselves.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@
 
 namespace loch::cli {
 
-// Every protocol module that this binary was built with.
+// All protocol modules that this binary was built with.
 [[nodiscard]] kv::Registry make_registry();
 
 [[nodiscard]] const std::vector<std::string>& fabric_names();
 
-// The module; else one line with the nearest name.
+// The module of that name; the error's line suggests the most similar name.
 [[nodiscard]] Result<const kv::Module*> find_protocol(const kv::Registry& registry, std::string_view name);
 [[nodiscard]] Result<> find_fabric(std::string_view name);
 

@@ -1,4 +1,4 @@
-// Turns a schedule of failures into what is repaired when: scrubs after kills, declarations after losses.
+// Plans the repairs for a schedule of failures: scrubs after killed clients, declarations after lost nodes.
 #include "app/cli/repair_plan.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class Planner {
   FailurePlan& plan_;
 };
 
-// Clients of one node that die together are repaired together.
+// Merges the repairs of clients of one node that die at the same time.
 void join_repairs(FailurePlan& plan) {
   std::vector<FailurePlan::Repair> joined;
   for (FailurePlan::Repair& repair : plan.repairs) {

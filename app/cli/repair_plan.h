@@ -1,4 +1,4 @@
-// The repairs planned for the failures of a simulation's schedule, according to the protocol's promises.
+// Plans repairs for the failures that a simulation schedules, according to what the protocol promises.
 #pragma once
 
 #include "common/fabric/sim/faults.h"
@@ -7,18 +7,19 @@
 
 namespace loch::cli {
 
-// Adds to the plan what a fault of the schedule dooms, the repair that `delay` after it (or after the node's
-// return) repairs it, and the keys that may stay out of service where nothing is promised.
+// Adds to the plan, for one scheduled fault: the clients that it kills; the repair, `delay` ns after the
+// fault (or after the node's restart); and the keys that may stay out of service where the protocol promises
+// nothing.
 void plan_repair(const fabric::sim::ScheduledFault& fault, const kv::Module& module,
                  const kv::Options& options, const kv::DeployConfig& deploy, Nanos delay,
                  workloads::FailurePlan& plan);
-// The repairs by time; nothing fails or is begun after `over`.
+// Orders the repairs by time, and moves `over` behind the last failure and repair.
 void order_repairs(workloads::FailurePlan& plan);
 
-// The plan of a whole schedule for a run that goes on through it: `keeper` is the last client of the last
-// node that drives load and that the schedule does not touch. A node that comes back after it was declared
-// lost is declared again, `delay` after its return, so that it is a member. Refuses a schedule that leaves no
-// keeper.
+// Plans a whole schedule for a run that continues through its failures. The `keeper` is the last client of
+// the last node that drives load and is not in the schedule. A node that restarts after it was declared lost
+// is declared again `delay` ns after its restart, so that it becomes a member again. Fails if the schedule
+// leaves no node for the keeper.
 [[nodiscard]] Result<workloads::FailurePlan> plan_failures(const fabric::sim::SimFaults& faults,
                                                            const kv::Module& module,
                                                            const kv::Options& options,

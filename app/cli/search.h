@@ -1,4 +1,4 @@
-// --search p99:1000us: the highest open-loop rate that meets a latency goal.
+// --search p99:1000us: finds the highest open-loop rate that meets a latency goal.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,24 @@
 namespace loch::cli {
 
 struct Goal {
-  double percentile = 99;  // 0 … 100; -1: the mean
+  double percentile = 99;  // from 0 to 100; -1: the mean
   Nanos limit = 0;
 };
-// "p99:1000us", "p99.9:5ms", "mean:20us", "max:1ms".
+// Parses a latency goal such as "p99:1000us", "p99.9:5ms", "mean:20us" or "max:1ms".
 [[nodiscard]] Result<Goal> parse_goal(std::string_view text);
 
-// Does the point reach the goal, and did the store keep up with the rate that was asked?
+// Whether the point meets the latency goal, and the store kept up with the requested rate.
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {
-  measure::PointResult point;  // the best that met the goal, else the last one tried
+  // The point with the highest rate that met the goal; if none did, the last one tried.
+  measure::PointResult point;
   bool is_met = false;
-  std::vector<std::pair<double, bool>> tried;  // rate, met
+  // Each measured rate in operations a second, and whether it met the goal.
+  std::vector<std::pair<double, bool>> tried;
 };
-// `run` measures one rate; 0 is the closed loop, whose throughput bounds the search. Bisects until
-// the rate is known to 2 %, twelve runs at most.
+// Finds the highest rate by bisection to 2 %, with at most twelve runs. `run` measures one rate in operations
+// a second; rate 0 is a closed loop, whose throughput is the search's upper bound.
 [[nodiscard]] Result<Found> search_rate(const Goal& goal,
                                         const std::function<Result<measure::PointResult>(double rate)>& run);
 

@@ -1,4 +1,4 @@
-// Tests the search for a rate against a latency formula whose answer is known.
+// Tests the search for a rate on a formula for latency whose solution is known.
 #include "app/cli/search.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace loch::cli {
 namespace {
 
-// A store whose latency is 10 us / (1 - load) at a capacity of 100,000 operations a second.
+// A modelled store with latency 10 us / (1 - load) and a capacity of 100,000 operations a second.
 Result<measure::PointResult> queueing(double rate) {
   constexpr double capacity = 100'000;
   measure::PointResult point;
@@ -40,7 +40,7 @@ TEST(Search, FindsTheRateThatTheFormulaGives) {
   ASSERT_FALSE(found->tried.empty());
   double best = 0;
   for (const auto& [rate, is_met] : found->tried) best = is_met ? std::max(best, rate) : best;
-  EXPECT_NEAR(best, 90'000, 2'500);  // 10 / (1 - 0.9) = 100 us
+  EXPECT_NEAR(best, 90'000, 2'500);  // at 90 % load, latency is 10 / (1 - 0.9) = 100 us
   EXPECT_LE(found->tried.size(), 12U);
 }
 

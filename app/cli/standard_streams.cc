@@ -1,4 +1,4 @@
-// What every command does about its standard streams, in one place.
+// Makes standard streams safe for every command: closed descriptors, failing output, file size limits.
 #include "app/cli/standard_streams.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int exit_bad_surroundings = 2;
 
-// Takes all that it is given, whether standard error does or not.
+// Writes to standard error and always reports success, even if bytes are lost.
 ssize_t write_or_lose(void*, const char* bytes, std::size_t size) {
   std::size_t at = 0;
   while (at < size) {
@@ -38,7 +38,7 @@ int complain(std::string_view name, std::string_view what) {
   return exit_bad_surroundings;
 }
 
-// errno of the first output that was not written, else 0.
+// Flushes standard output; returns the errno of a failed write, or else 0.
 int flush_output() {
   errno = 0;
   std::cout.flush();
@@ -52,14 +52,15 @@ int flush_output() {
 void prepare_standard_streams() {
   for (const auto& [descriptor, how] : {std::pair{STDIN_FILENO, O_RDONLY}, std::pair{STDOUT_FILENO, O_RDONLY},
                                         std::pair{STDERR_FILENO, O_WRONLY}}) {
-    // A closed stream is opened read-only: writing to it fails, as before.
+    // A closed output stream is replaced by one opened read-only, so that writing to it still fails.
     if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", how);
   }
   struct sigaction action{};
-  action.sa_handler = nothing;  // not SIG_IGN, which the programs that we start would inherit
+  action.sa_handler = nothing;  // not SIG_IGN, which child processes would inherit
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGXFSZ, &action, nullptr);
-  // Formatted printing throws where its stream fails, and standard error is printed to from everywhere.
+  // Replaces stderr by a stream that never fails, because fmt::print throws when its stream fails, and nearly
+  // all code prints to stderr.
   if (std::FILE* const patient = ::fopencookie(
           nullptr, "w", {.read = nullptr, .write = write_or_lose, .seek = nullptr, .close = nullptr});
       patient != nullptr) {

@@ -1,4 +1,4 @@
-// Standard input, output and errors as they may be: closed, full, a pipe that nobody reads.
+// Handles standard input, output and errors that are closed, full, or a pipe without a reader.
 #pragma once
 
 #include <functional>
@@ -6,15 +6,15 @@
 
 namespace loch::cli {
 
-// To be called before anything is opened or printed. A closed descriptor is given something to stand for, or
-// the next file opened would take its number and be printed into. What cannot be written to standard error is
-// lost in silence and ends nothing. A file that grows beyond the limit of its size (ulimit -f) is an error of
-// write(), no signal.
+// To be called before any file is opened and anything printed. Opens /dev/null for each closed standard
+// descriptor, since otherwise the next opened file would get its number and receive the output. Failed writes
+// to standard error are ignored. Exceeding the file size limit (ulimit -f) becomes an error of write()
+// instead of a signal.
 void prepare_standard_streams();
 
-// Runs a command and flushes what it has printed. Output that could not be written, like any exception, is
-// one line on standard error, and exit status 2 where the command says 0: a script must not take its 0 for an
-// answer that nobody has got.
+// Runs a command and flushes its output. Failed output and exceptions are reported by one line on standard
+// error, and give exit status 2 if the command itself returned 0, so that a script does not take lost output
+// for success.
 [[nodiscard]] int with_output_checked(std::string_view name, const std::function<int()>& command);
 
 }  // namespace loch::cli

@@ -1,5 +1,5 @@
-// loch-bench's bench with the store of a few lines that the tests use: for tests of what happens
-// between processes, whatever protocols this build has.
+// loch-bench's bench with the toy store of the tests, for tests of multi-process runs that need no protocol
+// of the build.
 #include "app/cli/bench.h"
 #include "tests/support/slot_store.h"
 

@@ -1,5 +1,6 @@
-// The arena: size classes on free lists within a range that is reserved once, and the program's operator new
-// and delete, which take from it while a thread asks for that.
+// A memory arena whose state can be saved and restored: size classes with free lists within one reserved
+// address range. Replaces the program's operator new and delete, which allocate from the arena while a thread
+// uses it.
 #include "app/explore/arena.h"
 
 #include <sys/mman.h>
@@ -26,9 +27,10 @@ constexpr bool is_possible = true;
 
 // Reserved address range; pages are mapped when touched.
 constexpr std::size_t range_bytes = std::size_t{1} << 30U;
-constexpr std::size_t head_bytes = 16;  // header before each allocation: its size class
+constexpr std::size_t head_bytes = 16;  // bytes before each allocation: its size class and its padding
 constexpr std::size_t frame_chunk_bytes = 16'384;
-constexpr std::size_t small_bytes = 1024;  // up to here classes are 16 bytes apart, then powers of two
+// Up to this size, classes are 16 bytes apart; above it, powers of two.
+constexpr std::size_t small_bytes = 1024;
 constexpr std::size_t small_classes = small_bytes / 16 + 1;
 constexpr std::size_t classes = small_classes + 32;
 
@@ -47,7 +49,7 @@ std::size_t bytes_of(std::size_t of_class) {
 }  // namespace
 
 struct Arena::State {
-  std::byte* next = nullptr;  // never taken from here on
+  std::byte* next = nullptr;  // everything from here to the end of the range is unused
   std::array<void*, classes> free{};
 };
 
@@ -71,7 +73,7 @@ Arena::Arena() : state_(new(range.load()) State), pool_(nullptr) {
   pool_ = new (pool) coro::FramePool(frame_chunk_bytes);
 }
 
-// Unmaps the range; objects in it are not destroyed.
+// Unmaps the range without destroying the objects in it.
 Arena::~Arena() {
   madvise(range.load(), range_bytes, MADV_DONTNEED);
   is_taken = false;
@@ -120,7 +122,7 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// Called by the thread that uses the arena, or while no thread does.
+// Frees an allocation. Only the thread that uses the arena may call it, or any thread while none does.
 void Arena::release(void* pointer) {
   auto* aligned = static_cast<std::byte*>(pointer);
   std::uint64_t head[2];
@@ -158,7 +160,8 @@ Arena::Saved Arena::save() {
   return saved;
 }
 
-// Blocks behind what is in use may hold anything: they are written before they are read.
+// Copies the saved blocks, and those of mark() for the rest, back into the range. Memory behind these blocks
+// is not cleared, because new allocations are written before they are read.
 void Arena::restore_blocks(const Saved* saved) {
   std::byte* to = range.load();
   const std::size_t of_saved = saved == nullptr ? 0 : saved->blocks.size();
@@ -178,7 +181,8 @@ void Arena::restore_blocks(const Saved* saved) {
 
 #if !defined(LOCH_ASAN) && !defined(LOCH_TSAN)
 
-// The program's operator new and delete: outside of a Use they call malloc and free, as the library's own.
+// The program's operator new and delete: outside of an Arena::Use they call malloc and free, like those of
+// the standard library.
 
 using loch::explore::Arena;
 

@@ -1,9 +1,10 @@
-// Memory of which the whole state can be saved and put back: everything that one thread takes with `new`
-// while a Use lives, coroutine frames included, lies in one range of addresses that never moves, so pointers
-// into it stay true. The explorer goes back by it: a deployment with its clients is some tens of kilobytes.
+// An arena whose whole content can be saved and restored. While a Use object lives, everything that its
+// thread allocates with `new`, coroutine frames included, lies in one address range that never moves, so that
+// pointers stay valid after a restore. The explorer backtracks by restoring: a deployment with its clients
+// takes some tens of kilobytes.
 //
-// What a run keeps must be taken under a Use and what outlives it must not: results are copied under a
-// Pause. Not in builds with ASan or TSan, which have their own `new`: there make() returns null.
+// Objects that belong to the explored run have to be allocated under a Use, and results that outlive it under
+// a Pause. Builds with ASan or TSan have their own `new`: there make() returns null.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +18,22 @@ namespace loch::explore {
 
 class Arena {
  public:
-  // A state, as the blocks that differ from that of mark().
+  // Saved content: the blocks that differ from the content at mark().
   struct Saved {
-    std::vector<std::uint32_t> blocks;   // in order
-    std::unique_ptr<std::byte[]> bytes;  // block_bytes for each
+    std::vector<std::uint32_t> blocks;   // block numbers, ascending
+    std::unique_ptr<std::byte[]> bytes;  // content of the blocks, block_bytes each
   };
 
-  // The only one at a time: null if there is one already, or in this build there can be none.
+  // Makes the arena. Returns null if one exists already, or in builds with a sanitizer.
   [[nodiscard]] static std::unique_ptr<Arena> make();
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // `new` takes from the arena on this thread.
+  // While an object of this class lives, `new` on its thread allocates from the arena.
   class Use {
    public:
-    explicit Use(Arena* arena);  // null: changes nothing
+    explicit Use(Arena* arena);  // with null, the object has no effect
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -42,7 +43,7 @@ class Arena {
     coro::FramePool* outer_pool_;
     bool is_on_;
   };
-  // … and here it does not.
+  // While an object of this class lives, `new` on its thread allocates with malloc again, even under a Use.
   class Pause {
    public:
     Pause();
@@ -54,14 +55,14 @@ class Arena {
     Arena* outer_;
   };
 
-  // The state as it is now becomes what others are told by, and what reset() goes back to.
+  // Records the present content, to which reset() returns, and against which save() computes differences.
   void mark();
   void reset();
   [[nodiscard]] Saved save();
   void restore(const Saved& saved);
   [[nodiscard]] std::size_t used() const;
 
-  // Called by operator new and delete.
+  // For operator new and delete only.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment);
   static void release(void* pointer);
   [[nodiscard]] static bool owns(const void* pointer);
@@ -74,10 +75,10 @@ class Arena {
   Arena();
   void restore_blocks(const Saved* saved);
 
-  State* state_;                          // at the beginning of the range, so that it is saved with the rest
-  coro::FramePool* pool_;                 // frame pool, allocated in the range
+  State* state_;           // free lists; stored at the beginning of the range, so that they are saved too
+  coro::FramePool* pool_;  // frame pool, allocated in the range
   std::vector<std::byte> first_;          // contents of the range at mark()
-  std::vector<std::uint32_t> different_;  // blocks that save() found changed
+  std::vector<std::uint32_t> different_;  // working memory of save(): numbers of the changed blocks
 };
 
 }  // namespace loch::explore

@@ -1,4 +1,4 @@
-// Memory that is saved and put back: contents, free lists and coroutine frames alike.
+// Tests that restoring saved memory restores contents, free lists and coroutine frames.
 #include "app/explore/arena.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Depth first, with visited states and sleep sets.
+// Explores depth first, with a table of visited states and sleep sets.
 #include "app/explore/explorer.h"
 
 #include <fmt/format.h>
@@ -19,19 +19,20 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A move that need not be made here: another order of the same moves was explored before.
+// An entry of a sleep set: a move that need not be made from this state, because a reordering of the same
+// moves has been explored.
 struct Sleeper {
   std::uint64_t bit = 0;
   Footprint print;
 };
 
-// A state on the way from the beginning to where the search is.
+// A state on the path from the initial state to the search's present state.
 struct Level {
   std::vector<Move> moves;
   std::size_t next = 0;
   std::vector<Sleeper> asleep;
   std::vector<Hash> chains;
-  Arena::Saved saved;  // if there is more than one move, and memory can be saved
+  Arena::Saved saved;  // saved memory of the state, if there is more than one move and memory can be saved
 };
 
 class Search {
@@ -66,7 +67,7 @@ class Search {
   std::vector<Level> levels_;
   std::vector<Move> path_;
   Rewinder run_;
-  bool is_here_ = true;  // run_ is at the end of path_
+  bool is_here_ = true;  // whether run_ is in the state at the end of path_
   Exploration out_;
 };
 
@@ -120,7 +121,8 @@ void Search::enter_start() {
   push(run_.run().moves(), {});
 }
 
-// The state after `move`, in which run_ is. Prunes it where it was explored with no more moves asleep.
+// Adds the state that run_ reached by `move` to the path. Leaves it again if the state was explored before
+// with the same or a smaller sleep set.
 void Search::enter(const Footprint& print, const Move& move) {
   Level& from = levels_.back();
   Run& run = run_.run();
@@ -149,7 +151,7 @@ void Search::enter(const Footprint& print, const Move& move) {
       }
     }
   } else if (const std::uint64_t again = **known & ~mask; again != 0) {
-    // The moves that were in the sleep set then and are not now.
+    // Explores only the moves that were in the sleep set at the earlier visits and are not in it now.
     **known &= mask;
     moves = run.moves();
     std::erase_if(moves, [&](const Move& each) { return (each.bit() & again) == 0; });
@@ -205,7 +207,8 @@ Exploration explore(const Plan& plan, const check::CheckOptions& judging, const 
                     bool (*stop)()) {
   Exploration out;
   {
-    Search search(plan, judging, limits, count, stop);  // one at a time: there is a single arena
+    // Destroyed before shorten() begins, since only one arena can exist at a time.
+    Search search(plan, judging, limits, count, stop);
     out = search.run();
   }
   if (!out.violation) return out;

@@ -1,9 +1,9 @@
-// Every interleaving of a scenario: depth first over the moves of Run, each state once, with sleep sets, so
-// that moves that touch nothing in common are made in one order. A violation's trace is then shortened
-// breadth first.
+// Explores every interleaving of a scenario: depth first over the moves of Run, visiting each state once.
+// Sleep sets avoid making independent moves in more than one order. The trace of a violation is then
+// shortened by a breadth-first search.
 //
-// Going back means to put back the memory of the run as it was there (Rewinder), except while a trace is
-// shortened: then the moves are made again.
+// Backtracking restores the run's saved memory (Rewinder), or repeats the moves from the beginning where
+// memory cannot be saved.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,19 @@ namespace loch::explore {
 
 struct Limits {
   std::uint64_t states = 10'000'000;
-  Nanos time = 0;            // real; 0: none
-  bool reduces = true;       // sleep sets
-  bool saves = true;         // rewinds by restoring saved memory; false: by repeating the moves
-  bool shortens = true;      // looks for the shortest trace of a violation
-  bool keeps_going = false;  // continues after a violation, to count all states and outcomes
+  Nanos time = 0;            // limit in ns of real time; 0: none
+  bool reduces = true;       // use sleep sets
+  bool saves = true;         // true: backtrack by restoring saved memory; false: by repeating the moves
+  bool shortens = true;      // look for the shortest trace of a violation
+  bool keeps_going = false;  // continue after a violation, to count all states and outcomes
 };
 
 struct Violation {
   std::vector<Move> moves;
-  std::vector<std::string> reasons;           // the violated properties, one line each
-  std::vector<check::Operation> sub_history;  // the operations that contradict each other, if they do
-  bool is_shortest = false;                   // no shorter sequence of moves shows any violation
+  std::vector<std::string> reasons;  // the violated properties, one line each
+  // The contradictory operations, if the history is not linearizable.
+  std::vector<check::Operation> sub_history;
+  bool is_shortest = false;  // no shorter sequence of moves shows any violation
 };
 
 enum class Ending : std::uint8_t { complete, found, bound, interrupted };
@@ -41,24 +42,26 @@ struct Exploration {
   Ending ending = Ending::complete;
   std::uint64_t states = 0, transitions = 0;
   std::uint64_t returns = 0,
-                repeated = 0;  // how often it went back, and the moves that it made again for that
+                repeated = 0;  // number of backtracks, and of the moves repeated for them
   std::uint64_t ends = 0;      // states in which all clients have ended
-  std::uint32_t depth = 0;     // longest sequence of moves
+  std::uint32_t depth = 0;     // largest number of moves on a path
   double seconds = 0;
-  std::set<Hash> outcomes;  // of complete runs: what clients were told, and which returned before which
+  // For each complete run, a hash of all answers and of which operations returned before which began.
+  std::set<Hash> outcomes;
   std::optional<Violation> violation;
   std::uint64_t shortening_states = 0;
   double shortening_seconds = 0;
 };
 
-// What another thread may read while it runs.
+// Counters that another thread may read during the exploration.
 struct Count {
   std::atomic<std::uint64_t> states{0}, transitions{0};
   std::atomic<std::uint32_t> depth{0};
   std::atomic<bool> is_shortening{false};
 };
 
-// `judging`: model and rules of the protocol; the start of each key is known. `stop` is asked now and then.
+// Explores the plan. `judging` has the protocol's consistency model; the initial value of each key is known.
+// `stop` (may be null) is polled, and ends the exploration by returning true.
 [[nodiscard]] Exploration explore(const Plan& plan, const check::CheckOptions& judging, const Limits& limits,
                                   Count& count, bool (*stop)());
 

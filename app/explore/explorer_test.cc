@@ -1,5 +1,5 @@
-// The explorer on a toy store: known races are found with their shortest traces, known numbers of outcomes
-// come out, and reduction changes neither states nor outcomes.
+// Tests the explorer on a toy store: it finds known races with their shortest traces and known numbers of
+// outcomes, and sleep sets change neither the states nor the outcomes.
 #include "app/explore/explorer.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 namespace loch::explore {
 namespace {
 
-constexpr std::uint32_t two_lines = 96;  // with the 8 bytes behind it
+// Value size with which value and 8-byte checksum take two cache lines.
+constexpr std::uint32_t two_lines = 96;
 
 struct Case {
   std::string scenario;
@@ -43,7 +44,8 @@ Exploration explored(const Case& wanted, const Limits& limits = {}) {
   return explore(plan, check::CheckOptions{}, limits, count, nullptr);
 }
 
-// Switches bound orders and nothing else: none leaves one operation after another, enough of them leave all.
+// A bound on context switches only removes interleavings: with 0 switches the operations run one after
+// another, and with enough switches all outcomes appear.
 TEST(Switches, BoundOrders) {
   const Case three = {"PUT K; GET K | DELETE K"};
   const Exploration all = explored(three);
@@ -64,13 +66,13 @@ TEST(Switches, ARaceNeedsOne) {
   EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 1}}).ending, Ending::found);
 }
 
-// The default Store::scrub repairs nothing and says so by having nothing to repair: what is tested is when it
-// runs.
+// Tests when a SCRUB runs: only after a client's death, if one can die. The toy store's scrub repairs
+// nothing.
 TEST(Scrub, WaitsForADeath) {
   const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
   EXPECT_EQ(all.ending, Ending::complete);
   EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
-  // No client can die here, so SCRUB does nothing.
+  // Without allowed kills, a SCRUB need not wait and does nothing.
   EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
 }
 
@@ -83,18 +85,19 @@ TEST(Families, HaveTheSizesThatTheyShould) {
     for (const std::string& text : *all) EXPECT_TRUE(parse_scenario(text, "K X").has_value()) << text;
     return all->size();
   };
-  EXPECT_EQ(size("pairs", true), 36U);    // 8 operations: 8 * 9 / 2
-  EXPECT_EQ(size("triples", true), 84U);  // 7: 7 * 8 * 9 / 6
+  EXPECT_EQ(size("pairs", true), 36U);    // unordered pairs of 8 operations: 8 * 9 / 2
+  EXPECT_EQ(size("triples", true), 84U);  // unordered triples of 7 operations: 7 * 8 * 9 / 6
   EXPECT_EQ(size("triples", false), 35U);
-  EXPECT_EQ(size("pairs-2", true), 1'596U);    // 7 + 49 programs
-  EXPECT_EQ(size("writers", true), 903U);      // 6 + 36 programs
-  EXPECT_EQ(size("two-one-one", true), 160U);  // 16 * 10
-  EXPECT_EQ(size("two-two", true), 210U);      // 4 + 16 programs
-  EXPECT_EQ(size("scrubbed", true), 343U);     // 7 * 7 * 7
+  EXPECT_EQ(size("pairs-2", true),
+            1'596U);                       // unordered pairs of the 7 + 49 programs of one or two operations
+  EXPECT_EQ(size("writers", true), 903U);  // unordered pairs of 6 + 36 programs
+  EXPECT_EQ(size("two-one-one", true), 160U);  // 16 programs of two operations, 10 unordered pairs of others
+  EXPECT_EQ(size("two-two", true), 210U);      // unordered pairs of 4 + 16 programs
+  EXPECT_EQ(size("scrubbed", true), 343U);     // 7 choices for each of three clients
   EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
 }
 
-// The toy keeps a key in one place: it is there or not.
+// The toy store keeps a key in one slot, so the only arrangements are "present" and "absent".
 TEST(Families, StartsAreArrangements) {
   const Plan plan = plan_for({"GET K | GET X"});
   EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));
@@ -121,7 +124,8 @@ TEST(Scenario, IsReadAndRefused) {
   }
 }
 
-// Who wins, and whether the other one began after that: four outcomes, and no others.
+// Two concurrent DELETEs have four outcomes: either one deletes the key, and the other began before or after
+// its end.
 TEST(Explorer, TwoDeletesHaveFourOutcomes) {
   const Exploration all = explored({"DELETE K | DELETE K"});
   EXPECT_EQ(all.ending, Ending::complete);
@@ -129,21 +133,22 @@ TEST(Explorer, TwoDeletesHaveFourOutcomes) {
   EXPECT_EQ(all.outcomes.size(), 4u);
 }
 
-// A client by itself has one way to go: each of its moves is a state.
+// A single client has only one path: the number of states is one more than its number of moves.
 TEST(Explorer, OneClientHasOneWay) {
   const Exploration all = explored({"GET K"});
   EXPECT_EQ(all.ending, Ending::complete);
-  EXPECT_EQ(all.states, 4u);  // the start, begun, word read, value read
+  EXPECT_EQ(all.states, 4u);  // initial; GET begun; word read; value read
   EXPECT_EQ(all.transitions, 3u);
   EXPECT_EQ(all.ends, 1u);
 }
 
-// Two clients of two requests each that never meet: (1 + 3) * (1 + 3) positions, where the order in which
-// one ended and the other began tells some apart.
+// Two clients with two requests each on different keys have (1 + 3) * (1 + 3) combined positions; some count
+// twice, because the order of one operation's end and the other's begin is part of the state.
 TEST(Explorer, ClientsThatNeverMeetHaveAsManyStatesAsPositions) {
   const Exploration all = explored({"GET A | GET B"}, {.states = 1'000'000, .time = 0, .reduces = true});
   EXPECT_EQ(all.ending, Ending::complete);
-  // 16 positions; (begun or further, after the other ended) is told from (before): 3 more for each client.
+  // 16 positions, and for each client 3 more: once its operation has begun, the state tells whether it began
+  // after the other client's operation had ended.
   EXPECT_EQ(all.states, 22u);
   EXPECT_EQ(all.outcomes.size(), 3u);
 }
@@ -153,7 +158,7 @@ TEST(Explorer, AKnownRaceIsFoundWithItsShortestTrace) {
   ASSERT_EQ(all.ending, Ending::found);
   ASSERT_TRUE(all.violation.has_value());
   EXPECT_TRUE(all.violation->is_shortest);
-  // Two begin, both READ, both WRITE: no fewer moves show it.
+  // The shortest trace of this race: both DELETEs begin, both READ, both WRITE.
   EXPECT_EQ(all.violation->moves.size(), 6u);
   EXPECT_FALSE(all.violation->sub_history.empty());
   const auto lines = trace_of(plan_for({"DELETE K | DELETE K", "racy"}), all.violation->moves);
@@ -166,7 +171,7 @@ TEST(Explorer, ADeadClientsLockIsFoundAtRest) {
   ASSERT_TRUE(all.violation.has_value());
   EXPECT_NE(all.violation->reasons.front().find("at rest: GET K answers conflict"), std::string::npos)
       << all.violation->reasons.front();
-  // Without a lock a dead client blocks no other.
+  // The variant without a lock: a dead client blocks no other.
   EXPECT_EQ(explored({"PUT K | GET K", "correct", {.kills = 1}}).ending, Ending::complete);
 }
 
@@ -187,7 +192,7 @@ TEST(Explorer, FailuresMultiplyOutcomes) {
   EXPECT_GT(some.outcomes.size(), none.outcomes.size());
 }
 
-// A value of two lines that is overwritten where it lies.
+// A scenario with a value of two cache lines that PUTs overwrite in place.
 Case in_place(const std::string& variant, Bounds bounds, const std::string& scenario = "PUT K | GET K") {
   return {scenario, variant, bounds, false, two_lines};
 }
@@ -199,8 +204,8 @@ TEST(Torn, AReaderThatBelievesEveryReadIsFound) {
   EXPECT_TRUE(all.violation->is_shortest);
   EXPECT_NE(all.violation->reasons.front().find("corrupt"), std::string::npos)
       << all.violation->reasons.front();
-  // Both begin; of one the first half, the other's request in whole, and of the one the second half; or the
-  // WRITE is half done when the GET ends.
+  // A shortest trace has four moves: both operations begin, one request is executed in halves, and the other
+  // in whole between them; or the GET ends while the WRITE is half done.
   EXPECT_EQ(all.violation->moves.size(), 4u);
   const auto lines = trace_of(plan_for(in_place("in-place", {.torn = 1})), all.violation->moves);
   EXPECT_NE((lines[1] + lines[2]).find("torn: "), std::string::npos) << lines[1] << lines[2];
@@ -211,12 +216,13 @@ TEST(Torn, AReaderThatChecksIsNotFound) {
   const Exploration torn = explored(in_place("checked", {.torn = 1}));
   EXPECT_EQ(torn.ending, Ending::complete);
   EXPECT_GT(torn.states, whole.states);
-  // It reads again, and where that is in vain says so.
+  // A GET that detects a torn value READs again and in the end answers with a conflict, so new outcomes
+  // appear and none of the old ones is missing.
   EXPECT_TRUE(std::ranges::includes(torn.outcomes, whole.outcomes));
   EXPECT_GT(torn.outcomes.size(), whole.outcomes.size());
 }
 
-// READs are torn as WRITEs are: of a value that is there in whole before and after.
+// READs can be torn too: the GET returns half of each value although every WRITE was executed as a whole.
 TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
   class Run run(plan);
@@ -229,16 +235,16 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   };
   make(Kind::begin, 0, 0);
   make(Kind::begin, 1, 0);
-  make(Kind::tear, 1, 4);  // before the second line, the first line first
+  make(Kind::tear, 1, 4);  // half: torn before the second line, lower half first
   make(Kind::request, 0, 0);
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);
   EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
-  // One was allowed.
+  // The bound allows one tear, and both clients have ended.
   EXPECT_TRUE(run.moves().empty());
 }
 
-// Which half was executed tells states apart, until the other one is.
+// After one half was executed, which half it was is part of the state; after both, it is not.
 TEST(Torn, AHalfIsAPartOfTheState) {
   const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
   const auto state_after = [&plan](std::uint8_t half, bool ends) {
@@ -258,13 +264,14 @@ TEST(Torn, MessagesOfOneLineAreNot) {
             explored({"PUT K | GET K", "in-place"}).states);
 }
 
-// What was half written stays so when its writer dies, and the GET reads it for ever.
+// If the writer dies, a half-executed WRITE stays half-executed, and every later GET reads a torn value.
 TEST(Torn, AWriterThatDiesLeavesHalf) {
   EXPECT_EQ(explored(in_place("in-place", {.kills = 1})).ending, Ending::complete);
   EXPECT_EQ(explored(in_place("in-place", {.kills = 1, .torn = 1})).ending, Ending::found);
 }
 
-// A GET that gives up is an answer like any other to the checker of histories.
+// A GET that times out although none of its requests failed is a violation, even though its history is
+// linearizable.
 TEST(Stops, AnOperationThatGivesUpWithoutAReasonIsFound) {
   EXPECT_EQ(explored(in_place("once", {})).ending, Ending::complete);
   const Exploration all = explored(in_place("once", {.torn = 1}));
@@ -275,7 +282,7 @@ TEST(Stops, AnOperationThatGivesUpWithoutAReasonIsFound) {
 
 class Reduction : public ::testing::TestWithParam<Case> {};
 
-// Sleep sets leave out moves, never states.
+// Sleep sets reduce the number of moves, but neither the states nor the outcomes.
 TEST_P(Reduction, FindsTheSameStatesAndOutcomes) {
   const Exploration reduced = explored(GetParam(), {.keeps_going = true});
   const Exploration all = explored(GetParam(), {.reduces = false, .keeps_going = true});
@@ -285,7 +292,7 @@ TEST_P(Reduction, FindsTheSameStatesAndOutcomes) {
   EXPECT_EQ(reduced.violation.has_value(), all.violation.has_value());
   EXPECT_LT(reduced.transitions, all.transitions);
 }
-// Going back by saved memory is the same as making the moves again.
+// Backtracking by restored memory finds the same states as backtracking by repeated moves.
 TEST_P(Reduction, SavedMemoryIsTheStateThatTheMovesLeadTo) {
   const Exploration saved = explored(GetParam(), {.keeps_going = true});
   const Exploration repeated = explored(GetParam(), {.saves = false, .keeps_going = true});

@@ -1,4 +1,4 @@
-// Enumerates programs of clients, and arrangements of the table to begin with.
+// Enumerates the programs of clients, and the initial arrangements of the table.
 #include "app/explore/family.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string_view>& parts, std::string_view 
   return fmt::format("{}", fmt::join(parts, by));
 }
 
-// Programs of one operation, or also those of two.
+// Programs of one operation and, with `has_pairs`, also those of two operations.
 Programs programs_of(const Programs& operations, bool has_pairs) {
   Programs all = operations;
   for (const std::string& first : has_pairs ? operations : Programs{}) {
@@ -40,7 +40,8 @@ Programs both(Programs a, const Programs& b) {
   return a;
 }
 
-// Two clients that could change places, with what others do behind them.
+// Unordered pairs of programs for two interchangeable clients, followed by the text `others` for the
+// remaining clients.
 Programs pairs_of(const Programs& programs, std::string_view others) {
   Programs all;
   for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -119,9 +120,9 @@ bool can_migrate(const Plan& plan) {
 
 namespace {
 
-// How the first client's GETs of all keys go after `before`; none where it does not come to an end. Where
-// words are swapped remotely, these alone say where a key is:
-// what they name may lie anywhere.
+// The sequence of places that the first client's GETs of all keys access after the operations `before`, with
+// their answers; empty if an operation does not end. If the protocol uses remote atomics on words, only these
+// words are listed, because they determine a key's position, and the entries they point to may lie anywhere.
 std::string way_of_gets(const Plan& plan, const std::string& before, bool has_words) {
   constexpr int most_moves = 10'000;
   Plan alone = plan;

@@ -1,5 +1,5 @@
-// Families of scenarios: every choice of short programs of a few clients on two keys, each from every
-// arrangement of the table that a few operations before it lead to.
+// Families of scenarios: all combinations of short programs of a few clients on two keys, each from every
+// initial arrangement of the table that a few preceding operations can produce.
 #pragma once
 
 #include <string>
@@ -18,17 +18,19 @@ struct Family {
 };
 [[nodiscard]] const std::vector<Family>& families();
 
-// The scenarios of a family, as parse_scenario reads them, on the keys `first` and `second`. Clients that
-// could change places come in one order. The error names the families that there are.
+// The scenarios of a family, as parse_scenario reads them, on the keys `first` and `second`. Scenarios that
+// differ only by the order of interchangeable clients are listed once. The error for an unknown family names
+// all families.
 [[nodiscard]] Result<std::vector<std::string>> scenarios_of(std::string_view family, std::string_view first,
                                                             std::string_view second, bool can_migrate);
 
-// What the first client may do first ("MIGRATE K; DELETE X"; "" for nothing), of at most `operations`
-// operations each, so that GETs of the plan's keys go another way each time: they read other places, or have
-// another answer. Of several that lead to the same only a shortest one.
+// Operations for the first client to do before the exploration ("MIGRATE K; DELETE X"; "" for none), at most
+// `operations` of them, one sequence for each initial arrangement that GETs of the plan's keys can tell
+// apart: by the places they read, or by their answers. Of several sequences with the same arrangement, a
+// shortest one is listed.
 [[nodiscard]] std::vector<std::string> starts_of(const Plan& plan, std::uint32_t operations);
 
-// Whether the protocol moves keys.
+// Whether the protocol can move keys (MIGRATE).
 [[nodiscard]] bool can_migrate(const Plan& plan);
 
 }  // namespace loch::explore

@@ -1,4 +1,4 @@
-// Judges histories and ends.
+// Judges the histories and the final states of executions.
 #include "app/explore/judge.h"
 
 namespace loch::explore {

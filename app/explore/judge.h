@@ -1,4 +1,5 @@
-// What is wrong with an execution: its history against the model, and what its end found.
+// Decides whether an execution violates a property: by its history, checked against the consistency model,
+// and by the checks at its end.
 #pragma once
 
 #include <string>
@@ -11,17 +12,17 @@
 namespace loch::explore {
 
 struct Judgement {
-  std::vector<std::string> reasons;  // empty: nothing is wrong
+  std::vector<std::string> reasons;  // violated properties, one line each; empty: none
   std::vector<check::Operation> sub_history;
 };
 
-// Remembers histories that it has judged.
+// Judges executions, and caches its results for histories that it has seen.
 class Judge {
  public:
   explicit Judge(const check::CheckOptions& options) : options_(options) {}
-  // Of the operations so far: those under way may or may not take effect.
+  // Judges the run's operations so far; those under way may or may not take effect.
   [[nodiscard]] Judgement history(const Run& run);
-  // Of a run that has ended, whose end found `wrong` beside the history.
+  // Judges a run that has ended; `wrong` lists the violations that Run::end() found.
   [[nodiscard]] Judgement end(const Run& run, std::vector<std::string> wrong);
 
  private:

@@ -1,4 +1,4 @@
-// Chooses the deployment of an exploration: shape, options by their role, and keys that compete.
+// Chooses the deployment of an exploration: its size, options by their role, and keys that compete for slots.
 #include "app/explore/plan.h"
 
 #include <fmt/format.h>
@@ -13,21 +13,23 @@
 namespace loch::explore {
 namespace {
 
-// A state is the product of what everybody may have done: attempts are few.
+// Value of options for numbers of attempts: small, because every attempt multiplies the number of states.
 constexpr const char* few_attempts = "3";
-// Of each worker's own reading of the clock, which its requests (100 ns) and timers move: whole operations
-// take some tens of microseconds, so that nothing is old unless a clock is made to jump.
+// Value of the expiry option. It is measured on each worker's own clock, which its requests (100 ns each) and
+// timers advance: operations take some tens of microseconds, so that entries expire only if Bounds::clocks
+// makes the clocks jump.
 constexpr const char* expiry = "10ms";
 constexpr const char* clock_margin = "1ms";
 constexpr const char* backoff_cap = "10us";
-// What waits for a peer that is back by then (Bounds::cuts) tries again soon: every try is a state.
+// Value of the reconnect timeout. A short one means few attempts to reconnect (Bounds::cuts), each of which
+// is a state.
 constexpr const char* reconnect_timeout = "50us";
-// Keys by which the table is enlarged until the protocol accepts it.
+// At most this many keys are added to enlarge the table until the protocol accepts it.
 constexpr std::uint64_t most_extra_keys = 16;
-constexpr std::uint32_t most_candidates = 3000;  // keys that are tried for one name
+constexpr std::uint32_t most_candidates = 3000;  // number of keys that are tried for one name
 constexpr Nanos longest_period = 10'000'000'000;
 
-using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;  // region and offset
+using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;  // pairs of region and offset
 
 std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
   std::vector<std::byte> key(key_bytes);
@@ -36,7 +38,8 @@ std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
   return key;
 }
 
-// Options that have a role: as small as the exploration wants them, unless the caller said otherwise.
+// Sets the protocol options that have a role to values that keep the exploration small, unless the caller has
+// set them.
 Result<> choose_options(const PlanRequest& request, Plan& plan) {
   plan.options = kv::Options(request.module->options());
   const auto is_given = [&](const std::string& key) {
@@ -75,7 +78,7 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
     if (spec.role == kv::OptionRole::expiry)
-      plan.jump = 3 * plan.options.integer(spec.key);  // less than what a worker that ends waits for
+      plan.jump = 3 * plan.options.integer(spec.key);  // shorter than what an ending worker waits for
   }
   return {};
 }
@@ -97,7 +100,7 @@ kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uin
   return deploy;
 }
 
-// Whether the protocol takes the shape, with all that comes before the first client.
+// Deploys the plan's shape on a step fabric; an error means that the protocol does not accept it.
 Result<> try_shape(const Plan& plan) {
   fabric::step::StepFabric fabric(plan.deploy.nodes);
   fabric.set_capabilities(plan.capabilities);
@@ -107,7 +110,8 @@ Result<> try_shape(const Plan& plan) {
   return {};
 }
 
-// The smallest shape that it takes; else what it says of the first.
+// Chooses the smallest shape that the protocol accepts. If it accepts none, the error is that for the
+// smallest.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
@@ -122,7 +126,7 @@ Result<> choose_shape(Plan& plan, std::uint32_t window) {
   return std::unexpected(*first);
 }
 
-// The places at which a GET looks for a key, observed on an empty table.
+// The places that a GET of the key reads, observed by running one on an empty table.
 Places places_of(const Plan& plan, const std::vector<std::byte>& key) {
   Plan alone = plan;
   alone.scenario.clients.assign(1, {Step{Verb::get, 0}});
@@ -148,8 +152,8 @@ std::size_t overlap(const Places& a, const Places& b) {
       std::ranges::count_if(a, [&](const auto& each) { return b.contains(each); }));
 }
 
-// Names that begin with the same letter get keys that a GET looks for in the same places, others get keys
-// that have `share` places in common, as far as there are such places.
+// Chooses keys for the scenario's names: names with the same first letter get keys whose GETs read the same
+// places; other names get keys that share `share` places with each other, as far as possible.
 void choose_keys(Plan& plan) {
   std::vector<Places> chosen;
   for (const std::string& name : plan.scenario.keys) {
@@ -173,7 +177,7 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // Every key is looked for in the same places: there is nothing to choose.
+      // The protocol's GETs read the same place for all keys, so no choice is better.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);
@@ -181,7 +185,8 @@ void choose_keys(Plan& plan) {
   }
 }
 
-// Where requests are torn it promises what a simulation that tears them does: whole lines, in any order.
+// Capabilities of the step fabric. If requests may be torn, they are those of a simulation that tears
+// requests: cache lines arrive whole, but in any order.
 fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;
   all.fabric = "step";
@@ -211,8 +216,18 @@ Result<Plan> make_plan(PlanRequest request) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} {}: expected a protocol that stores values",
                                                          plan.module->name(), plan.module->unverifiable()));
   }
+  const kv::InsertSupport inserts = plan.module->data(plan.options).insert_if_absent;
+  const auto has_insert = [](const std::vector<Step>& program) {
+    return std::ranges::find(program, Verb::insert, &Step::verb) != program.end();
+  };
+  if (!inserts.is_there && std::ranges::any_of(plan.scenario.clients, has_insert)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("scenario: INSERT: {} has GET, PUT and DELETE alone: {}", plan.module->name(),
+                            inserts.how));
+  }
   fabric::Requirements needs = plan.module->requirements(plan.options);
-  // What becomes of a protocol that relies on the order of lines where there is none is the question.
+  // A protocol that requires in-order placement may be explored without it, since the exploration is to show
+  // the consequences.
   if (request.bounds.torn > 0) needs.in_order_placement = false;
   LOCH_TRY(fabric::check(needs, plan.capabilities));
   LOCH_TRY(choose_shape(plan, request.window));

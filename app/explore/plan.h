@@ -1,5 +1,5 @@
-// The deployment of an exploration: the smallest that the protocol accepts for a scenario, with keys that
-// compete for the same slots where their names begin with the same letter.
+// The deployment for an exploration: the smallest that the protocol accepts for the scenario, with keys that
+// compete for the same slots if their names begin with the same letter.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@
 namespace loch::explore {
 
 constexpr std::uint32_t key_bytes = 16;
-constexpr std::uint32_t least_value_bytes = 32;  // the least size with room for the writer's name
+constexpr std::uint32_t least_value_bytes = 32;  // the smallest value with room for the writer's name
 
-// What the clients and their surroundings may do beside their operations.
+// Bounds on events that may happen beside the clients' operations.
 struct Bounds {
-  std::uint32_t fails = 0;   // requests that fail, executed or not (UC, UD: messages that are lost)
+  std::uint32_t fails = 0;   // requests that fail, executed or not (UC, UD: lost messages)
   std::uint32_t cuts = 0;    // failing requests after which reconnecting times out once
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
-  std::uint32_t late = 0;    // deadlines that pass although what is awaited may still come
-  std::uint32_t torn = 0;    // READs and WRITEs of more than one line that are executed in two halves
-  // Times that another worker goes on although the one that moved last could go on without waiting for time
-  // or for its next operation. None: without bound, and equal orders are made once.
+  std::uint32_t late = 0;    // deadlines that pass although the awaited event may still come
+  std::uint32_t torn = 0;    // READs and WRITEs of several lines that are executed in two halves
+  // Context switches: how often another worker may take a step although the last one could go on without
+  // waiting for time or for its next operation. nullopt: no bound, and equivalent orders are explored once.
   std::optional<std::uint32_t> switches = {};
 };
 
@@ -41,12 +41,12 @@ struct Plan {
   kv::DeployConfig deploy;
   fabric::Capabilities capabilities;
   Bounds bounds;
-  bool is_absent = false;   // no key is there at the start
-  std::uint32_t share = 0;  // candidate slots that keys of different letters share
+  bool is_absent = false;   // true: the keys are absent initially
+  std::uint32_t share = 0;  // number of candidate slots that keys of different letters share
   std::uint32_t value_bytes = least_value_bytes;
-  std::vector<std::vector<std::byte>> keys;  // the bytes of the keys that scenario.keys names
-  Nanos jump = 0;                            // how far clocks jump (Bounds::clocks)
-  // Options that were chosen for the size of the exploration, for the report.
+  std::vector<std::vector<std::byte>> keys;  // bytes of the keys named in scenario.keys
+  Nanos jump = 0;                            // ns by which Bounds::clocks advances the clocks
+  // Values of the options that were chosen to keep the exploration small, for the report.
   std::map<std::string, std::string> chosen;
 
   [[nodiscard]] fabric::NodeId node_of(std::uint32_t client) const {
@@ -57,16 +57,17 @@ struct Plan {
 struct PlanRequest {
   const kv::Module* module = nullptr;
   Scenario scenario;
-  std::vector<std::pair<std::string, std::string>> settings;  // options of the protocol
+  std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the caller sets
   std::string mutant;
   Bounds bounds;
   bool is_absent = false;
   std::uint32_t share = 0;
   std::uint32_t value_bytes = least_value_bytes;
-  std::uint32_t window = 1;  // slots of a client worker, of which a client of the scenario has the first
+  std::uint32_t window = 1;  // window of a client worker; a scenario's client uses its first slot only
 };
 
-// The error is the protocol's own, or says that no keys compete, or that it stores nothing.
+// Makes a plan. Errors: the protocol accepts no shape, or stores no values, or an operation before the
+// exploration does not end.
 [[nodiscard]] Result<Plan> make_plan(PlanRequest request);
 
 }  // namespace loch::explore

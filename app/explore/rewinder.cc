@@ -1,4 +1,4 @@
-// Takes a run back to where it was.
+// Takes an explored run back to an earlier state.
 #include "app/explore/rewinder.h"
 
 namespace loch::explore {
@@ -15,10 +15,10 @@ void Rewinder::make_run() {
   const Arena::Use use(arena_.get());
   run_ = new Run(plan_);
   run_->set_idle_alarms(idle_);
-  static_cast<void>(run_->id());  // the hashes of memory, once
+  static_cast<void>(run_->id());  // computes the hashes of memory once, so that mark() includes them
 }
 
-// A run in the arena is not destroyed: the arena is reset as a whole.
+// Forgets the run. One in the arena is not destroyed, because the arena's memory is reset as a whole.
 void Rewinder::drop_run() {
   if (arena_ == nullptr) delete run_;
   run_ = nullptr;

@@ -1,5 +1,5 @@
-// A run that can be taken back to where it was: by its saved memory (Arena), or, where there is no arena, by
-// making the moves again from the beginning.
+// A run that can be taken back to an earlier state: by restoring its memory (Arena), or without an arena by
+// repeating its moves from the beginning.
 #pragma once
 
 #include <memory>
@@ -13,24 +13,26 @@ namespace loch::explore {
 
 class Rewinder {
  public:
-  // At the beginning. `saves` false: moves are made again even where memory could be saved. Both outlive it.
+  // Starts a run of the plan. `saves` false: always rewind by repeating moves. `plan` and `idle` have to
+  // outlive this object.
   Rewinder(const Plan& plan, const HashSet* idle, bool saves);
   ~Rewinder();
   Rewinder(const Rewinder&) = delete;
   Rewinder& operator=(const Rewinder&) = delete;
 
   [[nodiscard]] bool saves() const { return arena_ != nullptr; }
-  // Callers may only read the run; apply() and end() of this class change it.
+  // The run, for reading only; change it by apply() and end() of this class.
   [[nodiscard]] Run& run() { return *run_; }
   Footprint apply(const Move& move);
   [[nodiscard]] std::vector<std::string> end();
 
-  // Empty where moves are made again.
+  // The run's memory; empty if there is no arena.
   [[nodiscard]] Arena::Saved save();
   void restore(const Arena::Saved& saved) { arena_->restore(saved); }
-  // To the end of `path`, from the beginning; the chains there are known.
+  // Takes the run to the state that `path` leads to from the beginning. `chains` are that state's chains of
+  // hashes, recorded earlier.
   void repeat(const std::vector<Move>& path, const std::vector<Hash>& chains);
-  [[nodiscard]] std::uint64_t repeated() const { return repeated_; }  // moves
+  [[nodiscard]] std::uint64_t repeated() const { return repeated_; }  // number of moves repeated so far
 
  private:
   void make_run();

@@ -1,4 +1,4 @@
-// One execution: deployment, clients and moves.
+// One execution of a scenario: sets up the deployment and its clients, and makes moves.
 #include "app/explore/run.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ using fabric::step::Fate;
 using fabric::step::StepFabric;
 using Alarms = StepFabric::Alarms;
 
-// The keys of the scenario as they are before the run.
+// The scenario's keys with their initial values, for the preload.
 class Start final : public kv::Dataset {
  public:
   explicit Start(const Plan& plan) : plan_(plan) {}
@@ -36,10 +36,12 @@ class Start final : public kv::Dataset {
   const Plan& plan_;
 };
 
-// Time that passes where nobody does anything but look again: 1 us, then twice as long, 17 s in all.
+// Time by which the clock is advanced when all workers only poll: 1 us, then twice as long each time, 17 s in
+// all.
 constexpr Nanos first_wait = 1'000;
 
-// Every byte of it counts: of a torn value the stamp may be whole.
+// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may have a
+// correct stamp.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
   const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
   return (is_whole ? "" : "corrupt:") + kv::value_name(value);
@@ -47,7 +49,7 @@ std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
 
 }  // namespace
 
-// The client waits here until the explorer begins its next operation.
+// Awaitable at which a client waits until the explorer begins its next operation.
 struct Run::Gate {
   Client* client;
   bool await_ready() const noexcept { return false; }
@@ -65,10 +67,10 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
   prepare();
 }
 
-// The coroutines refer to the store and to the clients.
+// Coroutine frames refer to the store and the clients, so they are destroyed before these.
 Run::~Run() { fabric_->abandon(); }
 
-// make_plan has deployed this shape before: an error here is the program's.
+// Deploys the store. Errors are program errors, because make_plan has deployed this shape before.
 void Run::set_up() {
   const kv::DeployConfig& deploy = plan_.deploy;
   auto store = plan_.module->deploy(deploy, plan_.options, plan_.mutant);
@@ -122,15 +124,15 @@ void Run::start_workers() {
   }
 }
 
-// What comes before the exploration, in one order: the first move that is possible, others' operations left
-// out.
+// Makes the operations before the exploration, each until its end, without other clients' operations and in
+// one fixed order.
 void Run::prepare() {
   constexpr int most_moves = 10'000;
   Client& first = *clients_.front();
   is_preparing_ = true;
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
-    std::uint64_t idle = 0;  // workers, as bits, whose timers change nothing
+    std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
       const auto next = forward(possible, idle);
@@ -145,8 +147,8 @@ void Run::prepare() {
   left_.switches = plan_.bounds.switches;
 }
 
-// A request, or news; else the first timer, so that nobody's repetitions come before another one's work; else
-// a deadline.
+// Chooses the next move of prepare(): a request or news if there is one; else the earliest timer, so that no
+// worker's polling delays another; else a deadline.
 std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible, std::uint64_t idle) {
   const auto at = [&](const Move& m) {
     if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
@@ -162,11 +164,11 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
   return best;
 }
 
-// What the operations left to their background is done: else the moments at which it may be done would be
-// told apart for all the rest of the exploration.
+// Lets the stores' background coroutines finish what the preparing operations left to them. Otherwise every
+// moment for that work would be a separate state.
 void Run::come_to_rest() {
   constexpr int most_moves = 10'000;
-  std::uint64_t idle = 0;  // workers, as bits, whose timers change nothing
+  std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
   for (int made = 0; made < most_moves; ++made) {
     const std::vector<Move> possible = moves();
     const auto goes_on = [&](const Move& m) {
@@ -244,14 +246,19 @@ coro::Task<void> Run::perform(Client* client, std::size_t operation) {
     result = got;
     if (got.status == kv::OpStatus::ok)
       run.operations_[operation].value = name_of(got.value, kv::key_digest(key));
-  } else if (step.verb == Verb::put) {
+  } else if (brings_value(step.verb)) {
     const std::uint32_t bytes = run.plan_.value_bytes;
     const kv::ValueStamp stamp{kv::key_digest(key), client->number, client->next, bytes};
     kv::write_value(stamp, client->value.data(), bytes);
     run.operations_[operation].value = kv::value_name(stamp);
     const kv::ValueView value{client->value.data(), bytes, bytes};
-    const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
-    result = put;
+    if (step.verb == Verb::put) {
+      const kv::OpResult put = co_await client->store->put(key, value, &client->stats);
+      result = put;
+    } else {
+      const kv::OpResult inserted = co_await client->store->insert_if_absent(key, value, &client->stats);
+      result = inserted;
+    }
   } else if (step.verb == Verb::remove) {
     const kv::OpResult removed = co_await client->store->remove(key, &client->stats);
     result = removed;
@@ -295,7 +302,7 @@ void Run::begin(Client& client) {
   worker(client.worker).run_queue().push(std::exchange(client.gate, {}));
 }
 
-// Adds the memory that the request will access to the footprint.
+// Adds to the footprint the memory that the request will access.
 void Run::note_request(std::uint8_t w, const WorkRequest& request, Footprint& print) const {
   print.target = static_cast<std::uint8_t>(request.peer);
   print.is_message = request.verb == fabric::Verb::send;
@@ -325,7 +332,7 @@ void Run::refresh() {
   }
 }
 
-// The memory that a step of the node's CPU may look at.
+// Hash of the memory that CPU code of the node may read.
 Hash Run::seen_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -335,7 +342,8 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
-// As hash of `node`, without regions that no peer accesses: the landing area only shows which READ came last.
+// Like seen_by(node), but only over regions that peers can access: a landing buffer only shows which READ
+// came last.
 Hash Run::shared_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -386,12 +394,12 @@ void Run::tear(const Move& move, Footprint& print) {
   fabric_->execute_half(who, move.request, tear_of(move));
   if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
   mark_node(who.node());
-  print.fails = true;  // uses up one of the allowed failures
+  print.fails = true;  // a tear uses up a bound that another tear may need
   --left_.torn;
 }
 
 void Run::let_time_pass(const Move& move) {
-  if (move.request == 2) {  // twice as long each time: it does not matter whose look comes next
+  if (move.request == 2) {  // all workers only poll: time passes for all, doubled each time
     fabric_->advance(first_wait << waits_in_vain_++);
     return;
   }
@@ -423,7 +431,7 @@ void Run::execute_and_fail(const Move& move, Footprint& print, Executed& execute
   print.fails = print.is_write = true;
 }
 
-// What the fabric does in a move; the step of the CPU is finish_move's.
+// Makes the fabric's part of a move; finish_move runs the CPU's part.
 Run::Executed Run::make_move(const Move& move, Footprint& print) {
   const std::uint8_t w = move.worker;
   fabric::Worker& who = worker(w);
@@ -455,7 +463,8 @@ Run::Executed Run::make_move(const Move& move, Footprint& print) {
       fabric_->take_news(who);
       break;
     case Kind::alarm:
-      // Without cuts a background asks nobody again and again, and who has looked would tell states apart.
+      // Without Bounds::cuts, background coroutines do not poll repeatedly, and recording who has polled
+      // would only add states.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
       if (print.polls && hashes_) looked_at(w) = shared_by(who.node());
       note_impatience(w);
@@ -496,12 +505,13 @@ Footprint Run::apply(const Move& move, std::string* text) {
   finish_move(move, done, print);
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(move.worker, print);
-  print.is_global = print.is_global || is_over();  // no move is possible after this one
+  print.is_global = print.is_global || is_over();  // no move is possible after the run's end
   if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }
 
-// Taken from where they were noted, as the chains are, where hashes are left out.
+// Updates which background workers have polled, and what they saw. Stored with the chains, from which a run
+// that repeats moves without hashing gets them back.
 void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;
@@ -513,9 +523,9 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
   }
 }
 
-// The step of the CPU: the worker's coroutines go on until all of them wait.
+// The CPU's part of a move: runs the worker's coroutines until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
-  if (move.kind == Kind::tear) return;  // a torn transfer gives no worker a completion
+  if (move.kind == Kind::tear) return;  // no completion: only one half of the request was executed
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {
     if (hashes_) extend_chain(move, done, worker(move.worker).node());
     return;
@@ -527,7 +537,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
     mark_node(node);
     return;
   }
-  extend_chain(move, done, node);  // which refreshes the hashes
+  extend_chain(move, done, node);  // refreshes the hashes of memory too
   const std::vector<Hash> before = memory_hash_;
   const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
   const std::uint64_t returned = returned_;

@@ -1,12 +1,12 @@
-// One execution of a scenario: a deployment of the real protocol on the step fabric, moved one step at a
-// time by whoever explores. Two executions of the same moves are the same.
+// One execution of a scenario: a deployment of the real protocol on the step fabric, which the explorer
+// advances one move at a time. It is deterministic: the same moves lead to the same state.
 //
-// What identifies a state. A coroutine's local state is a function of what its node has been through: the
-// answers that it was given and the memory of its node that it could see with each. So a state is told by
-// the memory of all regions, a chain of hashes for each node of what went into its steps, which operations
-// had returned when each one was begun, what has arrived and is not taken, and what may still happen.
-// Regions that are swapped remotely are left out of what a step sees: such a word is only ever touched
-// through the NIC (fabric.h, rule 2), its own node's included.
+// What identifies a state. A coroutine's local state is a function of its node's past: the answers that the
+// node received, and the memory that it could read at each step. A state is therefore identified by the
+// memory of all regions, a chain of hashes for each node over the inputs of its steps, the set of operations
+// that had returned when each operation began, messages that have arrived and were not yet received, and the
+// remaining bounds. Regions with remote atomics are not an input of steps: such words are accessed only
+// through the NIC (rule 2 of fabric.h), even by their own node.
 #pragma once
 
 #include <coroutine>
@@ -35,18 +35,19 @@ using HashSet = std::unordered_set<Hash, HashOf>;
 enum class Kind : std::uint8_t {
   begin,         // the client begins its next operation
   request,       // a posted request is executed
-  news,          // a watched word or a message that came is noticed
+  news,          // a worker notices a changed watched word or a received message
   alarm,         // time passes until the worker's next timer
-  unheard,       // a request is executed, and fails
-  not_executed,  // a request fails without having been executed
-  unheard_cut,   // … and connecting anew fails the first time
+  unheard,       // a request is executed, but its completion reports a failure
+  not_executed,  // a request fails without being executed
+  unheard_cut,   // as unheard, and the first attempt to reconnect fails
   not_executed_cut,
-  late,  // a deadline passes; request 1: because nobody can do anything else; 2: time passes for a worker
-         // that polls repeatedly
-  kill,  // the client dies; what it posted is lost
-  kill_executed,  // … and the request that it posted is executed
-  clock,          // every clock passes the expiry period
-  tear,           // one half of a posted READ or WRITE is executed; the other by a later `request`
+  // A deadline passes. Move::request 0: although others could go on; 1: because no other move is possible; 2:
+  // time passes for workers that only poll.
+  late,
+  kill,           // the client dies; its posted requests are lost
+  kill_executed,  // the client dies; one posted request is still executed, the others are lost
+  clock,          // every clock advances beyond the expiry period
+  tear,           // one half of a posted READ or WRITE is executed; a later `request` executes the other
 };
 
 struct Move {
@@ -54,48 +55,50 @@ struct Move {
   std::uint8_t worker = 0;   // index among the run's workers
   std::uint8_t request = 0;  // index among the worker's posted requests
   std::uint8_t half =
-      0;  // tear: 4 * the piece that it is torn before, + 2: the upper half first, + 1: at the landing
+      // For Kind::tear: 4 * the piece before which the request is torn, + 2 if the upper half is executed
+      // first, + 1 if torn at the landing buffer.
+      0;
   friend bool operator==(const Move&, const Move&) = default;
-  // Moves with which a worker goes on, as bits of a word; none for the others.
+  // A one-bit mask for a move of kinds begin to alarm, which sleep sets can hold; 0 for other moves.
   [[nodiscard]] std::uint64_t bit() const {
     if (kind > Kind::alarm || request != 0 || worker >= 16) return 0;
     return std::uint64_t{1} << (worker * 4U + static_cast<std::uint32_t>(kind));
   }
 };
 
-// The state that a move accessed: two moves that touch nothing in common can be made in either order.
+// What a move accessed: two moves with disjoint footprints can be made in either order.
 struct Footprint {
-  bool is_global = false;   // everything
-  bool is_idle = false;     // a timer after which nothing is different but the time
-  bool polls = false;       // the background coroutine polls (Run::has_polled)
-  bool is_ordered = false;  // its order with every other move matters (Bounds::switches)
+  bool is_global = false;   // conflicts with every other move
+  bool is_idle = false;     // a timer whose only effect was that time passed
+  bool polls = false;       // the background coroutine polled (Run::has_polled)
+  bool is_ordered = false;  // conflicts with every other move because Bounds::switches counts orders
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // node whose memory the move's CPU code may access
-  std::uint64_t changed = 0;    // regions that the step of the CPU changed
-  std::int32_t region = -1;     // id of the region that the request touches; -1: none
-  bool region_is_seen = false;  // whether the region's node reads the region by CPU
+  std::uint8_t node = 0;        // node whose memory the CPU's part of the move may read
+  std::uint64_t changed = 0;    // bit mask of the regions that the CPU's part of the move changed
+  std::int32_t region = -1;     // index of the region that the request accessed; -1: none
+  bool region_is_seen = false;  // whether CPU code of the region's node reads the region
   bool is_write = false;
-  std::uint8_t target = 0;  // node
+  std::uint8_t target = 0;  // node that the request was sent to
   bool is_message = false;
-  std::uint64_t from = 0, to = 0;  // bytes of the region
+  std::uint64_t from = 0, to = 0;  // range of bytes accessed in the region
 };
 [[nodiscard]] bool are_independent(const Footprint& a, const Footprint& b);
 
-// An operation of the run, with its interval and outcome.
+// An operation of a run, with its begin, end and outcome.
 struct Operation {
   std::uint32_t client = 0;
   Step step;
-  std::uint64_t predecessors = 0;  // operations, by number, that had returned when it was begun
+  std::uint64_t predecessors = 0;  // bit mask of the operations that had returned when it began
   std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients that were dead when it began
-  std::uint64_t begun = 0;         // move
-  // A request or reply of its own failed while it ran, or its time passed while somebody could go on, or a
-  // deadline before another one that comes sooner: it may end without an answer. No part of the state: of two
-  // ways to one state the first counts.
+  std::uint64_t begun = 0;         // number of the move that began it
+  // Whether the operation may time out without being a violation: because one of its requests or replies
+  // failed, or because its deadline passed while another worker could go on or had an earlier deadline. Not
+  // part of the state: if two paths lead to a state, that of the first path counts.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
   kv::Effect effect = kv::Effect::none;
-  std::string value;  // the value that the operation put or got
+  std::string value;  // name of the value that the operation wrote or read
 };
 
 class Run {
@@ -105,41 +108,44 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Everything that may happen now; empty: all clients have ended, or nobody can go on (is_over()).
+  // All moves that are possible now. Empty: all clients have ended (is_over()), or are stuck.
   [[nodiscard]] std::vector<Move> moves();
-  // Makes a move. With `text`, describes it there.
+  // Makes a move and returns its footprint; with `text`, stores a description of the move there.
   Footprint apply(const Move& move, std::string* text = nullptr);
-  // All clients have done their operations, or are dead.
+  // Whether every client has done its operations or is dead.
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] Hash id();
-  // Of the operations so far: what they were told, and which of them had returned before which.
+  // Hash of the history so far: the operations' answers, and which of them returned before which began.
   [[nodiscard]] Hash history_id() const;
-  // For the checker: the start of each key, and the operations. Those that are under way have an unknown
-  // outcome. A MIGRATE is none.
+  // The history for the checker: each key's initial value, and the operations. Operations under way have the
+  // outcome `unknown`; MIGRATEs and SCRUBs are left out.
   [[nodiscard]] std::vector<check::Operation> history() const;
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
-  // Ends the run after the last move: what is still to do is done in one fixed order; if clients died, a
-  // survivor repairs what they held, where the protocol promises that; each key is read; the tables are
-  // looked at; each key is written and read again. Returns what is wrong beside the history. The run cannot
-  // go on afterwards.
+  // Ends a run whose clients are done: finishes work under way in one fixed order; repairs dead clients'
+  // locks and entries from a surviving client, if the protocol promises a repair; reads every key; audits the
+  // tables; writes and reads every key again. Returns the violations found, one line each. No move is
+  // possible afterwards.
   [[nodiscard]] std::vector<std::string> end();
-  // Clients that wait for something that never comes: nobody can do anything.
+  // The message for a state without moves: clients that wait for an event that never comes.
   [[nodiscard]] std::string stuck() const;
-  // An operation that ended because it gave up waiting, although nothing of its own failed and the protocol
-  // serves in what did fail: without its deadline it would not end. Empty: there is none.
+  // Describes an operation that timed out although none of its requests failed and the protocol promises
+  // service under the failures that happened; without its deadline it would wait for ever. Empty if there is
+  // none.
   [[nodiscard]] std::string stopped() const;
-  // Whether the protocol moves keys.
-  // False: an operation before the exploration does not end, and nothing can be said of what comes after it.
+  // False: an operation before the exploration did not end, so the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
+  // Whether the protocol can move keys.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
-  // Hashes cost more than the steps: a run that only repeats moves leaves them out, and takes the chains
-  // from where they were noted.
+  // Chains of hashes that identify the state. Hashing costs more than the moves themselves, so a run that
+  // only repeats moves switches it off, and is given the chains that were recorded when the moves were first
+  // made.
   [[nodiscard]] const std::vector<Hash>& chains() const { return chains_; }
   void set_hashing(bool hashes) { hashes_ = hashes; }
   void set_chains(const std::vector<Hash>& chains) { chains_ = chains; }
 
-  // A timer of a worker in this state changed nothing: it is not a move.
+  // Identifies a timer in this state. Timers in the set of idle alarms are known to change nothing and are
+  // not offered as moves.
   [[nodiscard]] Hash alarm_key(const Move& alarm);
   void set_idle_alarms(const HashSet* idle) { idle_ = idle; }
 
@@ -150,7 +156,7 @@ class Run {
     std::uint8_t worker = 0;
     std::unique_ptr<kv::Client> store;
     std::coroutine_handle<> gate;  // resumed when the client's next operation begins
-    std::uint32_t next = 0;        // operation of its program
+    std::uint32_t next = 0;        // index in its program of the next operation
     std::optional<std::size_t> running;
     std::vector<std::byte> value;
     fabric::OpStats stats;
@@ -171,9 +177,9 @@ class Run {
   [[nodiscard]] bool repair(Client& survivor, const std::vector<kv::ClientId>& dead);
   [[nodiscard]] bool demands_service() const;
 
-  // A worker without an operation whose background has looked since anybody else changed memory, and has left
-  // its own as it was: what it would see is what it has seen, and its next timer is no move unless nobody
-  // else has one.
+  // Whether the worker has no operation running and its background coroutine has polled since any other
+  // worker changed memory. The next poll would then see nothing new, so its timer is a move only if no other
+  // move is possible.
   [[nodiscard]] bool has_polled(std::uint8_t w);
   [[nodiscard]] Hash& looked_at(std::uint8_t w) { return chains_[chains_.size() - 1 - workers_.size() + w]; }
   [[nodiscard]] bool is_background(std::uint8_t w);
@@ -189,7 +195,7 @@ class Run {
   [[nodiscard]] Client* client_of(std::uint8_t worker);
   [[nodiscard]] bool may_begin(const Client& client) const;
   [[nodiscard]] std::vector<kv::ClientId> dead_clients() const;
-  // Bounds::switches.
+  // Whether the move counts as a context switch (Bounds::switches).
   [[nodiscard]] bool is_switch(const Move& move);
   void note_switch(const Move& move);
   [[nodiscard]] bool can_go_on(std::uint8_t w);
@@ -199,17 +205,18 @@ class Run {
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void add_tears(std::uint8_t w, std::vector<Move>& into);
   fabric::step::Tear tear_of(const Move& move);
-  // A request that a move touched, as it was posted and as it was executed; neither of a move without one.
+  // The request that a move executed, before and after; nullopt for moves without a request.
   struct Executed {
     std::optional<fabric::WorkRequest> before, done;
-    bool is_rest = false;  // the other half of a torn one
+    bool is_rest = false;  // this was the second half of a torn request
   };
   [[nodiscard]] Executed make_move(const Move& move, Footprint& print);
   void execute(const Move& move, fabric::step::Fate fate, Footprint& print, Executed& executed);
   void execute_and_fail(const Move& move, Footprint& print, Executed& executed);
   void tear(const Move& move, Footprint& print);
   void let_time_pass(const Move& move);
-  // Notes on which operation a failure falls: the worker's, or its whose peer's message it was.
+  // Marks the operations that a failure of this request may disturb: that of worker w or, if w is a server,
+  // those of the clients on the peer node.
   void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
   void note_trouble_of_all();
   void note_impatience(std::uint8_t w);
@@ -226,27 +233,29 @@ class Run {
   void extend_chain(const Move& move, const fabric::WorkRequest* done, fabric::NodeId node);
   void finish_move(const Move& move, const fabric::WorkRequest* done, Footprint& print);
   [[nodiscard]] std::uint64_t by_client(std::uint64_t operations) const;
-  // Runs everybody in one fixed order until the worker's main has ended. False: it does not.
+  // Makes moves in one fixed order until the worker's main coroutine has ended; false if it does not end.
   bool pump_until_done(fabric::Worker& worker);
   bool pump();
 
   const Plan& plan_;
   std::unique_ptr<fabric::step::StepFabric> fabric_;
   std::unique_ptr<kv::Store> store_;
-  std::vector<fabric::Worker*> workers_;  // clients of the scenario first, then servers
+  std::vector<fabric::Worker*> workers_;  // the scenario's clients first, then servers
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<fabric::step::StepFabric::Memory> memory_;
   std::vector<Hash> memory_hash_;
-  std::uint64_t shared_ = 0;  // regions that another node can reach: where READs land is nobody else's
+  std::uint64_t shared_ = 0;  // bit mask of regions that other nodes can access; excludes landing buffers
   std::vector<bool> is_dirty_;
-  std::vector<Hash> chains_;  // by node; then, for has_polled(), by worker its memory then; and who, as bits
+  // Chain for each node; then for each worker the memory at its last poll; last, the bit mask of workers that
+  // have polled.
+  std::vector<Hash> chains_;
   std::vector<Operation> operations_;
-  std::uint64_t returned_ = 0;  // a bit for each operation that has returned
+  std::uint64_t returned_ = 0;  // bit mask of the operations that have returned
   std::uint64_t moves_made_ = 0;
   bool is_preparing_ = false, is_prepared_ = true;
   std::uint32_t waits_in_vain_ = 0;
   Bounds left_;
-  std::optional<std::uint8_t> last_;  // worker that moved last, where left_.switches counts
+  std::optional<std::uint8_t> last_;  // the worker that made the last move, if left_.switches bounds switches
   bool hashes_ = true;
   const HashSet* idle_ = nullptr;
 };

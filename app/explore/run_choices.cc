@@ -1,4 +1,4 @@
-// What may happen in a state: moves of workers, failures, torn requests, time that passes.
+// Computes the moves that are possible in a state: steps of workers, failures, torn requests, passing time.
 #include "app/explore/run.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace {
 using fabric::WorkRequest;
 using Alarms = fabric::step::StepFabric::Alarms;
 
-// Times that time passes where nobody does anything but look again.
+// How often time may pass in a row when all workers only poll.
 constexpr std::uint32_t most_waits = 24;
 
 }  // namespace
@@ -27,7 +27,7 @@ bool Run::is_background(std::uint8_t w) {
   return client != nullptr && !client->running;
 }
 
-// A SCRUB waits for somebody to be dead, as long as that may happen.
+// A SCRUB may begin only after a client has died, unless no client can die any more.
 bool Run::may_begin(const Client& client) const {
   const auto is_next_scrub = [&](const Client& each) {
     const auto& program = plan_.scenario.clients[each.number];
@@ -70,7 +70,8 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   add_alarms(w, into, false);
 }
 
-// `polled`: of those whose background has looked in vain, or of the others.
+// Adds the worker's timers. `polled` selects background coroutines that have polled in vain, or else all
+// others.
 void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
   const Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;
@@ -107,8 +108,9 @@ void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
   }
 }
 
-// Every edge between lines at which a request can be torn, either half first. Where a READ's data lands is
-// looked at early only by whoever does not wait for its completion.
+// Adds a move for every boundary between cache lines at which a posted request can be torn, with either half
+// first. Tearing at the landing buffer is only possible for requests whose completion nobody awaits, because
+// only then is the buffer read early.
 void Run::add_tears(std::uint8_t w, std::vector<Move>& into) {
   const Client* client = client_of(w);
   if (left_.torn == 0 || (client != nullptr && client->is_dead)) return;
@@ -142,7 +144,8 @@ std::vector<Move> Run::moves() {
   if (is_over()) return all;
   const auto workers = static_cast<std::uint8_t>(workers_.size());
   for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
-  // A deadline passes where nobody can do anything else; what others could begin is not to be begun yet.
+  // While the preparing operations run, other clients may not begin; a deadline passes if nothing else is
+  // possible.
   if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
   if (all.empty()) {
     for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
@@ -153,7 +156,8 @@ std::vector<Move> Run::moves() {
     if (!waits || (!is_quiet && left_.late == 0)) continue;
     all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
   }
-  // A worker that polls until its own deadline: a poll changes nothing, and is no move.
+  // All workers only poll until their deadlines. A poll is not a move because it changes nothing, so let time
+  // pass.
   for (std::uint8_t w = 0; all.empty() && w < workers; ++w) {
     if (fabric_->timers(worker(w)) > 0 && waits_in_vain_ < most_waits) all.push_back({Kind::late, w, 2});
   }

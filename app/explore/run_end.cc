@@ -1,5 +1,5 @@
-// How an execution ends: what is under way is finished, dead clients are repaired, every key is read, the
-// tables are looked at, every key is written and read again; and its history as the checker reads it.
+// Ends an execution: finishes work under way, repairs dead clients, reads every key, audits the tables,
+// writes and reads every key again. Also converts the run to a history for the checker.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,18 +14,31 @@ namespace {
 
 using Alarms = fabric::step::StepFabric::Alarms;
 
-// What is still under way when the last client has ended is little: stamps, acknowledgements.
+// Bound on moves after the last client has ended, when only stamps and acknowledgements are under way.
 constexpr int most_pumps = 20'000;
 
 OpKind kind_of(Verb verb) {
-  return verb == Verb::get ? OpKind::get : verb == Verb::put ? OpKind::put : OpKind::remove;
+  switch (verb) {
+    case Verb::get:
+      return OpKind::get;
+    case Verb::put:
+      return OpKind::put;
+    case Verb::insert:
+      return OpKind::insert_if_absent;
+    case Verb::remove:
+    case Verb::migrate:
+    case Verb::scrub:
+      break;
+  }
+  return OpKind::remove;
 }
 
 Outcome outcome_of(const Operation& o) {
   return o.ended ? loch::outcome_of(kind_of(o.step.verb), o.status, o.effect) : Outcome::unknown;
 }
 
-// Moves take effect at whole tens; an operation returns after the move that ends it, and before the next.
+// Time of a move in the history: moves begin at multiples of ten, and an operation returns after the move
+// that ends it and before the next move.
 Nanos begin_time(std::uint64_t move) { return static_cast<Nanos>(move) * 10; }
 Nanos end_time(std::uint64_t move) { return static_cast<Nanos>(move) * 10 + 5; }
 
@@ -57,13 +70,14 @@ std::vector<check::Operation> Run::history() const {
                            .return_ns = {}};
     if (o.ended) entry.return_ns = end_time(*o.ended);
     const bool has_read = o.step.verb == Verb::get && outcome == Outcome::ok;
-    if (o.step.verb == Verb::put || has_read) entry.value = o.value;
+    if (brings_value(o.step.verb) || has_read) entry.value = o.value;
     all.push_back(std::move(entry));
   }
   return all;
 }
 
-// One thing that somebody can do, in a fixed order; deadlines pass only where nothing else is left.
+// Makes one possible move, chosen in a fixed order; timers fire only if nothing else is possible, and
+// deadlines only without timers.
 bool Run::pump() {
   const auto usable = [&](std::size_t w) { return w >= clients_.size() || !clients_[w]->is_dead; };
   for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -112,14 +126,14 @@ coro::Task<void> Run::visit_all(Client* client, std::uint32_t keys, bool writes)
   for (std::uint32_t key = 0; key < keys; ++key) {
     for (const Verb verb : verbs) {
       ++run.moves_made_;
-      ++client->next;  // names the value
+      ++client->next;  // gives the next value a new name
       const std::size_t operation = run.note_begin(*client, {verb, key});
       co_await perform(client, operation);
     }
   }
 }
 
-// Reads every key (and writes it, with `writes`); adds wrong answers to the messages.
+// Reads every key (with `writes`, writes it first), and adds wrong answers to `wrong`.
 void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) {
   fabric::Worker& who = worker(survivor.worker);
   const std::size_t first = operations_.size();
@@ -132,8 +146,8 @@ void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) 
         wrong.push_back(fmt::format("at rest: {} does not come to an end", plan_.scenario.describe(o.step)));
       continue;
     }
-    // A key that is absent may find no place, and a store with few entries beyond its keys may have to wait
-    // for E; whether a place or an entry is lost is the audit's to say.
+    // "Table full" is accepted: an absent key may find no free slot, and a store with few spare entries may
+    // have to wait for the expiry period E. Lost slots and entries are found by the audit.
     const bool finds_no_place = o.step.verb == Verb::put && o.status == kv::OpStatus::table_full;
     const bool is_answer =
         o.status == kv::OpStatus::ok || (o.status == kv::OpStatus::not_found && o.step.verb != Verb::put);
@@ -160,7 +174,8 @@ coro::Task<void> Run::repair_main(Run* run, fabric::Worker* worker, std::vector<
   co_await scope.join();
 }
 
-// Fence, then scrub, while the background of all who live goes on: a repair may ask it for something.
+// Fences and scrubs the dead clients while the background coroutines of the living clients run, since a
+// repair may need them.
 bool Run::repair(Client& survivor, const std::vector<kv::ClientId>& dead) {
   for (const kv::ClientId& client : dead) static_cast<void>(fabric_->fence(client.node));
   bool is_repaired = false;
@@ -177,7 +192,7 @@ bool Run::repair(Client& survivor, const std::vector<kv::ClientId>& dead) {
   return std::ranges::all_of(others, [&](fabric::Worker* each) { return pump_until_done(*each); });
 }
 
-// Whether every key must be readable at the end, and the tables be in order.
+// Whether the protocol promises that every key is served at the end, under the failures that happened.
 bool Run::demands_service() const {
   const auto holds = [&](kv::Loss loss) {
     const kv::Promise promise = plan_.module->promise(loss, plan_.options);
@@ -212,7 +227,8 @@ std::vector<std::string> Run::end() {
   if (!demands_service()) return wrong;
   visit(*survivor, false, wrong);
   for (const std::string& line : store_->audit({})) wrong.push_back("at rest: " + line);
-  // A key that can be read may still be locked for who writes it. What that leaves behind is not looked at.
+  // Reading does not find locks that only block writers, so every key is written too. The tables are not
+  // audited again.
   if (wrong.empty()) visit(*survivor, true, wrong);
   return wrong;
 }

@@ -1,11 +1,11 @@
-// What identifies a state: memory, what each node was told, which operations had returned when each was
-// begun, what has arrived, and what is left of the bounds.
+// Computes what identifies a state: memory, the inputs of each node's steps, which operations had returned
+// when each began, messages not yet received, and the remaining bounds.
 #include "app/explore/run.h"
 #include "app/explore/words.h"
 
 namespace loch::explore {
 
-// By client: the numbers of operations depend on which was begun first.
+// Operations are hashed client by client, because their numbers depend on which client began first.
 Hash Run::history_id() const {
   Words words;
   for (const auto& client : clients_) {
@@ -48,7 +48,7 @@ Hash Run::id() {
       }
     }
   }
-  // One half of them was executed: of no node's steps is that a part.
+  // Half-executed requests are hashed separately, because they are not yet an input of any node's steps.
   for (fabric::Worker* each : workers_) {
     for (std::size_t i = 0; i < fabric_->posted(*each); ++i) {
       const fabric::step::Tear* tear = fabric_->torn(*each, i);
@@ -68,7 +68,7 @@ Hash Run::id() {
   return words.hash();
 }
 
-// How many operations of each client are among these, as bytes of a word.
+// Converts a bit mask of operations to the number of them for each client, one byte a client.
 std::uint64_t Run::by_client(std::uint64_t operations) const {
   std::uint64_t counts = 0;
   for (std::size_t i = 0; i < operations_.size(); ++i) {

@@ -1,4 +1,5 @@
-// Operations that do not end: what they wait for never comes, and nothing of their own has failed.
+// Finds operations that do not end although none of their requests failed: the event that they wait for never
+// comes.
 #include "app/explore/run.h"
 
 #include <fmt/format.h>
@@ -23,10 +24,11 @@ std::string Run::stuck() const {
 }
 
 std::string Run::stopped() const {
-  // Where time has gone by while somebody could go on, a deadline says nothing.
+  // If time has passed while a worker could go on, a time-out does not prove that an operation waits for
+  // ever.
   if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
   const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
-  // Locks and entries of a dead client block others until they are repaired.
+  // Locks and entries of a dead client may block others until they are repaired.
   const bool is_held =
       has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
   if (is_held) return {};
@@ -47,7 +49,7 @@ void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
   }
 }
 
-// Whether another worker would have gone on before that: its own deadline comes sooner.
+// Whether another worker has an earlier deadline, after which it might go on.
 bool Run::is_early(std::uint8_t w) {
   const auto left = [this](fabric::Worker& each) {
     const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
@@ -57,8 +59,8 @@ bool Run::is_early(std::uint8_t w) {
   return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
 }
 
-// The worker's deadline passes while another worker could still go on: the operation that it gives up may
-// only be slow.
+// Called when a deadline of the worker passes. If another worker can still go on, the operation may only be
+// slow, and its time-out is no violation.
 void Run::note_impatience(std::uint8_t w) {
   const Client* client = client_of(w);
   if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;

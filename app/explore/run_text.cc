@@ -1,4 +1,4 @@
-// Describes moves in words, and decides which moves commute.
+// Describes moves in words, and decides which moves are independent.
 #include <fmt/format.h>
 
 #include "app/explore/run.h"
@@ -28,7 +28,8 @@ std::string outcome(const Move& move, const WorkRequest& before, const WorkReque
   if (after.status == fabric::WcStatus::flushed) {
     text = "flushed";
   } else if (before.verb == fabric::Verb::cas) {
-    // An answer that was lost is not in the request; the memory says what happened, by way of the next READ.
+    // If the completion was lost, the requester has no result; the effect is visible in memory, by a later
+    // READ.
     if (!is_unheard)
       text =
           after.result == before.compare ? "swapped" : fmt::format("lost, the word is {:016x}", after.result);
@@ -110,7 +111,7 @@ std::string Run::describe(const Move& move, const WorkRequest* before, const Wor
   return text;
 }
 
-// Whether a request and a CPU step access the same memory.
+// Whether a request accesses memory that a CPU step reads or changes.
 static bool touches(const Footprint& request, const Footprint& step) {
   if (request.target != step.node) return false;
   if (request.is_message) return true;
@@ -121,11 +122,11 @@ static bool touches(const Footprint& request, const Footprint& step) {
 
 bool are_independent(const Footprint& a, const Footprint& b) {
   if (a.is_global || b.is_global || a.is_ordered || b.is_ordered || a.node == b.node) return false;
-  // Whether an operation had returned when another was begun is a part of the history.
+  // The order of one operation's end and another's begin is part of the history.
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
   const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };
   if ((a.polls && is_change(b)) || (b.polls && is_change(a))) return false;
-  if (a.fails && b.fails) return false;  // both may use the last allowed failure
+  if (a.fails && b.fails) return false;  // both may use the last failure that the bound allows
   if (touches(a, b) || touches(b, a)) return false;
   if (a.is_message && b.is_message && a.target == b.target) return false;
   const bool same_bytes = a.region >= 0 && a.region == b.region && a.from < b.to && b.from < a.to;

@@ -1,4 +1,4 @@
-// Reads the text of a scenario.
+// Parses the text of a scenario.
 #include "app/explore/scenario.h"
 
 #include <fmt/format.h>
@@ -11,14 +11,16 @@
 namespace loch::explore {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Verb>, 5> verbs = {{{"GET", Verb::get},
+constexpr std::array<std::pair<std::string_view, Verb>, 6> verbs = {{{"GET", Verb::get},
                                                                      {"PUT", Verb::put},
                                                                      {"DELETE", Verb::remove},
                                                                      {"MIGRATE", Verb::migrate},
-                                                                     {"SCRUB", Verb::scrub}}};
+                                                                     {"SCRUB", Verb::scrub},
+                                                                     {"INSERT", Verb::insert}}};
 constexpr std::size_t most_clients = 8;
 constexpr std::uint32_t most_operations = 32;
-constexpr std::uint32_t most_with_last = 64;  // with three of each key at the end: bits of a word
+// Operations in all, including three of each key at the run's end; their sets are bit masks.
+constexpr std::uint32_t most_with_last = 64;
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
@@ -50,10 +52,10 @@ Result<Step> parse_step(std::string_view text, Scenario& scenario) {
   const std::string_view word = text.substr(0, space), key = trim(text.substr(space));
   const auto verb = std::ranges::find(verbs, word, &std::pair<std::string_view, Verb>::first);
   if (verb == verbs.end()) {
-    return refuse(
-        fmt::format("scenario: \"{}\" is no operation; expected GET, PUT, DELETE or MIGRATE and a key, as in "
-                    "\"DELETE K | PUT K; GET K\", or SCRUB",
-                    text));
+    return refuse(fmt::format(
+        "scenario: \"{}\" is no operation; expected GET, PUT, DELETE, INSERT or MIGRATE and a key, as in "
+        "\"DELETE K | PUT K; GET K\", or SCRUB",
+        text));
   }
   if (verb->second == Verb::scrub) {
     if (!key.empty()) return refuse(fmt::format("scenario: \"{}\": expected SCRUB without a key", text));

@@ -1,4 +1,4 @@
-// What an exploration's clients do: "DELETE K | PUT K; GET K" is two clients, of which the second has two
+// The operations of an exploration's clients: "DELETE K | PUT K; GET K" is two clients, the second with two
 // operations.
 #pragma once
 
@@ -11,30 +11,33 @@
 
 namespace loch::explore {
 
-// scrub: repairs what clients that are dead by then held; without any it does nothing. It has no key.
-enum class Verb : std::uint8_t { get, put, remove, migrate, scrub };
-[[nodiscard]] std::string_view name(Verb verb);  // as in a scenario: "DELETE"
+// Operations of a scenario. `scrub` has no key: it repairs what clients that have died left half-done, if
+// there are any. `insert` is an insert-if-absent.
+enum class Verb : std::uint8_t { get, put, remove, migrate, scrub, insert };
+// Whether the operation carries a value: PUT and INSERT.
+[[nodiscard]] constexpr bool brings_value(Verb verb) { return verb == Verb::put || verb == Verb::insert; }
+[[nodiscard]] std::string_view name(Verb verb);  // the name in a scenario's text, such as "DELETE"
 
 struct Step {
   Verb verb = Verb::get;
-  std::uint32_t key = 0;  // of Scenario::keys
+  std::uint32_t key = 0;  // index in Scenario::keys
 };
 
 struct Scenario {
   std::vector<std::vector<Step>> clients;
-  std::vector<std::string> keys;  // in order of appearance; those of one letter compete for the same slots
-  std::uint32_t prepared = 0;     // number of the first client's operations that end before exploring begins
+  std::vector<std::string> keys;  // in order of appearance; keys of one letter compete for the same slots
+  std::uint32_t prepared = 0;     // the first client's operations that end before the exploration begins
   [[nodiscard]] std::uint32_t operations() const;
-  // "PUT K": without the client.
+  // The operation's text without its client, such as "PUT K".
   [[nodiscard]] std::string describe(const Step& step) const;
 };
 
-// The error says what was expected where. At most 8 clients, 32 operations in all.
-// `keys`: names of keys that are there beside those of the operations, and come before them ("K X").
+// Parses a scenario of at most 8 clients and 32 operations in all. An error says what was expected where.
+// `keys`: further keys, put before those of the operations ("K X").
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view keys = {});
 
-// Operations of the first client that come first, one after another, while nobody else does anything: where a
-// key lies at the start. "MIGRATE K; DELETE L".
+// Adds operations such as "MIGRATE K; DELETE L", which the first client does one after another before the
+// exploration, to place the keys in the table.
 [[nodiscard]] Result<> prepare(Scenario& scenario, std::string_view before);
 
 }  // namespace loch::explore

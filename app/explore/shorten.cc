@@ -1,4 +1,5 @@
-// Breadth first: every state is met by a shortest way to it, so the first violation is a shortest one.
+// Searches breadth first: every state is reached by a shortest path first, so the first violation found is a
+// shortest.
 #include "app/explore/shorten.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ class Shortening {
              bool (*stop)())
       : judge_(judging), states_(states), seconds_(seconds), stop_(stop), run_(plan, &idle_alarms_, true) {}
 
-  // A violation after fewer than `depth` moves; none if there is none, or it gave up.
+  // Looks for a violation with fewer than `depth` moves; nullopt if there is none, or if the search gave up.
   std::optional<Violation> search(std::size_t depth);
   [[nodiscard]] bool gave_up() const { return gave_up_; }
   [[nodiscard]] std::uint64_t states() const { return visited_.size(); }
@@ -34,7 +35,7 @@ class Shortening {
     Move move;
   };
   [[nodiscard]] std::vector<Move> path_to(std::uint32_t node) const;
-  // A state at the depth that the search has come to.
+  // A state at the depth that the search has reached.
   struct Front {
     std::uint32_t node = 0;
     std::vector<Hash> chains;
@@ -73,7 +74,7 @@ bool Shortening::judge(Judgement judgement, std::uint32_t from, const Move& move
   return true;
 }
 
-// True: a violation was found.
+// Makes one move from the state `from`; returns true if it shows a violation.
 bool Shortening::step(const Move& move, std::uint32_t from, std::vector<Front>& into) {
   Run& run = run_.run();
   const bool is_alarm = move.kind == Kind::alarm;

@@ -1,12 +1,12 @@
-// Looks for the shortest sequence of moves that shows a violation.
+// Finds the shortest sequence of moves that shows a violation.
 #pragma once
 
 #include "app/explore/explorer.h"
 
 namespace loch::explore {
 
-// Breadth first from the start, to one move less than out.violation has: the first violation met replaces
-// it. It gives up (is_shortest stays false) at limits.states, or after a minute or limits.time.
+// Searches breadth first for a violation with fewer moves than out.violation, and replaces it by the first
+// found. Gives up at limits.states, or after limits.time (by default a minute): then is_shortest stays false.
 void shorten(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, bool (*stop)(),
              Exploration& out);
 

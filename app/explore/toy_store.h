@@ -1,5 +1,5 @@
-// A tiny store for the explorer's tests: one word a key names an immutable value that its writer put beside
-// it. Variants break one step each.
+// A tiny store for the explorer's tests: each key has one word that points to an immutable value, which its
+// writer has put beside the word. Known-bad variants omit one step each.
 #pragma once
 
 #include <cstring>
@@ -13,11 +13,11 @@
 
 namespace loch::explore::testing {
 
-// correct: a DELETE is READ and CAS; racy: READ and WRITE (two DELETEs of one value); locked: PUTs hold a
-// lock that outlives a dead client; sleepy: correct, with a background that wakes and does nothing. In place:
-// a PUT overwrites the value where it lies, in two lines, and a GET believes what it READs; checked: the same
-// with a checksum behind the value, and a GET that reads again, three times, where it does not fit; once: a
-// GET that does not read again and waits instead for what never comes. No two clients write.
+// Variants. correct: a DELETE is READ and CAS; racy: READ and WRITE (two DELETEs may both succeed); locked:
+// PUTs hold a lock that a dead client never releases; sleepy: correct, with a background coroutine that wakes
+// and does nothing. Three variants overwrite a two-line value in place, for a single writer: in-place: a GET
+// trusts what it READs; checked: the value has a checksum, and a GET READs up to three times until it
+// matches; once: a GET with a wrong checksum waits for an event that never comes.
 class ToyStore final : public kv::Store {
  public:
   ToyStore(const kv::DeployConfig& config, std::string variant)
@@ -90,7 +90,7 @@ class ToyStore final : public kv::Store {
     std::memcpy(&check, cell + config_.value_size, sizeof check);
     return variant_ == "in-place" || check == check_of(cell);
   }
-  // A word and, behind it, its lock.
+  // Offset of a key's word, which is followed by its lock.
   static std::uint64_t slot_of(const std::byte* key) {
     std::uint32_t number = 0;
     std::memcpy(&number, key + 4, sizeof number);

@@ -1,5 +1,5 @@
-// The states that an exploration has been in, each with the moves that were asleep when it was there last:
-// open addressing, 24 bytes per slot.
+// The set of visited states, each with the sleep set's mask at the last visit. A hash table with open
+// addressing, 24 bytes per slot.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class Visited {
   Visited() : slots_(1U << 12U) {}
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // The mask of the state, which is put in with `mask` if it is new (then nothing is returned).
+  // A pointer to the state's mask; or, if the state is new, inserts it with `mask` and returns nullopt.
   std::optional<std::uint64_t*> find_or_insert(Hash state, std::uint64_t mask) {
     if (size_ * 3 >= slots_.size() * 2) grow();
-    if (state == Hash{}) state.low = 1;  // {} is an empty slot
+    if (state == Hash{}) state.low = 1;  // a zero hash marks an empty slot
     Slot& slot = place(slots_, state);
     if (slot.state == state) return &slot.mask;
     slot = {state, mask};
@@ -43,7 +43,7 @@ class Visited {
     }
     slots_ = std::move(larger);
   }
-  std::vector<Slot> slots_;  // a power of two
+  std::vector<Slot> slots_;  // the size is a power of two
   std::uint64_t size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Hashes of 128 bits over what identifies a state of a run.
+// 128-bit hashes over what identifies a state of a run.
 #pragma once
 
 #include <xxhash.h>
@@ -16,8 +16,8 @@ inline Hash hash_of(const void* data, std::size_t bytes) {
   return {hash.low64, hash.high64};
 }
 
-// Gathers what is hashed together, and takes no memory for it: it is asked of a run whose memory is saved
-// and put back. What does not fit is folded.
+// Collects words to be hashed together. Allocates no memory, because it is used while the run's memory is the
+// arena; words beyond its capacity are folded into a hash.
 class Words {
  public:
   void add(std::uint64_t word) {

@@ -1,4 +1,4 @@
-// Replay files and this program: what a run leaves in one, and what one may name.
+// Makes replay files from runs, and checks what a replay file may set before its scenario is run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::unexpected<Error> wrong(const std::string& file, std::string_view text) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, text));
 }
 
-// Options that name files or programs come from the command line alone.
+// Why a replay file may not set this option: because it names a file or a program; empty if it may.
 std::string why_not_from_a_file(const kv::Module& module, const std::string& key) {
   for (const kv::OptionSpec& spec : module.options()) {
     if (spec.key == key && spec.type == kv::OptionType::text) return "is given on the command line only";
@@ -74,6 +74,20 @@ Result<Replay> read_replay(const std::string& path) {
   return parse_replay(text, path);
 }
 
+namespace {
+
+bool has_inserts(const workloads::LoadConfig& load) {
+  const auto is_insert = [](const workloads::ScriptedOperation& o) {
+    return o.kind == OpKind::insert_if_absent;
+  };
+  return load.mix.insert_if_absent > 0 ||
+         (load.script && std::ranges::any_of(*load.script, [&](const auto& client) {
+            return std::ranges::any_of(client.operations, is_insert);
+          }));
+}
+
+}  // namespace
+
 Result<> make_runnable(Replay& r, const kv::Registry& registry, const std::string& file) {
   const auto module = cli::find_protocol(registry, r.protocol);
   if (!module) return wrong(file, "protocol: " + module.error().message);
@@ -86,6 +100,11 @@ Result<> make_runnable(Replay& r, const kv::Registry& registry, const std::strin
   workloads::RunPlan& plan = r.scenario.plan;
   plan.module = *module;
   plan.mutant = r.mutant;
+  if (has_inserts(plan.load) && !(*module)->data(plan.options).insert_if_absent.is_there)
+    return wrong(file,
+                 fmt::format("scenario.load: expected no insert_if_absent, which {} does not have with these "
+                             "options",
+                             r.protocol));
   if ((*module)->default_servers() > 0 && plan.deploy.server_workers == 0)
     return wrong(file, fmt::format("scenario.cluster.server_workers: {} needs at least 1", r.protocol));
   if (auto store = (*module)->deploy(plan.deploy, plan.options, plan.mutant); !store)

@@ -1,4 +1,4 @@
-// A scenario as the fields of a JSON document, with the range of each.
+// Maps a scenario to the fields of a JSON document, with the range of each field.
 #include "app/fuzz/scenario_fields.h"
 
 #include <array>
@@ -13,7 +13,8 @@ constexpr std::int64_t second = 1'000'000'000, most_nodes = 8, most_workers = 16
 constexpr std::size_t most_clients = 4'096, most_operations = 200'000;
 constexpr std::array<std::string_view, 9> fault_names = {
     "crash", "pause", "nic_stall", "cut", "kill", "one_way", "lossy", "no_buffers", "clock_step"};
-constexpr std::array<std::string_view, 3> operation_names = {"get", "put", "delete"};
+constexpr std::array<std::string_view, op_kinds> operation_names = {"get", "put", "delete",
+                                                                    "insert_if_absent"};
 
 template <typename A>
 void cluster(A& a, FuzzScenario& s) {
@@ -60,6 +61,7 @@ void load(A& a, workloads::LoadConfig& l) {
     mix.real("put", l.mix.put, 0, 1);
     mix.real("delete", l.mix.remove, 0, 1);
     mix.real("insert", l.mix.insert, 0, 1);
+    mix.later_real("insert_if_absent", l.mix.insert_if_absent, 0, 1);
   });
   a.whole("operations", l.operations, 0, most_operations);
   a.whole("duration_ns", l.duration, 0, second);
@@ -112,7 +114,7 @@ void weakness(A& a, SimFaults& f) {
   a.whole("heal_at_ns", f.heal_at, 0, 60 * second);
 }
 
-// A failure of the schedule and the time until it is repaired.
+// A failure of the schedule, with the time until its repair.
 struct Failure {
   ScheduledFault fault;
   Nanos repair_after = 0;

@@ -1,4 +1,5 @@
-// Names of operations, statuses and outcomes, and what a history may conclude from how an operation ended.
+// Names of operation kinds, statuses and outcomes, and the outcome that a history records for each
+// status.
 #include "common/base/operation.h"
 
 namespace loch {
@@ -11,6 +12,8 @@ std::string_view name(OpKind kind) {
       return "put";
     case OpKind::remove:
       return "delete";
+    case OpKind::insert_if_absent:
+      return "insert_if_absent";
     case OpKind::lost:
       return "lost";
   }
@@ -25,6 +28,8 @@ std::string_view capital_name(OpKind kind) {
       return "PUT";
     case OpKind::remove:
       return "DELETE";
+    case OpKind::insert_if_absent:
+      return "INSERT";
     case OpKind::lost:
       return "LOST";
   }
@@ -45,6 +50,8 @@ std::string_view name(OpStatus status) {
       return "table_full";
     case OpStatus::error:
       return "error";
+    case OpStatus::exists:
+      return "exists";
   }
   return "?";
 }
@@ -59,14 +66,20 @@ std::string_view name(Outcome outcome) {
       return "failed";
     case Outcome::unknown:
       return "unknown";
+    case Outcome::exists:
+      return "exists";
   }
   return "?";
 }
 
-// A GET changes nothing, so it fails without effect. A PUT that found nothing has failed as well.
+// The outcome of an operation in a history. A GET changes no state, so an unsuccessful GET has failed
+// without effect. not_found is a failure of a PUT or INSERT, and exists is a failure of any operation but
+// an INSERT.
 Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
   if (status == OpStatus::ok) return Outcome::ok;
-  if (status == OpStatus::not_found && kind != OpKind::put) return Outcome::not_found;
+  const bool may_miss = kind == OpKind::get || kind == OpKind::remove;
+  if (status == OpStatus::not_found && may_miss) return Outcome::not_found;
+  if (status == OpStatus::exists && kind == OpKind::insert_if_absent) return Outcome::exists;
   if (kind == OpKind::get || effect == Effect::none) return Outcome::failed;
   return Outcome::unknown;
 }

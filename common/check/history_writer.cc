@@ -1,4 +1,4 @@
-// Histories as JSON lines, into a file that is there once it is whole.
+// Writes histories as JSON Lines to PATH.partial, which is renamed to PATH when the history is complete.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ std::string to_line(const OperationView& operation) {
 
 namespace {
 
-// "n" and a number.
+// Whether `name` is "n" followed by a number, as in "n3".
 bool is_node_name(std::string_view name) {
   constexpr std::size_t most = 6;
   if (name.size() < 2 || name.size() > most || name.front() != 'n') return false;
@@ -105,6 +105,8 @@ std::string why_impossible(const OperationView& operation) {
     return "\"return_ns\": expected at least invoke_ns, or null";
   if (!operation.return_ns && operation.outcome != Outcome::unknown)
     return "\"return_ns\": null goes with the outcome \"unknown\" only";
+  if (operation.outcome == Outcome::exists && operation.kind != OpKind::insert_if_absent)
+    return "\"outcome\": expected \"exists\" for an insert_if_absent only";
   switch (operation.kind) {
     case OpKind::get:
       if (operation.value.has_value() != (operation.outcome == Outcome::ok))
@@ -114,6 +116,11 @@ std::string why_impossible(const OperationView& operation) {
       if (!operation.value) return "\"value\": expected what was put, not null";
       if (operation.outcome == Outcome::not_found)
         return "\"outcome\": expected ok, failed or unknown for a put";
+      break;
+    case OpKind::insert_if_absent:
+      if (!operation.value) return "\"value\": expected what was to be put, not null";
+      if (operation.outcome == Outcome::not_found)
+        return "\"outcome\": expected ok, exists, failed or unknown for an insert_if_absent";
       break;
     case OpKind::remove:
       if (operation.value) return "\"value\": expected null for a delete";
@@ -208,7 +215,8 @@ Result<> HistoryWriter::close() {
   if (error_ == 0 && !whole_.empty() && std::rename(partial.c_str(), whole_.c_str()) != 0) error_ = errno;
   if (error_ == 0) return {};
   const bool stays =
-      options_.durable && !whole_.empty();  // of processes that may be killed, it is what there is
+      // a durable file is kept: after a kill it is the only record of the run
+      options_.durable && !whole_.empty();
   std::error_code ignored;
   if (!stays && !whole_.empty()) std::filesystem::remove(partial, ignored);
   return fail(ErrorCode::unavailable,

@@ -22,7 +22,7 @@ Start start_of(Initial initial) {
   return Start::any;
 }
 
-// Turns a judgement into the one line that a person reads.
+// Formats a Judgement as one line of text for the report.
 class Explanation {
  public:
   Explanation(const HistoryTable& table, std::uint32_t key, std::span<const KeyOp> ops,
@@ -65,6 +65,8 @@ class Explanation {
     switch (o.kind) {
       case OpKind::put:
         return fmt::format("PUT {} {}", o.value.value_or(""), when);
+      case OpKind::insert_if_absent:
+        return fmt::format("INSERT {} {} {}", o.value.value_or(""), name(o.outcome), when);
       case OpKind::remove:
         return fmt::format("DELETE {} {}", name(o.outcome), when);
       case OpKind::lost:

@@ -1,4 +1,4 @@
-// Prints verdicts and the contradicting operations of a check.
+// Prints the verdict of a check and the operations that contradict each other.
 #include <fmt/format.h>
 
 #include <ostream>
@@ -8,7 +8,7 @@
 namespace loch::check {
 namespace {
 
-// One operation as a row: when, who, what, and what it was told.
+// Formats one operation as a row: interval, client, kind, value and outcome.
 std::string row(const Operation& o) {
   const std::string until = o.return_ns ? fmt::format("{}", *o.return_ns) : "never";
   std::string what;
@@ -18,6 +18,9 @@ std::string row(const Operation& o) {
       break;
     case OpKind::put:
       what = fmt::format("PUT {} -> {}", o.value.value_or(""), name(o.outcome));
+      break;
+    case OpKind::insert_if_absent:
+      what = fmt::format("INSERT {} -> {}", o.value.value_or(""), name(o.outcome));
       break;
     case OpKind::remove:
       what = fmt::format("DELETE -> {}", name(o.outcome));

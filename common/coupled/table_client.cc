@@ -1,4 +1,4 @@
-// Sends a client's requests to the server worker that owns the key, and turns replies into results.
+// Sends a client's requests to the server worker that owns the key, and converts replies to results.
 #include "common/coupled/table_client.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ coro::Task<void> TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key ke
   const fabric::LocalSlice frame = caller_.body(server, code);
   const auto at = [&](std::uint32_t within) { return frame.region->at(frame.offset + within); };
   fabric::copy_to_shared(at(settings_.frames.key_at(bytes)), key.data, key.size);
-  if (what != Ask::put) co_return;
+  if (!brings_value(what)) co_return;
   fabric::store_word_release(at(settings_.frames.length_at()), value.size);
   const std::uint64_t kept =
       std::min<std::uint64_t>(value.kept, frame.region->kept(frame.offset, value.size));
@@ -79,7 +79,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
       return result;
     case rpc::WriteReply::Outcome::timed_out:
     case rpc::WriteReply::Outcome::stopping:
-      // The request may have been executed, or be executed later from its slot.
+      // The server may have executed the request, or may yet execute it from its request slot.
       result.status = kv::OpStatus::timeout;
       result.effect = changes && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none;
       return result;
@@ -92,6 +92,9 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
       break;
     case Say::not_found:
       result.status = kv::OpStatus::not_found;
+      break;
+    case Say::exists:
+      result.status = kv::OpStatus::exists;
       break;
     case Say::table_full:
     case Say::busy:

@@ -1,4 +1,4 @@
-// Promises and known-bad variants of stores whose server workers own their tables.
+// Availability promises and known-bad variants of stores whose server workers own their tables.
 #include "common/coupled/variants.h"
 
 #include <fmt/format.h>
@@ -18,6 +18,12 @@ kv::Promise promise(kv::Loss loss) {
   return kv::Promise::unavailable;
 }
 
+kv::DataSupport data_support() {
+  kv::DataSupport all;
+  all.insert_if_absent = {.is_there = true, .how = "by the server worker that owns the key"};
+  return all;
+}
+
 Switches switches(Rules& rules, rpc::ChannelFlaws& flaws) {
   return {
       {"no-duplicate-detection", &flaws.executes_repeated},
@@ -31,6 +37,7 @@ Switches switches(Rules& rules, rpc::ChannelFlaws& flaws) {
       {"server-does-not-reconnect", &flaws.never_repairs},
       {"moves-first-to-last", &rules.moves_forward},
       {"lost-row-served", &rules.serves_lost},
+      {"insert-replaces", &rules.inserts_replace},
       {"timeout-is-no-effect", &rules.timeouts_are_none},
   };
 }

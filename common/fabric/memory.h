@@ -13,7 +13,7 @@ namespace loch::fabric {
 
 namespace detail {
 inline bool is_aligned(const void* p) { return (reinterpret_cast<std::uintptr_t>(p) & 7) == 0; }
-// libstdc++ has no atomic_ref<const T> yet; a load does not write.
+// atomic_ref<T> of a const object: libstdc++ has no atomic_ref<const T> yet, and a load does not write.
 template <typename T>
 [[nodiscard]] inline T load(const std::byte* from, std::memory_order order) {
   return std::atomic_ref<T>(*reinterpret_cast<T*>(const_cast<std::byte*>(from))).load(order);

@@ -1,5 +1,5 @@
-// Defaults of Module, Store and Client for what a protocol does not offer, and the names of their
-// enumerations.
+// Default implementations in Module, Store and Client for what a protocol does not offer, and the names of
+// their enumerations.
 #include "common/kv/protocol.h"
 
 #include <fmt/format.h>
@@ -61,6 +61,10 @@ std::string_view name(Promise promise) {
 }
 
 coro::Task<OpResult> Client::migrate(Key /*key*/, fabric::OpStats* /*stats*/) {
+  co_return OpResult{.status = OpStatus::error, .effect = Effect::none, .retries = 0, .value = {}};
+}
+
+coro::Task<OpResult> Client::insert_if_absent(Key /*key*/, ValueView /*value*/, fabric::OpStats* /*stats*/) {
   co_return OpResult{.status = OpStatus::error, .effect = Effect::none, .retries = 0, .value = {}};
 }
 

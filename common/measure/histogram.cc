@@ -104,7 +104,7 @@ std::string Histogram::percentile_text(double unit) const {
     square_sum += distance * distance * static_cast<double>(n);
     return true;
   });
-  // HdrHistogram's iteration: five steps to each halving of what is left.
+  // Percentiles are printed as HdrHistogram does: five steps for each halving of the distance to 100 %.
   double level = 0;
   each([&](std::int64_t value, std::uint64_t n) {
     seen += n;

@@ -1,6 +1,6 @@
-// A log-linear histogram of non-negative integers (nanoseconds, bytes): every value is known to
-// three significant digits, however large; recording is a shift and an add. Octaves are allocated
-// when first touched, so that hundreds of them stay small.
+// A log-linear histogram of non-negative integers (nanoseconds, bytes): every value is known to three
+// significant digits, however large. Recording is a shift and an addition. Octaves are allocated on first
+// use, so that hundreds of histograms stay small.
 #pragma once
 
 #include <algorithm>
@@ -48,17 +48,17 @@ class Histogram {
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
   // The counts in buckets 16 times as wide (under 1 % of the value), for storing.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
-  // Rebuilds a histogram from what buckets(), min(), max() and mean() of another gave.
+  // Restores a histogram from the results of buckets(), min(), max() and mean().
   [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,
                                          std::int64_t min, std::int64_t max, double sum);
   [[nodiscard]] double sum() const { return sum_; }
 
-  // HdrHistogram's percentile distribution text ("Value Percentile TotalCount 1/(1-Percentile)"),
-  // values divided by `unit` (1000: microseconds of nanoseconds).
+  // The percentile distribution as text in the format of HdrHistogram ("Value Percentile TotalCount
+  // 1/(1-Percentile)"), values divided by `unit` (1000: microseconds, if nanoseconds were recorded).
   [[nodiscard]] std::string percentile_text(double unit) const;
 
  private:
-  // Values below 2048 have a bucket each; above, 1024 buckets an octave.
+  // values below 2048 have a bucket each; above, each octave has 1024 buckets
   static constexpr int linear_bits = 11;
   static constexpr std::size_t octave_buckets = std::size_t{1} << (linear_bits - 1);
   static constexpr std::size_t octaves = 64 - linear_bits + 2;
@@ -66,7 +66,7 @@ class Histogram {
   struct Place {
     std::size_t octave, bucket;
   };
-  // Octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds
+  // Buckets: octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds
   // [2^(k+9), 2^(k+10)) in steps of 2^(k-1).
   [[nodiscard]] static Place place(std::uint64_t value) {
     const int width = std::bit_width(value);

@@ -30,13 +30,14 @@ ordered_json latency_json(const Histogram& h) {
   out["p99_9"] = us(h.percentile(99.9));
   out["max"] = us(h.max());
   out["count"] = h.count();
-  ordered_json buckets = ordered_json::array();  // [upper bound in us, count], under 1 % wide
+  // pairs [upper bound in us, count]; each bucket is less than 1 % wide
+  ordered_json buckets = ordered_json::array();
   for (const auto& [value, n] : h.coarse_buckets()) buckets.push_back({us(value), n});
   out["histogram"] = std::move(buckets);
   return out;
 }
 
-// [[value, share of operations with at most that many], …]
+// Pairs [value, share of operations with at most that many].
 ordered_json cdf_json(const CountDistribution& d) {
   const auto counts = d.counts();
   std::uint64_t total = 0, seen = 0;
@@ -72,6 +73,13 @@ ordered_json per_operation(const KindTally& kind) {
   return out;
 }
 
+// The kinds of operation that a result lists: GET, PUT and DELETE always, INSERT if there were any.
+std::vector<OpKind> kinds_of(const Tally& t) {
+  std::vector<OpKind> kinds = {OpKind::get, OpKind::put, OpKind::remove};
+  if (t.of(OpKind::insert_if_absent).total() > 0) kinds.push_back(OpKind::insert_if_absent);
+  return kinds;
+}
+
 ordered_json operations_json(const Tally& t) {
   std::array<std::uint64_t, op_statuses> by{};
   for (const KindTally& kind : t.kinds) {
@@ -83,8 +91,11 @@ ordered_json operations_json(const Tally& t) {
   out["get"] = t.of(OpKind::get).total();
   out["put"] = t.of(OpKind::put).total();
   out["delete"] = t.of(OpKind::remove).total();
+  const bool inserts = t.of(OpKind::insert_if_absent).total() > 0;
+  if (inserts) out["insert_if_absent"] = t.of(OpKind::insert_if_absent).total();
   out["ok"] = of(OpStatus::ok);
   out["not_found"] = of(OpStatus::not_found);
+  if (inserts) out["exists"] = of(OpStatus::exists);
   out["conflict"] = of(OpStatus::conflict);
   out["timeout"] = of(OpStatus::timeout);
   out["error"] = of(OpStatus::error) + of(OpStatus::table_full);
@@ -101,7 +112,7 @@ ordered_json latencies_json(const Tally& t) {
   for (const KindTally& kind : t.kinds) all.merge(kind.latency_ns);
   ordered_json out;
   out["all"] = latency_json(all);
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     out[std::string(name(kind))] = latency_json(t.of(kind).latency_ns);
   }
   return out;
@@ -117,7 +128,7 @@ ordered_json verbs_json(const Tally& t) {
   out["faa"] = all.faa;
   out["send"] = all.send;
   out["recv"] = all.recv;
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     out[fmt::format("per_{}", name(kind))] = per_operation(t.of(kind));
   }
   return out;
@@ -133,7 +144,7 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
   }
   ordered_json out;
   out["total"] = total;
-  for (const OpKind kind : client_kinds) {
+  for (const OpKind kind : kinds_of(t)) {
     const KindTally& k = t.of(kind);
     out[fmt::format("per_{}", name(kind))] = ratio(k.requests.wire_bytes, k.total());
     out[fmt::format("payload_per_{}", name(kind))] = ratio(k.requests.payload_bytes, k.total());
@@ -144,7 +155,7 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
 }
 
 ordered_json cpu_json(const std::vector<NodePart>& nodes) {
-  // Of a role: the mean of the nodes that have it, which is not all where some nodes only serve.
+  // Mean over the nodes that have workers of the role; with --server-nodes some nodes have only servers.
   double busy = 0, client = 0, server = 0;
   std::size_t with_clients = 0, with_servers = 0;
   for (const NodePart& node : nodes) {
@@ -171,7 +182,8 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
-// The measurement window by the wall clock, by which samples of other instruments are assigned.
+// The measurement window in wall-clock time, to which samples of other instruments (power meters) are
+// assigned.
 ordered_json window_json(const PointResult& point) {
   if (!point.window_began_unix_ns) return nullptr;
   const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);
@@ -254,7 +266,8 @@ ordered_json to_json(const fabric::Capabilities& c) {
 ordered_json to_json(const PointResult& point) {
   Tally all;
   for (const NodePart& node : point.nodes) all.merge(node.tally);
-  const std::uint64_t moved = all.of(OpKind::get).by_status[0] + all.of(OpKind::put).by_status[0];
+  const std::uint64_t moved = all.of(OpKind::get).by_status[0] + all.of(OpKind::put).by_status[0] +
+                              all.of(OpKind::insert_if_absent).by_status[0];
   const double seconds = point.duration_s;
   ordered_json out;
   out["schema"] = schema_version;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every plain counter of RequestTotals with its name, for merging and for JSON alike.
+// Calls `f` with every plain counter of RequestTotals and its name, for merging and for JSON.
 template <typename Totals, typename F>
 void each_counter(Totals& t, F visit) {
   visit("read", t.read);
@@ -104,7 +104,12 @@ std::uint64_t KindTally::total() const {
   for (const std::uint64_t n : by_status) sum += n;
   return sum;
 }
-std::uint64_t KindTally::completed() const { return by_status[0] + by_status[1]; }
+std::uint64_t KindTally::completed() const {
+  std::uint64_t sum = 0;
+  for (std::size_t o = 0; o < op_statuses; ++o)
+    sum += is_completed(static_cast<OpStatus>(o)) ? by_status[o] : 0;
+  return sum;
+}
 
 std::uint64_t Tally::total() const {
   std::uint64_t sum = 0;

@@ -282,6 +282,35 @@ class Bench(EndToEnd):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(said, done.stderr)
 
+    def test_inserts_are_counted_by_their_answers(self) -> None:
+        got = self.result(*SIM, "--get", "0", "--delete", "0.5", "--insert-if-absent", "0.5", "--verify")
+        operations, mix = got["operations"], got["config"]["mix"]
+        self.assertEqual((mix["insert_if_absent"], mix["put"]), (0.5, 0))
+        self.assertEqual(operations["put"], 0)
+        # All keys are there at first, and come and go from then on.
+        self.assertGreater(operations["exists"], 0.1 * operations["insert_if_absent"])
+        self.assertLess(operations["exists"], 0.95 * operations["insert_if_absent"])
+        told = ("ok", "not_found", "exists", "conflict", "timeout", "error")
+        self.assertEqual(sum(operations[each] for each in told), operations["total"])
+        self.assertGreater(got["latency_us"]["insert_if_absent"]["mean"], 0)
+        self.assertGreater(got["verbs"]["per_insert_if_absent"]["read"], 1)
+        without = self.result(*SIM)
+        self.assertNotIn("insert_if_absent", without["operations"])
+        self.assertNotIn("insert_if_absent", without["config"]["mix"])
+
+    def test_what_has_no_insert_refuses_it_in_a_line(self) -> None:
+        for flags, said in (
+            (["--insert-if-absent", "2"], "0 to 1"),
+            (["--insert-if-absent", "0.6", "--get", "0.6"], "together over 1"),
+            (["--insert-if-absent", "0.1", "--protocol", "farm-em"], "it stores nothing"),
+            (["--insert-if-absent", "0.1", "--nessie.variant", "published"], "does not know whether the key is there"),
+            (["--insert-if-absent", "0.1", "--protocol", "herd", "--herd.variant", "published"], "no code for it"),
+        ):
+            done = self.loch("bench", *flags)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_shared_memory_is_no_simulation(self) -> None:
         got = self.result(*SHM)
         self.assertIsNone(got["sim"])

@@ -130,6 +130,39 @@ TEST_P(EveryProtocol, OverThisMachine) {
   EXPECT_GE(result->tally().completed(), result->tally().total() * 9 / 10);
 }
 
+// INSERTs (insert-if-absent) beside PUTs and DELETEs of few keys, so that clients meet: each outcome is
+// judged by the history. Who has none refuses, in one line.
+TEST_P(EveryProtocol, InsertsIfAbsent) {
+  const kv::Options defaults(module_.options());
+  const Words flags = {
+      "--nodes",  "3",    "--clients",          "2",   "--keys",       "12",  "--get",    "0.2",
+      "--delete", "0.35", "--insert-if-absent", "0.3", "--value-size", "100", "--warmup", "0s"};
+  const auto with = [&flags](const Words& more) {
+    Words all = flags;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  if (!module_.data(defaults).insert_if_absent.is_there) {
+    Words words = with({"--fabric", "sim", "--protocol", GetParam(), "--operations", "10"});
+    const auto parsed = parse_bench(words, registry_);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const auto refused = validate(*parsed, module_);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("--insert-if-absent 0.3"), std::string::npos)
+        << refused.error().message;
+    return;
+  }
+  const std::string here = has_device() ? "verbs" : "shm";
+  for (const std::string& on : has_device() ? Words{here} : Words{"sim", here}) {
+    const auto result = run(with({"--fabric", on, "--operations", on == "sim" ? "1500" : "600"}));
+    if (!result) continue;
+    expect_sound(*result, 1);
+    const measure::KindTally& inserts = result->tally().of(OpKind::insert_if_absent);
+    EXPECT_GT(inserts.by_status[static_cast<std::size_t>(OpStatus::ok)], 20U) << on;
+    EXPECT_GT(inserts.by_status[static_cast<std::size_t>(OpStatus::exists)], 20U) << on;
+  }
+}
+
 // Keys and values of different sizes, on both fabrics: each value is verified to have the size of its
 // version. Who stores nothing refuses, in one line.
 TEST_P(EveryProtocol, SizesOfADistribution) {

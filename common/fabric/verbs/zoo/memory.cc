@@ -1,0 +1,110 @@
+// How the NIC reaches memory: permission, and moving bytes in 8-byte words, in address order or not.
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+#include "common/fabric/memory.h"
+#include "common/fabric/verbs/zoo/hub.h"
+#include "common/fabric/verbs/zoo/nic.h"
+
+namespace loch::fabric::verbs::zoo {
+namespace {
+
+constexpr std::size_t line = 64;
+
+std::byte* bytes_at(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
+// Calls visit(first, bytes) for each line of the span, in random order.
+template <typename Visit>
+void shuffled(std::uint64_t address, std::size_t bytes, Visit visit) {
+  thread_local std::vector<std::pair<std::size_t, std::size_t>> pieces;
+  pieces.clear();
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t until = std::min(bytes, at + line - (address + at) % line);
+    pieces.emplace_back(at, until - at);
+    at = until;
+  }
+  for (std::size_t i = pieces.size(); i > 1; --i) std::swap(pieces[i - 1], pieces[hub().random() % i]);
+  for (const auto& [at, size] : pieces) visit(at, size);
+}
+
+}  // namespace
+
+Slots<Region>::Pin find_region(const Access& access) {
+  Slots<Region>::Pin found = hub().regions.find(access.key >> 8);
+  if (!found) return found;
+  const auto begin = reinterpret_cast<std::uintptr_t>(found->addr);
+  const bool is_allowed = found->lkey == access.key && found->domain == access.domain &&
+                          (found->access & access.needs) == access.needs && access.address >= begin &&
+                          access.length <= found->length &&
+                          access.address - begin <= found->length - access.length;
+  if (!is_allowed) return {};
+  return found;
+}
+
+// Eight aligned bytes at once, by release; more by relaxed words between fences, as common/fabric/shm does.
+void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data) {
+  std::byte* to = bytes_at(address);
+  if (data.size() == 8 && address % 8 == 0) {
+    std::uint64_t word;
+    std::memcpy(&word, data.data(), 8);
+    return store_word_release(to, word);
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  if (model.shuffles) {
+    shuffled(address, data.size(),
+             [&](std::size_t at, std::size_t size) { copy_to_shared(to + at, data.data() + at, size); });
+  } else {
+    copy_to_shared(to, data.data(), data.size());
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+void fetch(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to) {
+  const std::byte* from = bytes_at(address);
+  if (to.size() == 8 && address % 8 == 0) {
+    const std::uint64_t word = load_word(from);
+    std::memcpy(to.data(), &word, 8);
+    return;
+  }
+  if (model.shuffles) {
+    shuffled(address, to.size(),
+             [&](std::size_t at, std::size_t size) { copy_from_shared(to.data() + at, from + at, size); });
+  } else {
+    copy_from_shared(to.data(), from, to.size());
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
+
+bool gather(const QueuePair& qp, const SendRequest& request, std::vector<std::byte>& to) {
+  to.clear();
+  if ((request.flags & IBV_SEND_INLINE) != 0) {
+    to = request.inline_data;
+    return true;
+  }
+  for (const ibv_sge& slice : request.slices) {
+    if (slice.length == 0) continue;
+    const auto region = find_region({slice.lkey, slice.addr, slice.length, 0, qp.domain});
+    if (!region) return false;
+    const std::size_t at = to.size();
+    to.resize(at + slice.length);
+    fetch(qp.nic->model(), slice.addr, std::span(to).subspan(at));
+  }
+  return true;
+}
+
+bool scatter(const QueuePair& qp, std::span<const ibv_sge> slices, std::span<const std::byte> data) {
+  for (const ibv_sge& slice : slices) {
+    const std::size_t size = std::min<std::size_t>(slice.length, data.size());
+    if (size == 0) continue;
+    const auto region =
+        find_region({slice.lkey, slice.addr, slice.length, IBV_ACCESS_LOCAL_WRITE, qp.domain});
+    if (!region) return false;
+    place(qp.nic->model(), slice.addr, data.first(size));
+    data = data.subspan(size);
+  }
+  return data.empty();
+}
+
+}  // namespace loch::fabric::verbs::zoo

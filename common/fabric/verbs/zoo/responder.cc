@@ -1,0 +1,207 @@
+// The target's side of a request: what a NIC checks before it touches memory, and what it answers.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "common/fabric/verbs/zoo/hub.h"
+#include "common/fabric/verbs/zoo/nic.h"
+
+namespace loch::fabric::verbs::zoo {
+namespace {
+
+bool is_atomic(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+bool has_immediate(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+bool takes_receive(ibv_wr_opcode opcode) { return opcode == IBV_WR_SEND || has_immediate(opcode); }
+
+// Both in the partition, and one of them a full member of it.
+bool share_partition(std::uint16_t one, std::uint16_t other) {
+  return (one & 0x7fff) != 0 && (one & 0x7fff) == (other & 0x7fff) && ((one | other) & 0x8000) != 0;
+}
+
+// Whether the packet is this queue pair's at all; others are dropped without a word.
+bool accepts(const QueuePair& qp, const Request& request) {
+  const ibv_qp_state state = qp.at.load(std::memory_order_acquire);
+  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) return false;
+  if (qp.qp_base.qp_type != request.type || qp.nic->device->number != request.to.device) return false;
+  if (!share_partition(qp.nic->model().pkeys[qp.attributes.pkey_index], request.pkey)) return false;
+  if (qp.is_datagram()) return qp.attributes.qkey == request.qkey;
+  return qp.attributes.dest_qp_num == request.from_qpn && qp.peer == request.from;
+}
+
+unsigned right_for(ibv_wr_opcode opcode) {
+  if (opcode == IBV_WR_RDMA_READ) return IBV_ACCESS_REMOTE_READ;
+  return is_atomic(opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_WRITE;
+}
+
+std::uint64_t swap_word(std::uint64_t address, const Request& request) {
+  const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(address));
+  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    return word.fetch_add(request.compare, std::memory_order_acq_rel);
+  std::uint64_t seen = request.compare;
+  word.compare_exchange_strong(seen, request.swap, std::memory_order_acq_rel, std::memory_order_acquire);
+  return seen;
+}
+
+// READ, WRITE, CAS, FAA.
+Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::byte> data,
+                    std::vector<std::byte>& back) {
+  const unsigned right = right_for(request.opcode);
+  if ((qp.attributes.qp_access_flags & right) == 0) return Answer::invalid;
+  const std::uint64_t length = is_atomic(request.opcode) ? 8 : request.length;
+  if (length == 0) return Answer::done;  // the key is not looked at
+  if (is_atomic(request.opcode) && request.address % 8 != 0) return Answer::invalid;
+  const auto region = find_region({request.rkey, request.address, length, right, qp.domain});
+  if (!region) return Answer::access;
+  const DeviceModel& model = qp.nic->model();
+  if (request.opcode == IBV_WR_RDMA_READ) {
+    back.resize(length);
+    fetch(model, request.address, back);
+  } else if (is_atomic(request.opcode)) {
+    std::uint64_t old = swap_word(request.address, request);
+    if (model.reverses_replies) old = std::byteswap(old);
+    back.resize(8);
+    std::memcpy(back.data(), &old, 8);
+  } else {
+    // A lost packet in the middle: what came before it is placed.
+    const std::size_t whole = data.size() - (request.loses_tail ? data.size() / 2 : 0);
+    place(model, request.address, data.first(whole));
+  }
+  return Answer::done;
+}
+
+ReceiveQueue& receives_of(QueuePair& qp) {
+  return qp.qp_base.srq != nullptr ? static_cast<SharedReceives*>(qp.qp_base.srq)->queue : qp.receives;
+}
+
+// The global routing header, or what RoCE v2 over IPv4 leaves in its place: the IPv4 header in the last 20
+// bytes.
+std::vector<std::byte> with_header(const Request& request, std::span<const std::byte> data) {
+  std::vector<std::byte> all(grh_bytes + data.size());
+  if (request.is_global) {
+    const bool is_ipv4 = request.sgid.raw[10] == 0xff && request.sgid.raw[11] == 0xff;
+    if (is_ipv4) {
+      all[20] = std::byte{0x45};
+      std::memcpy(all.data() + 32, request.sgid.raw + 12, 4);
+      std::memcpy(all.data() + 36, request.dgid.raw + 12, 4);
+    } else {
+      all[0] = std::byte{0x60};
+      std::memcpy(all.data() + 8, request.sgid.raw, 16);
+      std::memcpy(all.data() + 24, request.dgid.raw, 16);
+    }
+  }
+  if (!data.empty()) std::memcpy(all.data() + grh_bytes, data.data(), data.size());
+  return all;
+}
+
+// SEND, and the end of a WRITE with immediate data: the receive was there when the request began.
+Answer deliver(QueuePair& qp, const Request& request, const Receive& receive,
+               std::span<const std::byte> data) {
+  Completion completion;
+  ibv_wc& wc = completion.wc;
+  wc.wr_id = receive.id;
+  wc.status = IBV_WC_SUCCESS;
+  wc.qp_num = qp.qp_base.qp_num;
+  wc.src_qp = request.from_qpn;
+  wc.opcode = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+  wc.byte_len = request.length;
+  wc.slid = request.slid;
+  if (has_immediate(request.opcode)) {
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+    wc.imm_data = request.immediate;
+  }
+  Answer answer = Answer::done;
+  if (request.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) {
+    std::vector<std::byte> headed;
+    if (qp.is_datagram()) {
+      headed = with_header(request, data);
+      data = headed;
+      wc.byte_len += grh_bytes;
+      if (request.is_global) wc.wc_flags |= IBV_WC_GRH;
+    }
+    std::uint64_t room = 0;
+    for (const ibv_sge& slice : receive.slices) room += slice.length;
+    if (room < data.size()) {
+      wc.status = IBV_WC_LOC_LEN_ERR;
+      answer = Answer::invalid;
+    } else if (!scatter(qp, receive.slices, data)) {
+      wc.status = IBV_WC_LOC_PROT_ERR;
+      answer = Answer::operation;
+    }
+  }
+  push(*reinterpret_cast<CompletionQueue*>(qp.qp_base.recv_cq), completion);
+  return answer;
+}
+
+Answer execute(QueuePair& qp, const Request& request, std::span<const std::byte> data,
+               std::vector<std::byte>& back) {
+  Receive receive;
+  if (takes_receive(request.opcode)) {
+    if (request.loses_tail) return Answer::none;
+    if (receives_of(qp).is_empty()) return Answer::not_ready;
+  }
+  if (request.opcode != IBV_WR_SEND && request.opcode != IBV_WR_SEND_WITH_IMM) {
+    const Answer answer = reach_memory(qp, request, data, back);
+    if (answer != Answer::done || !takes_receive(request.opcode)) return answer;
+  }
+  if (!receives_of(qp).take(receive))
+    return Answer::not_ready;  // another queue pair took the last of a shared queue
+  return deliver(qp, request, receive, data);
+}
+
+}  // namespace
+
+void flush_receives(QueuePair& qp) {
+  if (qp.qp_base.srq != nullptr) return;
+  Receive receive;
+  while (qp.receives.take(receive)) {
+    Completion completion;
+    completion.wc.wr_id = receive.id;
+    completion.wc.status = IBV_WC_WR_FLUSH_ERR;
+    completion.wc.opcode = IBV_WC_RECV;
+    completion.wc.qp_num = qp.qp_base.qp_num;
+    push(*reinterpret_cast<CompletionQueue*>(qp.qp_base.recv_cq), completion);
+  }
+}
+
+void break_receiver(QueuePair& qp, ibv_event_type type) {
+  qp.at.store(IBV_QPS_ERR, std::memory_order_release);
+  flush_receives(qp);
+  ibv_async_event event{};
+  event.element.qp = &qp.qp_base;
+  event.event_type = type;
+  raise(*qp.nic, event);
+  if (qp.qp_base.srq != nullptr) {
+    event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+    raise(*qp.nic, event);
+  }
+  hub().flush_later(qp.qp_base.qp_num);
+}
+
+Reply respond(const Request& request, std::span<const std::byte> data, std::vector<std::byte>& back) {
+  back.clear();
+  Reply reply{request.from_qpn, request.number, request.psn, Answer::none, 0};
+  const auto found = hub().queue_pairs.find(request.to_qpn);
+  if (!found || found->qp_base.qp_num != request.to_qpn) return reply;
+  QueuePair& qp = *found;
+  const std::scoped_lock lock(qp.receive_mutex);
+  if (!accepts(qp, request)) return reply;
+  // One PSN a request: what was executed before is not executed again, what is ahead of a lost one waits for
+  // it.
+  if (qp.is_reliable() && request.psn != qp.expected) return reply;
+  reply.not_ready_timer = qp.attributes.min_rnr_timer;
+  reply.answer = execute(qp, request, data, back);
+  const bool is_done = reply.answer == Answer::done;
+  if (is_done && qp.is_reliable()) qp.expected = (qp.expected + 1) & psn_mask;
+  const bool is_refused =
+      reply.answer == Answer::access || reply.answer == Answer::invalid || reply.answer == Answer::operation;
+  if (is_refused)
+    break_receiver(qp, reply.answer == Answer::access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+  return reply;
+}
+
+}  // namespace loch::fabric::verbs::zoo

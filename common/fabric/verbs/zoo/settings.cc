@@ -1,0 +1,182 @@
+// Parses LOCH_ZOO, a machine and how it differs from its entry.
+#include "common/fabric/verbs/zoo/settings.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+namespace loch::fabric::verbs::zoo {
+namespace {
+
+constexpr std::array<std::string_view, calls_count> call_names = {
+    "ibv_get_device_list", "ibv_open_device",     "ibv_query_device",
+    "ibv_query_port",      "ibv_query_gid_table", "ibv_query_gid",
+    "ibv_query_pkey",      "ibv_alloc_pd",        "ibv_reg_mr",
+    "ibv_create_cq",       "ibv_create_srq",      "ibv_create_qp",
+    "ibv_modify_qp",       "ibv_create_ah",       "ibv_query_qp_data_in_order",
+    "ibv_post_send",       "ibv_post_recv",       "ibv_post_srq_recv",
+    "ibv_poll_cq",         "ibv_alloc_td",        "ibv_alloc_parent_domain",
+    "ibv_create_cq_ex",    "ibv_create_qp_ex",    "completion"};
+
+struct Reason {
+  std::string_view name;
+  int value;
+};
+constexpr Reason reasons[] = {{"ENOMEM", ENOMEM}, {"EINVAL", EINVAL},         {"EAGAIN", EAGAIN},
+                              {"EIO", EIO},       {"EOPNOTSUPP", EOPNOTSUPP}, {"EACCES", EACCES},
+                              {"EPERM", EPERM}};
+constexpr Reason statuses[] = {
+    {"LOC_PROT_ERR", IBV_WC_LOC_PROT_ERR},     {"LOC_QP_OP_ERR", IBV_WC_LOC_QP_OP_ERR},
+    {"REM_ACCESS_ERR", IBV_WC_REM_ACCESS_ERR}, {"REM_OP_ERR", IBV_WC_REM_OP_ERR},
+    {"RETRY_EXC_ERR", IBV_WC_RETRY_EXC_ERR},   {"RNR_RETRY_EXC_ERR", IBV_WC_RNR_RETRY_EXC_ERR}};
+
+using Wrong = std::unexpected<std::string>;
+
+std::expected<double, std::string> number(std::string_view key, std::string_view text, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > most)
+    return Wrong(std::string(key) + "=" + std::string(text) + ": expected a number from 0 to " +
+                 std::to_string(static_cast<std::uint64_t>(most)));
+  return value;
+}
+
+template <std::size_t size>
+int find_reason(const Reason (&among)[size], std::string_view name) {
+  for (const Reason& one : among) {
+    if (one.name == name) return one.value;
+  }
+  return -1;
+}
+
+// FUNCTION:N, FUNCTION:N:ERRNO or completion:N:STATUS.
+std::expected<Failure, std::string> parse_failure(std::string_view text) {
+  const auto wrong = [&] {
+    return Wrong("fail=" + std::string(text) +
+                 ": expected FUNCTION:N[:ERRNO] or completion:N[:STATUS], with N from 1 (docs/zoo.md)");
+  };
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return wrong();
+  const auto named = std::ranges::find(call_names, text.substr(0, colon));
+  if (named == call_names.end()) return wrong();
+  Failure failure;
+  failure.call = static_cast<Call>(named - call_names.begin());
+  const bool is_completion = failure.call == Call::completion;
+  failure.reason = is_completion ? static_cast<int>(IBV_WC_RETRY_EXC_ERR) : ENOMEM;
+  std::string_view rest = text.substr(colon + 1);
+  if (const std::size_t second = rest.find(':'); second != std::string_view::npos) {
+    failure.reason = is_completion ? find_reason(statuses, rest.substr(second + 1))
+                                   : find_reason(reasons, rest.substr(second + 1));
+    rest = rest.substr(0, second);
+  }
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), failure.n);
+  if (error != std::errc{} || end != rest.data() + rest.size() || failure.n == 0 || failure.reason < 0)
+    return wrong();
+  return failure;
+}
+
+// Keys that change every device of the machine.
+std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
+                                                std::string_view text) {
+  constexpr double whole = std::numeric_limits<std::int32_t>::max();
+  const auto each = [&](double most, auto change) -> std::expected<bool, std::string> {
+    const auto value = number(key, text, most);
+    if (!value) return Wrong(value.error());
+    for (DeviceModel& device : settings.devices) change(device, *value);
+    return true;
+  };
+  using Model = DeviceModel;
+  if (key == "inline")
+    return each(4096, [](Model& d, double v) { d.max_inline = static_cast<std::uint32_t>(v); });
+  if (key == "mtu")
+    return each(4096, [](Model& d, double v) {
+      d.mtu_bytes = std::bit_floor(std::max(256u, static_cast<std::uint32_t>(v)));
+    });
+  if (key == "cqe") return each(whole, [](Model& d, double v) { d.max_cqe = static_cast<int>(v); });
+  if (key == "qp_wr") return each(whole, [](Model& d, double v) { d.max_qp_wr = static_cast<int>(v); });
+  if (key == "srq")
+    return each(65536, [](Model& d, double v) {
+      d.max_srq = static_cast<int>(v);
+      if (d.max_srq == 0) d.max_srq_wr = 0;
+    });
+  if (key == "rd_atomic") return each(128, [](Model& d, double v) { d.max_rd_atomic = static_cast<int>(v); });
+  if (key == "grh") return each(1, [](Model& d, double v) { d.requires_grh = v != 0; });
+  if (key == "uc") return each(1, [](Model& d, double v) { d.uc = v != 0; });
+  if (key == "ud") return each(1, [](Model& d, double v) { d.ud = v != 0; });
+  if (key == "big_endian") return each(1, [](Model& d, double v) { d.reverses_replies = v != 0; });
+  if (key == "shuffle") return each(1, [](Model& d, double v) { d.shuffles = v != 0; });
+  if (key == "atomics")
+    return each(1, [](Model& d, double v) { d.atomics = v != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE; });
+  if (key == "order") {
+    constexpr std::string_view names[] = {"never", "rts", "always"};
+    const auto found = std::ranges::find(names, text);
+    if (found == std::end(names))
+      return Wrong("order=" + std::string(text) + ": expected never, rts or always");
+    for (DeviceModel& device : settings.devices)
+      device.in_order = static_cast<InOrder>(found - std::begin(names));
+    return true;
+  }
+  return false;
+}
+
+std::expected<void, std::string> apply(Settings& settings, std::string_view key, std::string_view text) {
+  const auto set = [&](double most, auto& field, double scale = 1) -> std::expected<void, std::string> {
+    const auto value = number(key, text, most);
+    if (!value) return Wrong(value.error());
+    field = static_cast<std::remove_reference_t<decltype(field)>>(*value * scale);
+    return {};
+  };
+  if (key == "delay_us") return set(1e6, settings.delay_ns, 1000);
+  if (key == "drop") return set(1, settings.drop);
+  if (key == "seed") return set(1e15, settings.seed);
+  if (key == "events") return set(1e6, settings.events_per_second);
+  if (key == "first_qpn") return set(1 << 23, settings.first_qpn);
+  if (key == "net" || key == "calls") {
+    (key == "net" ? settings.net : settings.calls) = text;
+    return {};
+  }
+  if (key == "fail") {
+    const auto failure = parse_failure(text);
+    if (!failure) return Wrong(failure.error());
+    settings.failures.push_back(*failure);
+    return {};
+  }
+  const auto changed = change_devices(settings, key, text);
+  if (!changed) return Wrong(changed.error());
+  if (!*changed) return Wrong(std::string(key) + ": no such key (docs/zoo.md lists them)");
+  return {};
+}
+
+}  // namespace
+
+std::string_view call_name(Call call) { return call_names[static_cast<std::size_t>(call)]; }
+
+std::expected<Settings, std::string> parse_settings(std::string_view text) {
+  Settings settings;
+  const std::size_t comma = text.find(',');
+  const Machine* machine = find_machine(text.substr(0, comma));
+  if (machine == nullptr) {
+    std::string names;
+    for (const Machine& one : machines()) names += (names.empty() ? "" : ", ") + std::string(one.name);
+    return Wrong("LOCH_ZOO=" + std::string(text) + ": expected a machine first: " + names);
+  }
+  settings.machine = machine->name;
+  settings.devices.assign(machine->devices.begin(), machine->devices.end());
+  std::string_view rest = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t equals = one.find('=');
+    if (equals == std::string_view::npos)
+      return Wrong("LOCH_ZOO: " + std::string(one) + ": expected KEY=VALUE (docs/zoo.md lists the keys)");
+    if (const auto ok = apply(settings, one.substr(0, equals), one.substr(equals + 1)); !ok)
+      return Wrong("LOCH_ZOO: " + ok.error());
+  }
+  return settings;
+}
+
+}  // namespace loch::fabric::verbs::zoo

@@ -1,0 +1,72 @@
+// A table of objects that other threads find by number. A finder pins the entry while it uses the object;
+// whoever removes the object waits until nobody does. Two finders do not synchronize with each other:
+// ThreadSanitizer must not take requests of two threads to one region for ordered.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace loch::fabric::verbs::zoo {
+
+template <typename T>
+class Slots {
+ public:
+  static constexpr std::uint32_t size = 1u << 16;
+
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(T* object, std::atomic<std::uint32_t>* users) : object_(object), users_(users) {}
+    Pin(Pin&& other) noexcept : object_(std::exchange(other.object_, nullptr)), users_(other.users_) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (object_ != nullptr) users_->fetch_sub(1, std::memory_order_release);
+    }
+    explicit operator bool() const { return object_ != nullptr; }
+    [[nodiscard]] T* get() const { return object_; }
+    T* operator->() const { return object_; }
+    T& operator*() const { return *object_; }
+
+   private:
+    T* object_ = nullptr;
+    std::atomic<std::uint32_t>* users_ = nullptr;
+  };
+
+  [[nodiscard]] Pin find(std::uint32_t index) {
+    Entry& entry = entries_[index % size];
+    entry.users.fetch_add(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(
+        std::memory_order_seq_cst);  // before the look: remove() looks the other way round
+    T* object = entry.object.load(std::memory_order_acquire);
+    if (object == nullptr) entry.users.fetch_sub(1, std::memory_order_release);
+    return {object, &entry.users};
+  }
+  [[nodiscard]] bool is_free(std::uint32_t index) const {
+    return entries_[index % size].object.load(std::memory_order_relaxed) == nullptr;
+  }
+  // False: the place is taken.
+  [[nodiscard]] bool put(std::uint32_t index, T* object) {
+    T* none = nullptr;
+    return entries_[index % size].object.compare_exchange_strong(none, object, std::memory_order_acq_rel,
+                                                                 std::memory_order_relaxed);
+  }
+  void remove(std::uint32_t index) {
+    Entry& entry = entries_[index % size];
+    entry.object.store(nullptr, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    while (entry.users.load(std::memory_order_acquire) != 0) sched_yield();
+  }
+
+ private:
+  struct Entry {
+    std::atomic<T*> object = nullptr;
+    std::atomic<std::uint32_t> users = 0;
+  };
+  std::unique_ptr<Entry[]> entries_ = std::make_unique<Entry[]>(size);
+};
+
+}  // namespace loch::fabric::verbs::zoo
