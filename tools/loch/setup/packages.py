@@ -32,6 +32,7 @@ POWER = ["ipmitool"]
 # A BMC to test against: the simulator's libraries and headers; the simulator itself is brought by bring_ipmi_sim.
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html
+BUDGET_TESTS = ["valgrind", "binutils", "llvm-19"]  # instructions per operation (tests/budget)
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
 DASK = ["python3-distributed", "python3-cryptography"]  # ./loch run --on dask
 # Libraries that the Slurm programs of bring_slurm need.
