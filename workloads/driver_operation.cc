@@ -34,7 +34,8 @@ Driver::Action Driver::choose(ClientWorker& own) const {
   if (own.is_reader) return Action::get;
   const OperationMix& mix = load_.mix;
   double u = own.rng.uniform();
-  if ((u -= mix.get) < 0) return Action::get;
+  if ((u -= mix.get) < 0) [[likely]]
+    return Action::get;
   if ((u -= mix.remove) < 0) return Action::remove;
   if ((u -= mix.insert) < 0) return Action::insert;
   if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
@@ -43,7 +44,6 @@ Driver::Action Driver::choose(ClientWorker& own) const {
 }
 
 std::uint64_t Driver::choose_record(ClientWorker& own) {
-  if (draws_below_ != 0) return own.rng.below(draws_below_);  // as Chooser::next would
   if (own.is_reader && load_.read_only > 0) return own.rng.below(load_.read_only);
   Drawer drawer;
   drawer.rng = &own.rng;
@@ -225,7 +225,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     slot->is_measured = turn == Turn::measured;
     if (is_plain_) [[likely]] {
       const Action action = choose(*own);
-      const std::uint64_t record = choose_record(*own);
+      // Of a uniform distribution the draw is all that choose_record() would do.
+      const std::uint64_t record = draws_below_ != 0 ? own->rng.below(draws_below_) : choose_record(*own);
       const OpKind kind = kind_of(action, record);
       const Nanos invoked = now;
       begin_operation(*own, *slot, kind, record, invoked);
@@ -289,7 +290,9 @@ coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
 }
 
 OpKind Driver::kind_of(Action action, std::uint64_t record) const {
-  if (action == Action::get || record < load_.read_only) return OpKind::get;
+  if (action == Action::get) [[likely]]
+    return OpKind::get;
+  if (record < load_.read_only) return OpKind::get;
   if (action == Action::put) return OpKind::put;
   return action == Action::remove ? OpKind::remove : OpKind::insert_if_absent;
 }
