@@ -1,9 +1,10 @@
 // The load driver: makes a store's clients issue the operations that a LoadConfig asks for, and counts their
 // outcomes. Runs on any fabric; every process of a run has one Driver for its own nodes.
 //
-// Closed loop: every window slot of every client worker has one operation outstanding. Open loop: operations
-// are due at times that do not depend on how fast the store answers, and latency counts from the time at
-// which an operation was due (no coordinated omission).
+// Closed loop: every window slot of every client worker has one operation outstanding, whose latency counts
+// from the end of the slot's previous operation: in real time it includes the driver's own work. Open loop:
+// operations are due at times that do not depend on how fast the store answers, and latency counts from the
+// time at which an operation was due (no coordinated omission).
 //
 // Only operations that end inside the measurement window count. With a number of operations instead of a
 // duration, the window begins after the warm-up and ends with the last operation.
