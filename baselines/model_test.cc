@@ -141,8 +141,8 @@ TEST(KernelModel, ARoundTripIsSixtyMicroseconds) {
   for (const Link link : {Link::ipoib, Link::ethernet}) {
     const Point echo = run(EchoModule(link), {.clients = 1, .value_size = 16});
     fmt::print("figure 1: {}: published over 60 us, obtained {:.1f} us\n", name(link), echo.mean_us());
-    EXPECT_NEAR(echo.mean_us(), 60,
-                6);  // the fabric's share of the latency changes with its hardware profile
+    // The fabric's share of the latency changes with its hardware profile.
+    EXPECT_NEAR(echo.mean_us(), 60, 6);
   }
 }
 

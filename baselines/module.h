@@ -1,4 +1,4 @@
-// Memcached and Redis as protocols, driven by the same load generator.
+// memcached and Redis as protocols, driven by the same load generator.
 #pragma once
 
 #include <memory>

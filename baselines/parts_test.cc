@@ -204,7 +204,7 @@ TEST(LinksOf, CarryOneMessageAtATime) {
   // It enters the receiver's link while it is still leaving the sender's.
   EXPECT_EQ(links.pass(0, 1, 100, 10), 110);
   EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // waits for the previous message at the sender's link
-  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link
+  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link for the message from node 0
   EXPECT_EQ(links.pass(1, 0, 100, 10), 110);  // the links' other direction is free
 }
 

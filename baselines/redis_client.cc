@@ -56,7 +56,7 @@ void RedisConnection::on_cleanup(void* self) {
 
 void RedisConnection::on_ready(Reactor::Source* source, short events) {
   RedisConnection* self = static_cast<Socket*>(source)->connection;
-  // Hiredis notices a closed or broken connection only by reading or writing.
+  // hiredis notices a closed or broken connection only by reading or writing.
   const bool is_broken = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
   const bool wants_write = (source->events & POLLOUT) != 0;
   if ((events & POLLOUT) != 0 || (is_broken && wants_write)) {
@@ -136,7 +136,7 @@ void RedisConnection::send(RedisRequest* request, std::string_view key, kv::Valu
                                             reinterpret_cast<const char*>(value.data)};
   const std::array<std::size_t, 3> sizes = {verb.size(), key.size(), value.size};
   const int count = brings_value(request->op) ? 3 : 2;
-  // Redis' client library hiredis 0.14 takes pointers to non-const, but only reads.
+  // hiredis 0.14 takes pointers to non-const, but only reads.
   auto** arguments = const_cast<const char**>(words.data());
   if (redisAsyncCommandArgv(context_, on_reply, request, count, arguments, sizes.data()) != REDIS_OK)
     reactor_.finish(request);

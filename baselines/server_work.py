@@ -239,7 +239,7 @@ def run(arguments, folder):
                 case.load(arguments, max(arguments.keys, arguments.connections))
         rounds = []
         for number in range(arguments.rounds):
-            at = number % len(cases)  # the order rotates, so that each case comes first once
+            at = number % len(cases)  # rotates the order, so that each case is measured first in some round
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
             print(

@@ -268,7 +268,7 @@ TEST_P(OnServers, AHostileServerHarmsNobody) {
       plan_.load.operations = 0;
       plan_.load.duration = 60'000'000;
       set("timeout", "20ms");
-      // Libmemcached aborts by an assertion when a PUT gets the answer of a GET (docs/security.md).
+      // libmemcached aborts by an assertion when a PUT gets the answer of a GET (docs/security.md).
       const bool is_fatal = is_memcached && (answer.starts_with("VALUE") || answer.starts_with("END"));
       plan_.load.mix = {.get = is_fatal ? 1 : 0.5,
                         .put = is_fatal ? 0 : 0.5,

@@ -26,7 +26,7 @@ struct WorkerState {
 
 struct NodeState {
   fabric::Region* index = nullptr;    // null on a node that only drives load
-  fabric::Region* values = nullptr;   // only in farm-em-var
+  fabric::Region* values = nullptr;   // region of values; exists only in farm-em-var
   fabric::Region* landing = nullptr;  // buffers for six buckets, one for each window slot
   // Buffers for values, one for each window slot; only in farm-em-var.
   fabric::Region* landing_values = nullptr;

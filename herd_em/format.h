@@ -40,7 +40,7 @@ struct SlotFormat {
 
   static constexpr std::uint32_t line = 64;
   static constexpr std::uint32_t length_of_remove = 0xFFFF;
-  // Opcode of an operation: MICA's number of it plus 10 … (code of 2016).
+  // A 2016 request's opcode is this plus the Op's value, as in HERD's public code: 111 for a GET.
   static constexpr std::uint8_t opcode_base = 110;
 
   // Bytes of a request as in the paper, and bytes that are really written.

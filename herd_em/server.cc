@@ -118,7 +118,7 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
 }
 
 // ---- What it costs --------------------------------------------------------------------------------
-// Copying out of, or into, a line that is in the cache: every miss is charged where it is waited for.
+// CPU time for copying to or from a cached line; cache misses are charged where the worker waits for them.
 Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
   return worker.costs().copy(bytes) - worker.costs().copy(0);
 }

@@ -54,7 +54,7 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if the slot changed during the copy.
+  // Fetches the request in the slot; false if it has none, or changed during the copy.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);

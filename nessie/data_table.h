@@ -100,7 +100,7 @@ class DataTable {
   std::uint32_t incarnation_;
   std::uint32_t owned_ = 0;
   std::uint32_t fresh_ = 0;        // number of owned entries that were ever used; the next one is fresh
-  std::uint32_t cursor_ = 0;       // position of the next scan
+  std::uint32_t cursor_ = 0;       // position at which the next scan begins
   std::uint32_t since_found_ = 0;  // entries scanned since the last one that was freed
   Nanos earliest_ = 0;             // earliest deadline seen since an entry was last freed
   Nanos next_scan_ = 0;

@@ -153,8 +153,8 @@ Dawdle dawdle(const std::string& mutant) {
 }
 
 TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
-  // The entry must not be reused before 1 ms of expiry, because the third node's clock is behind the
-  // owner's by less than the margin.
+  // The expiry period is 1 ms. The entry must not be reused earlier, although its owner's clock is ahead of
+  // the clock of the node that replaced it: the clock margin covers the difference.
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
@@ -280,8 +280,8 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // concerns scrub, not the fault-free protocol
-  expected.has_incarnation = false;  // concerns lost nodes
+  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
+  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
   EXPECT_EQ((*settings)->rules, expected);
 }
 

@@ -144,8 +144,8 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // The slot's former content is gone. But our own word may be in the slot if the share was
-      // initialised again at its old place.
+      // The slot's share lies on no node, so its content is lost. Only an own word may still be in the slot,
+      // if the share is initialised again at its old place.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

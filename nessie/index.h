@@ -25,7 +25,7 @@ struct Swap {
 // What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds
 // `expected` (H17, A1).
 enum class Proof : std::uint8_t {
-  none,  // nothing, because other operations may write `desired` too
+  none,  // the slot's word proves nothing, because other operations may write `desired` too
   // only this operation writes `desired` and no other changes it: the CAS took place if and only if the
   // slot holds it
   desired_stays,

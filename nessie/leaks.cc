@@ -99,7 +99,8 @@ coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
       if (named.entries.contains({node, index})) continue;
       const bool is_read = co_await look_at_entry(&access.lane, node, index, orphans);
       if (is_read) continue;
-      // A lost node has no entries that could have leaked.
+      // A node that cannot be read does not make the scan incomplete if it was declared lost: its entries are
+      // gone.
       const Peer& peer = access.own().peers[node];
       is_whole = is_whole && (peer.is_gone || peer.incarnation > 0);
       break;

@@ -11,7 +11,7 @@ namespace loch::nessie {
 
 struct MemberTable {
   Word version = 0;
-  std::vector<Member> of;  // indexed by node
+  std::vector<Member> of;  // members, indexed by node
 };
 
 [[nodiscard]] inline bool is_among(const std::vector<fabric::NodeId>& nodes, std::uint32_t node) {

@@ -26,7 +26,7 @@ class PilafClient final : public kv::Client {
   using Bytes = std::span<const std::byte>;
 
   // ---- GET by READs (get.cc)
-  // How one look over the key's buckets ended.
+  // The result of one search through the key's buckets.
   enum class Scan : std::uint8_t {
     found,
     missed,  // no bucket has the key

@@ -152,21 +152,21 @@ void LyingDisk::settle(File& file) {
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const Change& change = changes[i];
     switch (kind) {
-      case 0:  // no write reached the platter
+      case 0:  // no unsynced write reaches the platter
         break;
-      case 1:  // all did
+      case 1:  // every unsynced write reaches the platter
         apply(change, file.platter);
         break;
-      case 2:  // a random subset did
+      case 2:  // a random subset of the unsynced writes does
         if (below(2) == 0) apply(change, file.platter);
         break;
-      case 3:  // some sectors of each write did
+      case 3:  // some sectors of each unsynced write do
         apply_part(change, sector, file.platter);
         break;
-      case 4:  // only the last did
+      case 4:  // only the last unsynced write does
         if (i + 1 == changes.size()) apply(change, file.platter);
         break;
-      case 5:  // all did, the last one only in part
+      case 5:  // all unsynced writes do, the last one only in part
         if (i + 1 < changes.size() || change.is_truncation) {
           apply(change, file.platter);
         } else {

@@ -220,7 +220,8 @@ void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& buck
     ++counters_.moved;
   }
   writes.emplace_back(path[0], bucket);
-  // Applied from the last move to the first, so that every key is in at least one bucket at any time.
+  // `writes` begins with the last move of the path, so that every key is in at least one bucket at any time;
+  // a known-bad variant reverses it.
   if (!settings_.rules.moves_backwards) std::ranges::reverse(writes);
   for (const auto& [slot, content] : writes) add_bucket(slot, content);
   if (!are_moved) return;

@@ -66,7 +66,7 @@ class NumberStore : public kv::Store {
  protected:
   [[nodiscard]] const kv::DeployConfig& config() const { return config_; }
   [[nodiscard]] Ledger& ledger() { return ledger_; }
-  // Adds the sequencer's own counters.
+  // Adds the counters of the derived sequencer class.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;
   static void add(std::map<std::string, double>& counters, const RetryCounts& counts);
   static void add(std::map<std::string, double>& counters, const rpc::PostingCounts& counts);

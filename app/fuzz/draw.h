@@ -1,4 +1,4 @@
-// Helpers for drawing the parts of a fuzz scenario.
+// Draws of random integers for the parts of a fuzz scenario.
 #pragma once
 
 #include <cstdint>

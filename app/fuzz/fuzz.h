@@ -1,4 +1,4 @@
-// Loch fuzz: many small simulated runs, each with its own cluster, faults and protocol options, whose
+// `loch fuzz`: many small simulated runs, each with its own cluster, faults and protocol options, whose
 // histories are checked in memory. A seed and a commit reproduce a run bit for bit.
 #pragma once
 
@@ -56,7 +56,7 @@ enum class FuzzVerdict : std::uint8_t {
   deadlock,   // the simulation had no more events while operations were outstanding
   overtime,   // operations did not end long after the faults were healed, or within most_events
   undecided,  // the checker gave up without a result
-  error,      // the run could not be made
+  error,      // the run could not be made, for instance because its table was too small
 };
 [[nodiscard]] std::string_view name(FuzzVerdict verdict);
 

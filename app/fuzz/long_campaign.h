@@ -1,4 +1,4 @@
-// Loch fuzz --corpus DIR: a campaign of many hours that can be interrupted and resumed.
+// `loch fuzz` --corpus DIR: a campaign of many hours that can be interrupted and resumed.
 #pragma once
 
 #include "app/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-// Loch fuzz --mutants and --holes: the distribution, over independent starts, of the number of seeds that it
-// takes to find each known-bad variant, or each hole of a published design (waits.h).
+// `loch fuzz` --mutants and --holes: the distribution, over independent starts, of the number of seeds that
+// it takes to find each known-bad variant, or each hole of a published design (waits.h).
 #pragma once
 
 #include "app/fuzz/fuzz.h"

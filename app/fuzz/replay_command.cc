@@ -13,7 +13,7 @@
 namespace loch::fuzz {
 namespace {
 
-// Replaces the file's protocol options by those of the command line.
+// Replaces the replay file's mutant and protocol options by those of the command line.
 Result<> override_with(const FuzzOptions& o, Replay& r) {
   const kv::Module& module = *r.scenario.plan.module;
   if (!o.mutant.empty()) {

@@ -1,4 +1,4 @@
-// Loch fuzz --replay FILE: runs a stored scenario again.
+// `loch fuzz` --replay FILE: runs a stored scenario again.
 #pragma once
 
 #include "app/fuzz/fuzz.h"

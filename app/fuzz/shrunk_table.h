@@ -1,4 +1,4 @@
-// Loch fuzz --mutants --shrunk, --holes --shrunk: measures how small a scenario can show each known-bad
+// `loch fuzz` --mutants --shrunk, --holes --shrunk: measures how small a scenario can show each known-bad
 // variant, or each hole of a published design.
 #pragma once
 

@@ -43,7 +43,7 @@ enum class Model : std::uint8_t { linearizable, lossy_cache, none };
 enum class Initial : std::uint8_t {
   // present with "init" if some GET read that value; else absent or present with a value that no GET read
   any,
-  absent,   // absent: no key was preloaded
+  absent,   // no key was preloaded
   present,  // every key was preloaded with the value named "init"
 };
 

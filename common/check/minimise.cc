@@ -128,8 +128,8 @@ class Minimiser {
     return built;
   }
 
-  // Weakens operation `i`: a GET is removed, a write gets an unknown outcome. Operations without which
-  // the history could look worse than it is stay unchanged.
+  // Weakens operation `i`: a GET is removed, a write gets an unknown outcome. A loss or a failed PUT stays as
+  // it is, because removing it could make the history look worse than it is.
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
     if (op.kind == OpKind::lost) return;  // removing a loss, which excuses absences, could create a violation

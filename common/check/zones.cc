@@ -92,7 +92,7 @@ class ZoneFinder {
       }
       if (brings_value(op.kind)) {
         if (cluster.put != none) {
-          zones_.repeated_values = true;  // zones require that each value is put once
+          zones_.repeated_values = true;  // the argument with zones requires that each value is put once
           return;
         }
         cluster.put = i;

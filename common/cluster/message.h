@@ -90,7 +90,7 @@ class Sealer {
 
  private:
   Secret secret_;
-  std::vector<Sequences> sent_;  // indexed by receiver
+  std::vector<Sequences> sent_;  // last sequence numbers sent, indexed by receiver
 };
 
 // Verifies and parses messages to rank `self`. For one thread.
@@ -109,7 +109,7 @@ class Opener {
 
   Secret secret_;
   std::uint32_t self_;
-  std::vector<Sequences> seen_;  // indexed by sender
+  std::vector<Sequences> seen_;  // last sequence numbers received, indexed by sender
   std::array<std::uint64_t, refusals> refused_{};
 };
 

@@ -159,7 +159,7 @@ Task<void> joins(RunQueue& queue, std::vector<int>* log) {
 
 TEST_F(AbandonTest, ChildrenThatEndInAnyOrderAreForgotten) {
   std::vector<int> log;
-  Abandon abandon;  // must not touch children that have ended already
+  Abandon abandon;  // must not destroy children that have ended already
   {
     Scope scope(queue_);
     scope.spawn(joins(queue_, &log));

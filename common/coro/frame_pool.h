@@ -68,7 +68,8 @@ class FramePool {
   static constexpr bool pooled = true;
 #endif
   static constexpr std::size_t class_bytes = 64;
-  static constexpr std::size_t classes = 64;  // for frames up to 4 KiB; larger frames come from operator new
+  static constexpr std::size_t classes =
+      64;  // size classes up to 4 KiB; larger frames come from operator new
   static constexpr std::size_t arena_bytes = std::size_t{2} << 20;
 
   static std::size_t class_of(std::size_t bytes) { return (bytes + class_bytes - 1) / class_bytes; }

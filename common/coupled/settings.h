@@ -28,23 +28,21 @@ struct Rules {
   // clients READ words and entries, so that entries are replaced, not updated in place
   bool has_readers = false;
   Nanos expiry = 0;  // E: time after which an entry that no index word names any more may be reused
-  // Known-bad variants of a table that clients READ; updates_in_place overwrites an entry that they may be
-  // reading.
+  // mutant: a PUT overwrites the value of an entry that clients may be reading
   bool updates_in_place = false;
-  bool switches_early = false;  // stores the index word before the entry is written
-  bool reuses_at_once = false;  // reuses a retired entry without waiting for E
-  bool empty_repeats = false;   // stores the same EMPTY word every time, so that readers miss a change (H2)
-  bool word_repeats = false;    // omits the count of stores from an occupied word, so that words repeat
-  bool clears_first = false;    // empties a moved key's old slot before its new slot is filled
-  bool replies_early = false;   // answers a PUT or DELETE before its index word is stored
-  bool serves_any_row = false;  // workers of a node serve each other's rows without a lock
-  // The following switches are known-bad variants of any table, whether or not clients READ it.
-  bool moves_forward = false;      // applies a path's moves from the first to the last
-  bool serves_lost = false;        // serves a row at once, empty, after its node lost its memory
-  bool words_restart = false;      // a row initialised anew repeats index words of its former incarnations
-  bool forgets_drift = false;      // reuses a retired entry after E, not a thousandth later
-  bool inserts_replace = false;    // an INSERT replaces the value of a present key
-  bool timeouts_are_none = false;  // reports a write that timed out as without effect
+  bool switches_early = false;     // mutant: stores the index word before the entry is written
+  bool reuses_at_once = false;     // mutant: reuses a retired entry without waiting for the expiry period E
+  bool empty_repeats = false;      // mutant: all EMPTY words are the same, so that readers miss a change (H2)
+  bool word_repeats = false;       // mutant: occupied words lack the count of stores, so that they repeat
+  bool clears_first = false;       // mutant: a moved key's old slot is emptied before its new slot is filled
+  bool replies_early = false;      // mutant: replies to a PUT or DELETE before its index word is stored
+  bool serves_any_row = false;     // mutant: workers of a node serve each other's rows without a lock
+  bool moves_forward = false;      // mutant: applies the moves of a cuckoo path from the first to the last
+  bool serves_lost = false;        // mutant: after its node lost its memory, a row is served at once, empty
+  bool words_restart = false;      // mutant: a row initialised anew repeats earlier index words
+  bool forgets_drift = false;      // mutant: reuses an entry after the expiry period E, without clock margin
+  bool inserts_replace = false;    // mutant: an INSERT replaces the value of a present key
+  bool timeouts_are_none = false;  // mutant: a write that timed out is reported as without effect
 };
 
 struct Settings {

@@ -85,8 +85,8 @@ struct NodeTables {
   fabric::Region* membership = nullptr;
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
-  std::vector<std::unique_ptr<Row>> rows;              // indexed by server worker
-  std::vector<std::unique_ptr<ClientCounts>> clients;  // indexed by client lane
+  std::vector<std::unique_ptr<Row>> rows;              // rows, indexed by server worker
+  std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client lane
 };
 
 class Tables {

@@ -4,7 +4,7 @@
 //   slot  0       8       16
 //         | lock  | state | value …     (a multiple of 8 bytes)
 //
-//   lock   even: free; odd: held by a PUT or DELETE. locking and unlocking add 1 each
+//   lock   even: free; odd: held by a PUT or DELETE. Locking and unlocking add 1 each
 //   state  0 absent, 1 present
 #pragma once
 
