@@ -312,8 +312,9 @@ class GapSearch {
   const KeyRules& rules_;
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
-  std::vector<std::size_t> released_at_;  // for each absent point, by its number: the step of its release
-  std::uint32_t free_puts_ = 0;           // number of optional puts released so far
+  std::vector<std::size_t>
+      released_at_;              // by the number of an absent point: the step at which it was released
+  std::uint32_t free_puts_ = 0;  // number of optional puts released so far
   std::uint32_t free_removes_ = 0;
   std::size_t step_ = 0;
   std::vector<Configuration> now_;
