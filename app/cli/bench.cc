@@ -280,6 +280,7 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.deploy.seed = seed;
   plan.load = o.load;
   plan.load.seed = seed;
+  plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
   // Stores size their spare entries by the length of the load. Repairs scan the whole table, so runs with

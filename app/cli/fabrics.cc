@@ -166,6 +166,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.rank = place.rank;
   config.ranks = place.ranks;
   config.job = place.job;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
   if (o.pin) open.pinning = real_pinning(o, place.rank_here);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
@@ -188,6 +189,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   if (o.traffic_class >= 0) config.traffic_class = static_cast<std::uint8_t>(o.traffic_class);
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
   if (o.pin) open.pinning = real_pinning(o, place.rank_here);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));

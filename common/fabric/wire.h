@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/verb.h"
 
 namespace loch::fabric {
 

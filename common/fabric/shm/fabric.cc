@@ -50,6 +50,7 @@ class ShmFabric final : public Fabric {
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
+    shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
   }
   [[nodiscard]] Result<> join_job() {
     if (config_.ranks == 1) return {};

@@ -67,8 +67,8 @@ class StepWorker final : public Worker {
   [[nodiscard]] Nanos node_clock() const override;
   [[nodiscard]] bool stopping() const override;
   [[nodiscard]] const Capabilities& capabilities() const override;
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
   [[nodiscard]] bool connected(NodeId peer) const override;

@@ -253,7 +253,7 @@ void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   queue.posted = first;
 }
 
-void VerbsWorker::post(WorkRequest* chain) {
+void VerbsWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
     submit(*chain, false);
@@ -279,7 +279,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
   ring_doorbell();
 }
 
-void VerbsWorker::post_detached(const WorkRequest& request) {
+void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.

@@ -35,6 +35,8 @@ struct VerbsConfig {
   bool assumes_order = false;
   Nanos meet_within = 120'000'000'000;  // for agreeing with other processes on a network
   bool pin_threads = false;
+  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it (realtime/tsc_clock.h).
+  bool exact_clock = true;
   // Whether workers that poll in vain give their cores up after a while (realtime/worker.h). If not set: yes
   // with more workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
   std::optional<bool> shares_cores;

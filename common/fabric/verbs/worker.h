@@ -104,8 +104,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // call it.
   void notice() { has_notice_.store(true, std::memory_order_release); }
 
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }

@@ -33,6 +33,7 @@ POWER = ["ipmitool"]
 # simulator.
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html in tests
+BUDGET_TESTS = ["valgrind", "binutils", "llvm-19"]  # count instructions per operation (tests/budget)
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
 DASK = ["python3-distributed", "python3-cryptography"]  # for running experiment points on Dask (./loch run --on dask)
 # Libraries that the Slurm programs of bring_slurm need.

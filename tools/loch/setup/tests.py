@@ -113,6 +113,7 @@ def _install(asked: Asked) -> None:
     if not asked.quick:
         packages.ensure("page-tests", packages.PAGE_TESTS)
         packages.ensure("gdb-tests", packages.GDB_TESTS)
+        packages.ensure("budget-tests", packages.BUDGET_TESTS)
     packages.bring_memcached()
     packages.bring_ipmi_sim()
     if not (asked.quick or os.environ.get("CI")):  # these long tests are not run where CI is set
