@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -35,6 +37,11 @@ Error refused(const QueuePairSpec& spec, int reason) {
 }
 
 }  // namespace
+
+void give_up(std::string_view why) {
+  fmt::print(stderr, "verbs: the device has failed: {}\n", why);
+  std::_Exit(1);
+}
 
 std::uint32_t random_psn() {
   std::uint32_t bits = 0;
