@@ -15,7 +15,7 @@ SUITES_ON = "mlx5-adaptive"
 def test_every_protocol_on_every_machine() -> None:
     steps = [
         step
-        for step in matrix.plan({"release": zoo.RELEASE}, with_valgrind=False)
+        for step in matrix.plan({"release": zoo.RELEASE})
         if step.what not in zoo.SUITES or step.machine == SUITES_ON
     ]
     assert len(steps) > 200

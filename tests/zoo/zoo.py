@@ -9,7 +9,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -154,12 +154,14 @@ def flags_of(protocol: str, duration: str = "20ms", nodes: int = 2) -> list[str]
 
 
 def run_protocol(
-    build: Path, settings: str, protocol: Protocol, more: list[str] | None = None, prefix: list[str] | None = None
+    build: Path, settings: str, protocol: Protocol, more: Sequence[str] = (), prefix: Sequence[str] = ()
 ) -> Outcome:
-    """One run in one process; its fault says what is wrong with it as a run that has to succeed."""
+    """One run in one process, behind the words of a tool if any (valgrind, with which all takes longer); its fault says what
+    is wrong with it as a run that has to succeed."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "result.json"
-        command = [*(prefix or []), bench(build), *flags_of(protocol.name), "--json", str(path), *(more or [])]
+        flags = flags_of(protocol.name, duration="1500ms" if prefix else "20ms")
+        command = [*prefix, bench(build), *flags, "--json", str(path), *more]
         outcome = execute(command, environment(build, settings))
         if path.exists() and path.stat().st_size:
             outcome.result = json.loads(path.read_text())
@@ -194,7 +196,7 @@ def judge_refusal(outcome: Outcome, why: str) -> Outcome:
     return outcome
 
 
-def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: list[str] | None = None) -> Outcome:
+def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequence[str] = ()) -> Outcome:
     """A protocol on a machine: it runs, or is refused for a reason that follows from the device."""
     device = machine.devices[0]
     outcome = run_protocol(build, machine.name, protocol, prefix=prefix)
